@@ -1,0 +1,111 @@
+//! What a rule says when it is broken.
+
+use std::fmt;
+
+/// The input field a rule is about, by the name that clients know it under.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Field {
+    /// A skill's id.
+    Id,
+    /// A prompt's name.
+    Name,
+    /// A skill's body.
+    Skill,
+    /// A prompt's description.
+    Description,
+    /// The function behind a section or a prompt.
+    FunctionId,
+    /// The name of one argument of a prompt.
+    ArgumentName,
+    /// A prompt as a whole.
+    Prompt,
+}
+
+impl fmt::Display for Field {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Id => "id",
+            Self::Name => "name",
+            Self::Skill => "skill",
+            Self::Description => "description",
+            Self::FunctionId => "function_id",
+            Self::ArgumentName => "argument name",
+            Self::Prompt => "prompt",
+        })
+    }
+}
+
+/// Input that a rule refuses. The words are part of the contract: clients match them.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum RuleError {
+    /// A field that must hold something is empty.
+    #[error("{0} must be non-empty")]
+    Empty(Field),
+    /// An identifier is longer than allowed.
+    #[error("{field} too long: {len} bytes, at most {max} are allowed")]
+    TooLong {
+        /// Which field.
+        field: Field,
+        /// Its length in bytes.
+        len: usize,
+        /// The limit in bytes.
+        max: usize,
+    },
+    /// An identifier holds a character it must not hold.
+    #[error(
+        "{field} must be lowercase ASCII letters, digits, '-' and '_' only; found {found:?} at byte {at}"
+    )]
+    Charset {
+        /// Which field.
+        field: Field,
+        /// The first offending character.
+        found: char,
+        /// Where it stands.
+        at: usize,
+    },
+    /// `skills` is the address of the index.
+    #[error("id {0:?} is reserved: iii://{0} is the index of all skills")]
+    ReservedId(String),
+    /// Content is larger than allowed.
+    #[error("{field} too large: {len} bytes, at most {max} are allowed")]
+    TooLarge {
+        /// Which field.
+        field: Field,
+        /// Its size in bytes.
+        len: usize,
+        /// The limit in bytes.
+        max: usize,
+    },
+    /// Two arguments of a prompt have one name.
+    #[error("duplicate argument name: {0:?}")]
+    DuplicateArgument(String),
+    /// The function belongs to the infrastructure.
+    #[error(
+        "{function_id:?} is in an internal namespace ({prefix}) and cannot back a section or a prompt"
+    )]
+    InternalNamespace {
+        /// The function that was named.
+        function_id: String,
+        /// The reserved prefix it has.
+        prefix: &'static str,
+    },
+    /// Not an `iii://` URI.
+    #[error("uri must start with iii://, got {0:?}")]
+    UriScheme(String),
+    /// Too many segments after the id.
+    #[error("uri has more than one path segment after the id: {0:?}")]
+    UriSegments(String),
+}
+
+impl RuleError {
+    /// A stable code for machines.
+    #[must_use]
+    pub const fn code(&self) -> &'static str {
+        match self {
+            Self::InternalNamespace { .. } => "reserved_function",
+            Self::UriScheme(_) | Self::UriSegments(_) => "invalid_uri",
+            Self::TooLarge { .. } => "too_large",
+            _ => "invalid_input",
+        }
+    }
+}

@@ -1,0 +1,36 @@
+//! The rules of the registry and the types that carry them.
+//!
+//! - [`id`]: skill ids and prompt names
+//! - [`layer`]: tiers, owners and the keys of entries
+//! - [`uri`]: the three shapes of an `iii://` URI
+//! - [`skill`], [`prompt`]: what an entry holds, and what makes one acceptable
+//! - [`markdown`]: title, description and frontmatter of a document
+//! - [`function`]: which functions may back a section or a prompt
+//! - [`output`]: how the output of such a function becomes content or messages
+//! - [`digest`], [`time`]: content addresses and timestamps
+//!
+//! Everything here is a pure function of its input: no I/O, no clock, no protocol.
+
+pub mod digest;
+mod error;
+pub mod function;
+pub mod id;
+pub mod layer;
+pub mod limits;
+pub mod markdown;
+pub mod output;
+pub mod prompt;
+pub mod skill;
+pub mod time;
+pub mod uri;
+
+pub use digest::Digest;
+pub use error::{Field, RuleError};
+pub use function::HandlerId;
+pub use id::{PromptName, SkillId};
+pub use layer::{EntryKey, Kind, Layer, Owner, Tier};
+pub use output::{Content, OutputError, PromptMessages};
+pub use prompt::{PromptArgument, PromptDefinition};
+pub use skill::{FileMeta, SkillMeta};
+pub use time::Timestamp;
+pub use uri::ResourceUri;

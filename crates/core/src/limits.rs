@@ -1,0 +1,12 @@
+//! Every size the registry enforces on content, in one place.
+
+/// Longest skill id or prompt name, in bytes.
+pub const MAX_ID_BYTES: usize = 64;
+/// Largest body of a one-document skill, in bytes.
+pub const MAX_SKILL_BYTES: usize = 256 * 1024;
+/// Largest prompt definition (description, function id and arguments together), in bytes.
+pub const MAX_PROMPT_BYTES: usize = 256 * 1024;
+/// Longest function id that may back a section or a prompt, in bytes.
+pub const MAX_FUNCTION_ID_BYTES: usize = 512;
+/// A description derived from a document is cut after this many characters.
+pub const MAX_SUMMARY_CHARS: usize = 140;

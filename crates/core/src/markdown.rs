@@ -1,0 +1,224 @@
+//! Title, description and frontmatter of a Markdown document.
+//!
+//! Both texts are taken as the author wrote them (inline markup included); only the structure around
+//! them is interpreted, by a CommonMark parser, so that a `#` inside a code block is not a heading.
+
+use std::ops::Range;
+
+use pulldown_cmark::{Event, HeadingLevel, Parser, Tag, TagEnd};
+
+use crate::limits::MAX_SUMMARY_CHARS;
+
+/// What an index shows of a document.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Summary {
+    /// The first H1.
+    pub title: Option<String>,
+    /// The first paragraph, in one line, cut after 140 characters.
+    pub description: Option<String>,
+}
+
+/// Splits a document into its YAML frontmatter (without the fences) and the rest.
+/// A block that is never closed is not frontmatter.
+#[must_use]
+pub fn split_frontmatter(document: &str) -> (Option<&str>, &str) {
+    let text = document.strip_prefix('\u{feff}').unwrap_or(document);
+    let is_fence = |line: &str| line.trim_end() == "---";
+    let mut lines = text.split_inclusive('\n');
+    let Some(first) = lines.next().filter(|line| is_fence(line)) else {
+        return (None, text);
+    };
+    let mut end = first.len();
+    for line in lines {
+        if is_fence(line) {
+            return (Some(&text[first.len()..end]), &text[end + line.len()..]);
+        }
+        end += line.len();
+    }
+    (None, text)
+}
+
+/// Reads title and description.
+#[must_use]
+pub fn summarise(document: &str) -> Summary {
+    let (_, text) = split_frontmatter(document);
+    let mut summary = Summary::default();
+    let mut list_depth = 0_usize;
+    let mut block: Option<Block> = None;
+    for (event, range) in Parser::new(text).into_offset_iter() {
+        match event {
+            Event::Start(Tag::List(_)) => list_depth += 1,
+            Event::End(TagEnd::List(_)) => list_depth = list_depth.saturating_sub(1),
+            Event::Start(Tag::Heading { level: HeadingLevel::H1, .. }) => {
+                block = Some(Block { part: Part::Title, inline: None });
+            }
+            // What stands in an item belongs to its list, not to a paragraph of the document.
+            Event::Start(Tag::Paragraph) if list_depth == 0 => {
+                block = Some(Block { part: Part::Description, inline: None });
+            }
+            Event::End(TagEnd::Heading(_) | TagEnd::Paragraph) => {
+                if let Some(Block { part, inline: Some(range) }) = block.take() {
+                    let slot = match part {
+                        Part::Title => &mut summary.title,
+                        Part::Description => &mut summary.description,
+                    };
+                    let line = one_line(&text[range]);
+                    if slot.is_none() && !line.is_empty() {
+                        *slot = Some(line);
+                    }
+                }
+            }
+            _ => {
+                if let Some(block) = &mut block {
+                    block.extend(range);
+                }
+            }
+        }
+        if summary.title.is_some() && summary.description.is_some() {
+            break;
+        }
+    }
+    summary.description = summary.description.map(|text| cut(&text));
+    summary
+}
+
+enum Part {
+    Title,
+    Description,
+}
+
+/// A heading or paragraph being read, with the span of its inline content.
+struct Block {
+    part: Part,
+    inline: Option<Range<usize>>,
+}
+
+impl Block {
+    fn extend(&mut self, range: Range<usize>) {
+        match &mut self.inline {
+            Some(inline) => inline.end = inline.end.max(range.end),
+            None => self.inline = Some(range),
+        }
+    }
+}
+
+/// Joins the lines of a block by single spaces, without the markers of a quotation.
+fn one_line(source: &str) -> String {
+    let lines = source.lines().map(|line| line.trim().trim_start_matches('>').trim());
+    let mut joined = String::with_capacity(source.len());
+    for line in lines.filter(|line| !line.is_empty()) {
+        if !joined.is_empty() {
+            joined.push(' ');
+        }
+        joined.push_str(line);
+    }
+    joined
+}
+
+fn cut(text: &str) -> String {
+    match text.char_indices().nth(MAX_SUMMARY_CHARS) {
+        Some((at, _)) => format!("{}...", text[..at].trim_end()),
+        None => text.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn both(document: &str) -> (Option<String>, Option<String>) {
+        let summary = summarise(document);
+        (summary.title, summary.description)
+    }
+
+    fn some(title: &str, description: &str) -> (Option<String>, Option<String>) {
+        (Some(title.into()), Some(description.into()))
+    }
+
+    #[test]
+    fn first_h1_and_first_paragraph() {
+        assert_eq!(
+            both("# brain\n\nHelps build UIs.\n\nMore.\n"),
+            some("brain", "Helps build UIs.")
+        );
+        assert_eq!(both("## sub\n\nText\n\n# late\n"), some("late", "Text"));
+        assert_eq!(both("Title\n=====\nText"), some("Title", "Text"));
+        assert_eq!(both("# one\n# two\n\nText"), some("one", "Text"));
+    }
+
+    #[test]
+    fn lines_are_joined_by_a_space() {
+        assert_eq!(both("# t\n\none\n  two\r\nthree\n"), some("t", "one two three"));
+        assert_eq!(both("# t\n\n> quoted\n> text\n"), some("t", "quoted text"));
+    }
+
+    #[test]
+    fn inline_markup_stays_as_written() {
+        assert_eq!(
+            both("# The `x` tool #\n\nSee [`guide`](iii://a/b::c) **now**."),
+            some("The `x` tool", "See [`guide`](iii://a/b::c) **now**.")
+        );
+    }
+
+    #[test]
+    fn code_is_neither_heading_nor_paragraph() {
+        assert_eq!(
+            both("```sh\n# not a title\n\nnot text\n```\n\n# real\n\nText"),
+            some("real", "Text")
+        );
+        assert_eq!(both("~~~\n# no\n~~~\n\nText"), (None, Some("Text".into())));
+        assert_eq!(both("    # indented\n\n# t\n\nx"), some("t", "x"));
+    }
+
+    #[test]
+    fn frontmatter_is_neither_heading_nor_paragraph() {
+        let document = "---\nname: x\n# a comment\n---\n# t\n\nText";
+        assert_eq!(both(document), some("t", "Text"));
+        assert_eq!(both(&document.replace('\n', "\r\n")), some("t", "Text"));
+        assert_eq!(both(&format!("\u{feff}{document}")), some("t", "Text"));
+        assert_eq!(split_frontmatter(document).0, Some("name: x\n# a comment\n"));
+    }
+
+    #[test]
+    fn an_open_frontmatter_is_just_text() {
+        assert_eq!(split_frontmatter("---\nname: x\n"), (None, "---\nname: x\n"));
+        assert_eq!(split_frontmatter("--- \nx: 1\n---"), (Some("x: 1\n"), ""));
+    }
+
+    #[test]
+    fn lists_and_html_comments_are_not_paragraphs() {
+        assert_eq!(both("# t\n\n- item\n\n- other\n\nText"), some("t", "Text"));
+        assert_eq!(both("<!-- note -->\n\n# t\n\nText"), some("t", "Text"));
+    }
+
+    #[test]
+    fn nothing_to_find() {
+        assert_eq!(both(""), (None, None));
+        assert_eq!(both("#\n\n---\n"), (None, None));
+    }
+
+    #[test]
+    fn cut_after_140_characters_not_bytes() {
+        let exact = "é".repeat(140);
+        assert_eq!(both(&exact).1, Some(exact.clone()));
+        assert_eq!(both(&format!("{exact}é")).1, Some(format!("{exact}...")));
+    }
+
+    proptest! {
+        #[test]
+        fn never_panics_and_stays_short(document in "(\\PC|\n|#|`|-|>| |\t){0,400}") {
+            let summary = summarise(&document);
+            if let Some(description) = summary.description {
+                prop_assert!(description.chars().count() <= 143);
+                prop_assert!(!description.contains('\n'));
+            }
+        }
+
+        #[test]
+        fn a_plain_paragraph_is_its_own_description(words in "[a-z]{1,9}( [a-z]{1,9}){0,9}") {
+            prop_assert_eq!(both(&format!("# T\n\n{words}\n")), some("T", &words));
+        }
+    }
+}

@@ -1,0 +1,154 @@
+//! The plain data that goes into a store and comes out of it.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use skills_core::{Digest, EntryKey, Kind, Layer, PromptDefinition, SkillMeta, Timestamp};
+
+/// What an entry holds, without the bytes of its files.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum EntryContent {
+    /// A skill.
+    Skill(SkillMeta),
+    /// A prompt.
+    Prompt(PromptDefinition),
+}
+
+impl EntryContent {
+    /// Which kind of entry this is.
+    #[must_use]
+    pub const fn kind(&self) -> Kind {
+        match self {
+            Self::Skill(_) => Kind::Skill,
+            Self::Prompt(_) => Kind::Prompt,
+        }
+    }
+
+    /// What identifies this version.
+    #[must_use]
+    pub fn digest(&self) -> Digest {
+        match self {
+            Self::Skill(skill) => skill.digest(),
+            Self::Prompt(prompt) => prompt.digest(),
+        }
+    }
+}
+
+/// Mutations that happen together or not at all.
+#[derive(Debug, Clone)]
+pub struct Batch {
+    /// Who asked for them; kept in the log.
+    pub actor: Arc<str>,
+    /// In order.
+    pub mutations: Vec<Mutation>,
+}
+
+/// One thing to do.
+#[derive(Debug, Clone)]
+pub enum Mutation {
+    /// Create or replace an entry.
+    Put {
+        /// Where.
+        layer: Layer,
+        /// Under which id or name.
+        id: Arc<str>,
+        /// What.
+        content: EntryContent,
+        /// The bytes of the files that `content` names.
+        blobs: Vec<(Digest, Bytes)>,
+    },
+    /// Remove an entry; removing one that is not there is no change.
+    Remove(EntryKey),
+    /// Set a value of the bus state.
+    StateSet {
+        /// Group of keys.
+        scope: String,
+        /// Name in the group.
+        key: String,
+        /// JSON text.
+        value: String,
+        /// What must be there before.
+        expect: StateExpectation,
+    },
+    /// Remove a value of the bus state.
+    StateDelete {
+        /// Group of keys.
+        scope: String,
+        /// Name in the group.
+        key: String,
+    },
+}
+
+/// A condition on the present value, so that a read-modify-write cannot lose an update.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum StateExpectation {
+    /// No condition.
+    Anything,
+    /// The value is this JSON text, or there is none.
+    Exactly(Option<String>),
+}
+
+/// What one mutation did.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Effect {
+    /// An entry changed.
+    Changed(Change),
+    /// There was nothing to remove.
+    Nothing,
+    /// A value of the bus state was set or removed.
+    State(StateChange),
+}
+
+/// One line of the change log.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Change {
+    /// Position in the log; grows by one.
+    pub revision: u64,
+    /// When; strictly later than the change before it.
+    pub at: Timestamp,
+    /// Who.
+    pub actor: Arc<str>,
+    /// What.
+    pub key: EntryKey,
+    /// The version it replaced.
+    pub before: Option<Digest>,
+    /// The new version, or `None` when the entry was removed.
+    pub content: Option<Arc<EntryContent>>,
+}
+
+/// The newest version of an entry.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Entry {
+    /// What identifies it.
+    pub key: EntryKey,
+    /// The change that made this version.
+    pub revision: u64,
+    /// When that was.
+    pub registered_at: Timestamp,
+    /// What it holds.
+    pub content: Arc<EntryContent>,
+}
+
+/// What happened to a value of the bus state; both values as JSON text.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StateChange {
+    /// Group of keys.
+    pub scope: String,
+    /// Name in the group.
+    pub key: String,
+    /// The value before.
+    pub old: Option<String>,
+    /// The value now.
+    pub new: Option<String>,
+}
+
+/// One value of the bus state, with its position in the scope.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StateEntry {
+    /// Grows in the order of first insertion.
+    pub position: i64,
+    /// Name in the group.
+    pub key: String,
+    /// JSON text.
+    pub value: String,
+}

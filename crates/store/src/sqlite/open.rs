@@ -1,0 +1,144 @@
+//! Opening the file: everything that can speak against using it is found out before it is written to.
+
+use std::{
+    fs::{self, File, TryLockError},
+    io::{self, Read as _},
+    path::Path,
+    sync::Mutex,
+};
+
+use rusqlite::{Connection, OpenFlags};
+use skills_core::Timestamp;
+
+use super::{CHECKPOINT_PAGES, SqliteStore, Writer, store_error};
+use crate::StoreError;
+
+/// Bumped with every change of the tables; kept in the file's `user_version`.
+const SCHEMA_VERSION: i64 = 1;
+/// Marks the file as ours: "skil".
+const APPLICATION_ID: i64 = 0x736b_696c;
+
+const SCHEMA: &str = include_str!("schema.sql");
+
+pub(super) fn open(dir: &Path) -> Result<SqliteStore, StoreError> {
+    let io = |action, path: &Path| {
+        let path = path.to_owned();
+        move |source| StoreError::Io { action, path, source }
+    };
+    fs::create_dir_all(dir).map_err(io("create the data directory", dir))?;
+    let lock = lock(dir)?;
+    let path = dir.join("skills.db");
+    inspect_header(&path)?;
+
+    let sql = |error: rusqlite::Error| match error.sqlite_error_code() {
+        Some(rusqlite::ErrorCode::CannotOpen | rusqlite::ErrorCode::ReadOnly) => StoreError::Io {
+            action: "write to",
+            path: path.clone(),
+            source: io::Error::new(io::ErrorKind::PermissionDenied, error.to_string()),
+        },
+        _ => store_error(&path, &error),
+    };
+    let connection = Connection::open(&path).map_err(sql)?;
+    let version: i64 =
+        connection.query_row("PRAGMA user_version", [], |row| row.get(0)).map_err(sql)?;
+    check_version(&path, version)?;
+    configure_writer(&connection).map_err(sql)?;
+    if version == 0 {
+        create(&connection).map_err(sql)?;
+    }
+    let reader =
+        Connection::open_with_flags(&path, OpenFlags::SQLITE_OPEN_READ_ONLY).map_err(sql)?;
+    let writer = Writer::resume(connection).map_err(sql)?;
+    Ok(SqliteStore { writer: Mutex::new(writer), reader: Mutex::new(reader), _lock: lock, path })
+}
+
+/// A lock of our own beside the database: SQLite's would let a second process in between two commits.
+fn lock(dir: &Path) -> Result<File, StoreError> {
+    let path = dir.join("skills.lock");
+    let lock = File::options()
+        .create(true)
+        .truncate(false)
+        .write(true)
+        .open(&path)
+        .map_err(|source| StoreError::Io { action: "write to", path: path.clone(), source })?;
+    match lock.try_lock() {
+        Ok(()) => Ok(lock),
+        Err(TryLockError::WouldBlock) => Err(StoreError::InUse { path: dir.to_owned() }),
+        Err(TryLockError::Error(source)) => Err(StoreError::Io { action: "lock", path, source }),
+    }
+}
+
+/// Reads the first hundred bytes ourselves: letting SQLite look would already create files beside it.
+fn inspect_header(path: &Path) -> Result<(), StoreError> {
+    let io = |source| StoreError::Io { action: "read", path: path.to_owned(), source };
+    let mut file = match File::open(path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(io(error)),
+    };
+    let mut header = Vec::with_capacity(100);
+    (&mut file).take(100).read_to_end(&mut header).map_err(io)?;
+    if header.is_empty() {
+        return Ok(());
+    }
+    let corrupt =
+        |detail: &str| StoreError::Corrupt { path: path.to_owned(), detail: detail.into() };
+    if header.len() < 100 || !header.starts_with(b"SQLite format 3\0") {
+        return Err(corrupt("it is not an SQLite database"));
+    }
+    let number = |at: usize| {
+        header[at..at + 4].iter().fold(0, |number, byte| (number << 8) | i64::from(*byte))
+    };
+    let (page_count, change_counter, valid_for, user_version, application_id) =
+        (number(28), number(24), number(92), number(60), number(68));
+    // A file that was created but never filled has neither mark.
+    if (user_version, application_id) != (0, 0) && application_id != APPLICATION_ID {
+        return Err(corrupt("it is a database of another program"));
+    }
+    check_version(path, user_version)?;
+    let page_size = match (i64::from(header[16]) << 8) | i64::from(header[17]) {
+        1 => 65_536,
+        size => size,
+    };
+    let length = file.metadata().map_err(io)?.len();
+    let expected = u64::try_from(page_count * page_size).unwrap_or_default();
+    if change_counter == valid_for && length < expected {
+        return Err(corrupt(&format!("it is cut off: {length} bytes where {expected} are due")));
+    }
+    Ok(())
+}
+
+fn check_version(path: &Path, found: i64) -> Result<(), StoreError> {
+    if found <= SCHEMA_VERSION {
+        return Ok(());
+    }
+    Err(StoreError::NewerSchema { path: path.to_owned(), found, supported: SCHEMA_VERSION })
+}
+
+fn configure_writer(connection: &Connection) -> rusqlite::Result<()> {
+    connection.pragma_update(None, "journal_mode", "WAL")?;
+    connection.pragma_update(None, "synchronous", "FULL")?;
+    connection.pragma_update(None, "foreign_keys", "ON")?;
+    connection.pragma_update(None, "wal_autocheckpoint", CHECKPOINT_PAGES)
+}
+
+fn create(connection: &Connection) -> rusqlite::Result<()> {
+    connection.execute_batch(&format!(
+        "BEGIN IMMEDIATE;
+         {SCHEMA}
+         PRAGMA application_id = {APPLICATION_ID};
+         PRAGMA user_version = {SCHEMA_VERSION};
+         COMMIT;"
+    ))
+}
+
+impl Writer {
+    /// Takes up the log where it ends.
+    fn resume(connection: Connection) -> rusqlite::Result<Self> {
+        let sql = "SELECT coalesce(max(revision), 0), coalesce(max(at), 0) FROM change
+                   WHERE revision = (SELECT max(revision) FROM change)";
+        let (last_revision, last_at) =
+            connection.query_row(sql, [], |row| Ok((row.get(0)?, row.get(1)?)))?;
+        Ok(Self { connection, last_revision, last_at: Timestamp::from_micros(last_at) })
+    }
+}

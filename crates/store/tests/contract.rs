@@ -1,0 +1,194 @@
+//! What every store must do, run against each of them.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use skills_core::{Digest, EntryKey, Kind, Layer, PromptDefinition, SkillMeta, Timestamp};
+use skills_store::{
+    Batch, BatchError, Change, Effect, EntryContent, MemoryStore, Mutation, SqliteStore,
+    StateExpectation, Store,
+};
+
+fn on_each_store(test: impl Fn(&dyn Store)) {
+    test(&MemoryStore::new());
+    let dir = tempfile::tempdir().unwrap();
+    test(&SqliteStore::open(dir.path()).unwrap());
+}
+
+fn at(micros: i64) -> Timestamp {
+    Timestamp::from_micros(micros)
+}
+
+fn batch(mutations: Vec<Mutation>) -> Batch {
+    Batch { actor: "tester".into(), mutations }
+}
+
+fn put(id: &str, body: &str) -> Mutation {
+    let meta = SkillMeta::of_document(body).unwrap();
+    let blobs = vec![(meta.digest(), Bytes::from(body.to_owned()))];
+    Mutation::Put {
+        layer: Layer::Official,
+        id: id.into(),
+        content: EntryContent::Skill(meta),
+        blobs,
+    }
+}
+
+fn put_prompt(id: &str) -> Mutation {
+    let content = EntryContent::Prompt(PromptDefinition {
+        description: "d".into(),
+        arguments: vec![],
+        function_id: "a::b".into(),
+    });
+    Mutation::Put { layer: Layer::Official, id: id.into(), content, blobs: vec![] }
+}
+
+fn key(kind: Kind, id: &str) -> EntryKey {
+    EntryKey { kind, layer: Layer::Official, id: id.into() }
+}
+
+fn set(scope: &str, key: &str, value: &str, expect: StateExpectation) -> Mutation {
+    Mutation::StateSet { scope: scope.into(), key: key.into(), value: value.into(), expect }
+}
+
+fn commit(store: &dyn Store, mutation: Mutation, now: i64) -> Effect {
+    let mut outcome = store.commit(vec![batch(vec![mutation])], at(now)).unwrap();
+    outcome.remove(0).unwrap().remove(0)
+}
+
+fn changed(effect: Effect) -> Change {
+    match effect {
+        Effect::Changed(change) => change,
+        other => panic!("not a change: {other:?}"),
+    }
+}
+
+#[test]
+fn an_entry_comes_back_with_its_body() {
+    on_each_store(|store| {
+        let change = changed(commit(store, put("a", "# A\n\nText"), 5));
+        assert_eq!((change.revision, change.at, change.before), (1, at(5), None));
+        let entries = store.entries().unwrap();
+        assert_eq!(entries.len(), 1);
+        assert_eq!(entries[0].key, key(Kind::Skill, "a"));
+        assert_eq!(Some(&entries[0].content), change.content.as_ref());
+        assert_eq!(entries[0].registered_at, at(5));
+        let digest = Digest::of(b"# A\n\nText");
+        assert_eq!(store.blob(&digest).unwrap().unwrap(), "# A\n\nText");
+        assert_eq!(store.blob(&Digest::of(b"other")).unwrap(), None);
+    });
+}
+
+#[test]
+fn a_skill_and_a_prompt_may_share_a_name() {
+    on_each_store(|store| {
+        commit(store, put("a", "x"), 1);
+        commit(store, put_prompt("a"), 2);
+        assert_eq!(store.entries().unwrap().len(), 2);
+    });
+}
+
+#[test]
+fn time_moves_forward_even_when_the_clock_does_not() {
+    on_each_store(|store| {
+        let moments = [100, 100, 50, 200]
+            .map(|now| changed(commit(store, put("a", "x"), now)).at.as_micros());
+        assert_eq!(moments, [100, 101, 102, 200]);
+    });
+}
+
+#[test]
+fn the_log_tells_the_whole_story() {
+    on_each_store(|store| {
+        commit(store, put("a", "one"), 1);
+        commit(store, put("a", "two"), 2);
+        commit(store, Mutation::Remove(key(Kind::Skill, "a")), 3);
+        assert_eq!(commit(store, Mutation::Remove(key(Kind::Skill, "a")), 4), Effect::Nothing);
+        let log = store.changes(0, 10).unwrap();
+        let story = log
+            .iter()
+            .map(|c| (c.revision, c.before, c.content.as_ref().map(|c| c.digest())))
+            .collect::<Vec<_>>();
+        let (one, two) = (Digest::of(b"one"), Digest::of(b"two"));
+        assert_eq!(story, [(1, None, Some(one)), (2, Some(one), Some(two)), (3, Some(two), None)]);
+        assert!(log.iter().all(|change| &*change.actor == "tester"));
+        assert_eq!(store.changes(1, 1).unwrap(), log[1..2]);
+        assert!(store.entries().unwrap().is_empty());
+        assert!(store.blob(&one).unwrap().is_some(), "an old version stays readable");
+    });
+}
+
+#[test]
+fn a_batch_that_fails_leaves_no_trace_and_harms_no_other() {
+    on_each_store(|store| {
+        let wrong = StateExpectation::Exactly(Some("1".into()));
+        let group = vec![
+            batch(vec![put("a", "one")]),
+            batch(vec![put("b", "two"), set("s", "k", "2", wrong), put("c", "three")]),
+            batch(vec![put("d", "four")]),
+        ];
+        let outcome = store.commit(group, at(1)).unwrap();
+        assert!(matches!(outcome[1], Err(BatchError::Conflict { current: None, .. })));
+        let revision = |at: usize| match &outcome[at] {
+            Ok(effects) => changed(effects[0].clone()).revision,
+            Err(error) => panic!("{error}"),
+        };
+        assert_eq!((revision(0), revision(2)), (1, 2));
+        let mut ids = store.entries().unwrap().into_iter().map(|e| e.key.id).collect::<Vec<_>>();
+        ids.sort();
+        assert_eq!(ids, ["a", "d"].map(Arc::from));
+        assert_eq!(store.state_get("s", "k").unwrap(), None);
+    });
+}
+
+#[test]
+fn state_is_a_map_with_compare_and_swap() {
+    on_each_store(|store| {
+        let any = StateExpectation::Anything;
+        commit(store, set("s", "b", "1", any.clone()), 1);
+        commit(store, set("s", "a", "2", any.clone()), 1);
+        let effect = commit(store, set("s", "b", "3", any), 1);
+        let Effect::State(change) = effect else { panic!("{effect:?}") };
+        assert_eq!((change.old.as_deref(), change.new.as_deref()), (Some("1"), Some("3")));
+        assert_eq!(store.state_get("s", "b").unwrap().as_deref(), Some("3"));
+        assert_eq!(store.state_size("s").unwrap(), (2, 2));
+        assert_eq!(store.state_scopes().unwrap(), ["s"]);
+
+        let expect = |value: Option<&str>| StateExpectation::Exactly(value.map(Into::into));
+        let swap = |value| store.commit(vec![batch(vec![set("s", "b", "4", value)])], at(1));
+        let conflict = swap(expect(Some("1"))).unwrap().remove(0).expect_err("stale");
+        assert!(matches!(conflict, BatchError::Conflict { current: Some(now), .. } if now == "3"));
+        assert!(swap(expect(None)).unwrap()[0].is_err());
+        assert!(swap(expect(Some("3"))).unwrap()[0].is_ok());
+
+        let delete = || Mutation::StateDelete { scope: "s".into(), key: "b".into() };
+        let effect = commit(store, delete(), 1);
+        assert!(matches!(effect, Effect::State(change) if change.old.as_deref() == Some("4")));
+        let effect = commit(store, delete(), 1);
+        assert!(matches!(effect, Effect::State(change) if change.old.is_none()));
+        assert_eq!(store.entries().unwrap().len(), 0, "state is not in the log of entries");
+    });
+}
+
+#[test]
+fn state_pages_keep_the_order_of_first_insertion() {
+    on_each_store(|store| {
+        for key in ["c", "a", "b"] {
+            commit(store, set("s", key, "\"xx\"", StateExpectation::Anything), 1);
+        }
+        commit(store, set("s", "c", "\"yy\"", StateExpectation::Anything), 1);
+        let keys = |after, limit, bytes| {
+            let page = store.state_page("s", after, limit, bytes).unwrap();
+            let last = page.last().map(|entry| entry.position);
+            (page.into_iter().map(|entry| entry.key).collect::<String>(), last)
+        };
+        let (all, _) = keys(0, 10, 1000);
+        assert_eq!(all, "cab");
+        let (first, last) = keys(0, 2, 1000);
+        assert_eq!(first, "ca");
+        assert_eq!(keys(last.unwrap(), 2, 1000).0, "b");
+        assert_eq!(keys(0, 10, 5).0, "ca", "the page ends with the value that passes the bound");
+    });
+}
