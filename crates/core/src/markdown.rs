@@ -9,6 +9,9 @@ use pulldown_cmark::{Event, HeadingLevel, Parser, Tag, TagEnd};
 
 use crate::limits::MAX_SUMMARY_CHARS;
 
+/// How much of a document is read at first; most say what they are about at the top.
+const FIRST_WINDOW: usize = 8 * 1024;
+
 /// What an index shows of a document.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Summary {
@@ -42,7 +45,28 @@ pub fn split_frontmatter(document: &str) -> (Option<&str>, &str) {
 #[must_use]
 pub fn summarise(document: &str) -> Summary {
     let (_, text) = split_frontmatter(document);
+    summarise_growing(text, FIRST_WINDOW)
+}
+
+/// Reads no more of the text than it takes: a document's blocks do not depend on what comes after them.
+fn summarise_growing(text: &str, mut window: usize) -> Summary {
+    loop {
+        let at = text.floor_char_boundary(window);
+        let end = text[at..].find('\n').map_or(text.len(), |newline| at + newline + 1);
+        let (summary, read_to) = scan(&text[..end]);
+        // A block that reaches the end of the window may go on behind it.
+        let is_settled = summary.title.is_some() && summary.description.is_some();
+        if end == text.len() || (is_settled && read_to + 1 < end) {
+            return summary;
+        }
+        window = window.saturating_mul(8);
+    }
+}
+
+/// The summary of a text, and where the last block that was looked at ends.
+fn scan(text: &str) -> (Summary, usize) {
     let mut summary = Summary::default();
+    let mut read_to = 0;
     let mut list_depth = 0_usize;
     let mut block: Option<Block> = None;
     for (event, range) in Parser::new(text).into_offset_iter() {
@@ -57,6 +81,7 @@ pub fn summarise(document: &str) -> Summary {
                 block = Some(Block { part: Part::Description, inline: None });
             }
             Event::End(TagEnd::Heading(_) | TagEnd::Paragraph) => {
+                read_to = range.end;
                 if let Some(Block { part, inline: Some(range) }) = block.take() {
                     let slot = match part {
                         Part::Title => &mut summary.title,
@@ -79,7 +104,7 @@ pub fn summarise(document: &str) -> Summary {
         }
     }
     summary.description = summary.description.map(|text| cut(&text));
-    summary
+    (summary, read_to)
 }
 
 enum Part {
@@ -214,6 +239,14 @@ mod tests {
                 prop_assert!(description.chars().count() <= 143);
                 prop_assert!(!description.contains('\n'));
             }
+        }
+
+        #[test]
+        fn reading_a_part_finds_the_same_as_reading_all(
+            document in "((# |## |> |- |```|~~~|===|---|<!--|-->|<p>|    |\t|a|b c|`|\\[x\\]: y)?\n?){0,40}",
+            window in 1_usize..40,
+        ) {
+            prop_assert_eq!(summarise_growing(&document, window), scan(&document).0);
         }
 
         #[test]

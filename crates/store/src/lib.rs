@@ -34,6 +34,12 @@ pub trait Store: Send + Sync + std::fmt::Debug + 'static {
     /// When the store cannot be read.
     fn entries(&self) -> Result<Vec<Entry>, StoreError>;
 
+    /// The revision of the newest change, of an entry that may be gone since; 0 when there is none.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    fn revision(&self) -> Result<u64, StoreError>;
+
     /// Commits a group of batches and returns when it is durable. Each batch happens as a whole or
     /// not at all, whatever becomes of the others. `now` is the wall clock; the moment a change is
     /// stamped with is never earlier than that of the change before it.

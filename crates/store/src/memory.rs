@@ -131,6 +131,10 @@ impl Store for MemoryStore {
         Ok(self.tables().entries.values().cloned().collect())
     }
 
+    fn revision(&self) -> Result<u64, StoreError> {
+        Ok(self.tables().changes.last().map_or(0, |change| change.revision))
+    }
+
     fn commit(&self, group: Vec<Batch>, now: Timestamp) -> Result<GroupOutcome, StoreError> {
         let mut tables = self.tables();
         let apply = |batch| {

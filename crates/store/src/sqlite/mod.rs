@@ -117,6 +117,13 @@ impl Store for SqliteStore {
         })
     }
 
+    fn revision(&self) -> Result<u64, StoreError> {
+        self.read(|connection| {
+            let sql = "SELECT coalesce(max(revision), 0) FROM change";
+            connection.query_row(sql, [], |row| row.get(0))
+        })
+    }
+
     fn commit(&self, group: Vec<Batch>, now: Timestamp) -> Result<GroupOutcome, StoreError> {
         self.writer().commit(group, now).map_err(|error| self.error(&error))
     }

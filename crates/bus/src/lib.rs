@@ -1,0 +1,24 @@
+//! The fabric on which functions are registered and called.
+//!
+//! - [`api`]: the [`Bus`] trait and the types that cross it
+//! - [`hub`]: the embedded hub, a server of the iii worker protocol
+//! - [`client`]: a client that only calls, for the command line
+//! - `protocol`: the frames of the iii worker protocol; only `hub` and `client` see them
+//!
+//! Nothing in this crate knows what a skill or a prompt is.
+
+pub mod api;
+pub mod client;
+mod error;
+pub mod hub;
+mod json;
+mod protocol;
+
+pub use api::{
+    Activation, Bus, Call, Deliver, Function, FunctionSpec, Observer, ObserverSink, TriggerBinding,
+    TriggerProvider, TriggerTypeSpec,
+};
+pub use client::{BusClient, ClientError};
+pub use error::{CallError, ErrorBody};
+pub use hub::{Hub, HubConfig};
+pub use json::Json;

@@ -1,0 +1,136 @@
+//! The frames of a worker, as far as the hub acts on them.
+
+use std::borrow::Cow;
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+/// A frame that could not be read.
+#[derive(Debug)]
+pub(crate) struct Malformed {
+    /// What is wrong, naming the type and the field.
+    pub(crate) message: String,
+    /// `(invocation_id, function_id)` as JSON strings, when the frame is a call that can be answered.
+    pub(crate) call: Option<(String, String)>,
+}
+
+/// The text of a field; `None` when it is absent or `null`.
+pub(crate) type Raw<'a> = Option<&'a RawValue>;
+
+/// A string field: its JSON text, to be passed on, and its value.
+#[derive(Debug, Clone)]
+pub(crate) struct Text<'a> {
+    pub(crate) json: &'a str,
+    pub(crate) value: Cow<'a, str>,
+}
+
+/// What a call or an answer carries besides its payload; passed on as it came.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Sidecar<'a> {
+    pub(crate) traceparent: Raw<'a>,
+    pub(crate) baggage: Raw<'a>,
+    pub(crate) metadata: Raw<'a>,
+    pub(crate) caller: Raw<'a>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Action {
+    Call,
+    Void,
+    Enqueue,
+}
+
+#[derive(Debug)]
+pub(crate) struct Invoke<'a> {
+    /// The caller's own id as a JSON string; absent on a void call.
+    pub(crate) invocation_id: Option<&'a str>,
+    pub(crate) function_id: Text<'a>,
+    pub(crate) data: Raw<'a>,
+    pub(crate) action: Action,
+    pub(crate) sidecar: Sidecar<'a>,
+}
+
+#[derive(Debug)]
+pub(crate) struct CallResult<'a> {
+    pub(crate) invocation_id: Cow<'a, str>,
+    /// As a JSON string; SDKs send it, the hub needs it only of its own frames.
+    pub(crate) function_id: &'a str,
+    pub(crate) result: Raw<'a>,
+    pub(crate) error: Raw<'a>,
+    pub(crate) sidecar: Sidecar<'a>,
+}
+
+#[derive(Debug)]
+pub(crate) struct RegisterFunction<'a> {
+    pub(crate) id: Cow<'a, str>,
+    pub(crate) description: Option<Cow<'a, str>>,
+    pub(crate) request_format: Raw<'a>,
+    pub(crate) response_format: Raw<'a>,
+    pub(crate) metadata: Raw<'a>,
+    pub(crate) private: bool,
+}
+
+#[derive(Debug)]
+pub(crate) struct RegisterTriggerType<'a> {
+    pub(crate) id: Cow<'a, str>,
+    pub(crate) description: Option<Cow<'a, str>>,
+    pub(crate) trigger_request_format: Raw<'a>,
+    pub(crate) call_request_format: Raw<'a>,
+}
+
+#[derive(Debug)]
+pub(crate) struct RegisterTrigger<'a> {
+    pub(crate) id: Cow<'a, str>,
+    pub(crate) trigger_type: Cow<'a, str>,
+    pub(crate) function_id: Cow<'a, str>,
+    pub(crate) config: Raw<'a>,
+    pub(crate) metadata: Raw<'a>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Observe<'a> {
+    pub(crate) id: Cow<'a, str>,
+    pub(crate) source: Source,
+    pub(crate) target: String,
+    pub(crate) metadata: Raw<'a>,
+    pub(crate) max_fires: Option<u64>,
+    pub(crate) expires_in_ms: Option<u64>,
+}
+
+/// The left side of an `observe`.
+#[derive(Debug, Deserialize)]
+pub(crate) struct Source {
+    pub(crate) function_id: String,
+    #[serde(default)]
+    pub(crate) args: serde_json::Value,
+    #[serde(default)]
+    pub(crate) filters: serde_json::Value,
+    #[serde(default)]
+    pub(crate) deliver: Option<String>,
+}
+
+/// One frame of a worker.
+#[derive(Debug)]
+pub(crate) enum Frame<'a> {
+    Invoke(Invoke<'a>),
+    Result(CallResult<'a>),
+    RegisterFunction(RegisterFunction<'a>),
+    UnregisterFunction(Cow<'a, str>),
+    RegisterTriggerType(RegisterTriggerType<'a>),
+    UnregisterTriggerType(Cow<'a, str>),
+    RegisterTrigger(RegisterTrigger<'a>),
+    UnregisterTrigger(Cow<'a, str>),
+    TriggerResult {
+        id: Cow<'a, str>,
+        error: Raw<'a>,
+    },
+    Reattach {
+        previous_worker_id: Cow<'a, str>,
+        token: Cow<'a, str>,
+    },
+    Observe(Box<Observe<'a>>),
+    Unobserve(Cow<'a, str>),
+    Ping,
+    /// A type that asks nothing of the hub, or that it does not know.
+    Other(Cow<'a, str>),
+}

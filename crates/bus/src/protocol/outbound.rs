@@ -1,0 +1,246 @@
+//! Writes frames by concatenation around payloads that are JSON text already.
+//!
+//! Parameters named `…_json` are JSON text; all others are plain strings and are escaped here.
+
+use serde_json::value::RawValue;
+use uuid::Uuid;
+
+use super::{FEATURES, frame::Sidecar};
+use crate::{Activation, ErrorBody, Json};
+
+/// A JSON object under construction.
+struct Object(String);
+
+impl Object {
+    fn new(kind: &str, capacity: usize) -> Self {
+        let mut text = String::with_capacity(capacity + kind.len() + 16);
+        text.push_str("{\"type\":\"");
+        text.push_str(kind);
+        text.push('"');
+        Self(text)
+    }
+
+    fn name(&mut self, name: &str) {
+        self.0.push_str(",\"");
+        self.0.push_str(name);
+        self.0.push_str("\":");
+    }
+
+    fn json(mut self, name: &str, json: &str) -> Self {
+        self.name(name);
+        self.0.push_str(json);
+        self
+    }
+
+    fn json_if(self, name: &str, json: Option<&str>) -> Self {
+        match json {
+            Some(json) => self.json(name, json),
+            None => self,
+        }
+    }
+
+    fn string(self, name: &str, value: &str) -> Self {
+        let json = quote(value);
+        self.json(name, &json)
+    }
+
+    fn error(self, name: &str, error: &ErrorBody) -> Self {
+        let json =
+            format!("{{\"code\":{},\"message\":{}}}", quote(&error.code), quote(&error.message));
+        self.json(name, &json)
+    }
+
+    fn uuid(mut self, name: &str, id: Uuid) -> Self {
+        self.name(name);
+        let mut buffer = [0; uuid::fmt::Hyphenated::LENGTH];
+        self.0.push('"');
+        self.0.push_str(id.hyphenated().encode_lower(&mut buffer));
+        self.0.push('"');
+        self
+    }
+
+    fn sidecar(self, sidecar: &Sidecar<'_>) -> Self {
+        self.json_if("traceparent", sidecar.traceparent.map(RawValue::get))
+            .json_if("baggage", sidecar.baggage.map(RawValue::get))
+            .json_if("metadata", sidecar.metadata.map(RawValue::get))
+            .json_if("caller", sidecar.caller.map(RawValue::get))
+    }
+
+    fn end(mut self) -> String {
+        self.0.push('}');
+        self.0
+    }
+}
+
+/// A plain string as JSON.
+pub(crate) fn quote(value: &str) -> String {
+    serde_json::Value::from(value).to_string()
+}
+
+/// Appends a payload. An object gets the caller's id as its last key, so that it outweighs one
+/// the caller wrote itself; the payload is never parsed.
+pub(crate) fn push_payload(text: &mut String, data_json: &str, caller_id: Option<&str>) {
+    let object = data_json.strip_prefix('{').and_then(|rest| rest.strip_suffix('}'));
+    let (Some(caller_id), Some(body)) = (caller_id, object) else {
+        text.push_str(data_json);
+        return;
+    };
+    text.push('{');
+    text.push_str(body);
+    if !body.trim_ascii().is_empty() {
+        text.push(',');
+    }
+    text.push_str("\"_caller_worker_id\":");
+    text.push_str(&quote(caller_id));
+    text.push('}');
+}
+
+pub(crate) fn worker_registered(worker_id: &str, reattach_token: &str) -> String {
+    let features = FEATURES.map(quote).join(",");
+    Object::new("workerregistered", 200)
+        .string("worker_id", worker_id)
+        .string("reattach_token", reattach_token)
+        .json("features", &format!("[{features}]"))
+        .end()
+}
+
+pub(crate) fn invoke(
+    id: Uuid,
+    function_id_json: &str,
+    data_json: &str,
+    caller_id: Option<&str>,
+    sidecar: &Sidecar<'_>,
+) -> String {
+    let mut frame = Object::new("invokefunction", data_json.len() + function_id_json.len() + 192)
+        .uuid("invocation_id", id)
+        .json("function_id", function_id_json);
+    frame.name("data");
+    push_payload(&mut frame.0, data_json, caller_id);
+    frame.sidecar(sidecar).end()
+}
+
+/// A void call that no worker made: a trigger firing, or the activation of an observer.
+pub(crate) fn notification(
+    id: Uuid,
+    function_id: &str,
+    data_json: &str,
+    activation: Option<&Activation>,
+) -> String {
+    let mut frame = Object::new("invokefunction", data_json.len() + 256)
+        .uuid("invocation_id", id)
+        .string("function_id", function_id)
+        .json("data", data_json)
+        .json("action", "{\"type\":\"void\"}");
+    if let Some(Activation { observer_id, activation_id, metadata }) = activation {
+        let json = format!(
+            "{{\"observer_id\":{},\"activation_id\":{}}}",
+            quote(observer_id),
+            quote(activation_id)
+        );
+        frame = frame
+            .json("observe_depth", "1")
+            .json("activation", &json)
+            .json_if("metadata", metadata.as_ref().map(Json::as_str));
+    }
+    frame.end()
+}
+
+pub(crate) fn result(
+    invocation_id_json: &str,
+    function_id_json: &str,
+    result_json: &str,
+    sidecar: &Sidecar<'_>,
+) -> String {
+    let capacity = result_json.len() + invocation_id_json.len() + function_id_json.len() + 64;
+    Object::new("invocationresult", capacity)
+        .json("invocation_id", invocation_id_json)
+        .json("function_id", function_id_json)
+        .json("result", result_json)
+        .sidecar(sidecar)
+        .end()
+}
+
+pub(crate) fn failure(
+    invocation_id_json: &str,
+    function_id_json: &str,
+    error: &ErrorBody,
+) -> String {
+    Object::new("invocationresult", error.message.len() + 160)
+        .json("invocation_id", invocation_id_json)
+        .json("function_id", function_id_json)
+        .error("error", error)
+        .end()
+}
+
+/// A complaint about a frame that has no answer of its own. SDKs ignore the type.
+pub(crate) fn error(error: &ErrorBody) -> String {
+    Object::new("error", error.message.len() + 64).error("error", error).end()
+}
+
+pub(crate) fn pong() -> String {
+    Object::new("pong", 0).end()
+}
+
+pub(crate) fn registration_rejected(function_id: &str, owner_worker_id: &str) -> String {
+    // Any other code makes SDKs give up for good, and they need every one of these fields.
+    Object::new("registrationrejected", 200)
+        .string("code", "FUNCTION_NAMESPACE_CONFLICT")
+        .string("namespace", "default")
+        .string("function_id", function_id)
+        .string("owner_worker_id", owner_worker_id)
+        .end()
+}
+
+pub(crate) fn register_trigger(
+    id: &str,
+    trigger_type: &str,
+    function_id: &str,
+    config_json: &str,
+    metadata_json: Option<&str>,
+) -> String {
+    Object::new("registertrigger", config_json.len() + 160)
+        .string("id", id)
+        .string("trigger_type", trigger_type)
+        .string("function_id", function_id)
+        .json("config", config_json)
+        .json_if("metadata", metadata_json)
+        .end()
+}
+
+pub(crate) fn unregister_trigger(id: &str, trigger_type: &str) -> String {
+    Object::new("unregistertrigger", 128)
+        .string("id", id)
+        .string("trigger_type", trigger_type)
+        .end()
+}
+
+pub(crate) fn trigger_failed(
+    id: &str,
+    trigger_type: &str,
+    function_id: &str,
+    error: &ErrorBody,
+) -> String {
+    Object::new("triggerregistrationresult", 256)
+        .string("id", id)
+        .string("trigger_type", trigger_type)
+        .string("function_id", function_id)
+        .error("error", error)
+        .end()
+}
+
+pub(crate) fn observe_result(id: &str, refused: Option<&ErrorBody>) -> String {
+    let frame = Object::new("observeresult", 160).string("id", id);
+    match refused {
+        None => frame.string("state", "active").end(),
+        Some(error) => frame.string("state", "error").error("error", error).end(),
+    }
+}
+
+pub(crate) fn observer_disposed(id: &str, reason: &ErrorBody, fires: u64) -> String {
+    Object::new("observerstatechanged", 160)
+        .string("id", id)
+        .string("state", "disposed")
+        .error("reason", reason)
+        .json("fires", &fires.to_string())
+        .end()
+}
