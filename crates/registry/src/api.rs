@@ -1,0 +1,89 @@
+//! The trait that surfaces are written against, so that none of them knows where the registry lives.
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use serde_json::Value;
+use skills_core::{PromptArgument, PromptDefinition};
+
+use crate::RegistryError;
+
+/// A skill in a listing.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+pub struct SkillInfo {
+    /// Its id.
+    pub id: String,
+    /// First heading, or the id.
+    pub title: String,
+    /// First paragraph.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub description: Option<String>,
+    /// Size of the root document.
+    pub bytes: u64,
+    /// RFC 3339.
+    pub registered_at: String,
+}
+
+/// A prompt in a listing.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+pub struct PromptInfo {
+    /// Its name.
+    pub name: String,
+    /// Shown in a picker.
+    pub description: String,
+    /// What it asks for.
+    pub arguments: Vec<PromptArgument>,
+    /// The handler.
+    pub function_id: String,
+    /// RFC 3339.
+    pub registered_at: String,
+}
+
+/// What a URI named.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Resource {
+    /// The URI, as it was asked for.
+    pub uri: String,
+    /// `text/markdown` or `application/json`.
+    pub mime_type: String,
+    /// UTF-8 text.
+    pub text: Bytes,
+}
+
+/// A rendered prompt.
+#[derive(Debug, Clone, PartialEq, serde::Serialize)]
+pub struct RenderedPrompt {
+    /// What the prompt is for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub description: Option<String>,
+    /// Messages for the model.
+    pub messages: Vec<Value>,
+}
+
+/// A registry, wherever it lives.
+#[async_trait]
+pub trait Skills: Send + Sync {
+    /// All skills, sorted by id.
+    async fn skills(&self) -> Result<Vec<SkillInfo>, RegistryError>;
+    /// All prompts, sorted by name.
+    async fn prompts(&self) -> Result<Vec<PromptInfo>, RegistryError>;
+    /// What a URI names.
+    async fn read(&self, uri: &str) -> Result<Resource, RegistryError>;
+    /// The messages of a prompt.
+    async fn render_prompt(
+        &self,
+        name: &str,
+        arguments: Value,
+    ) -> Result<RenderedPrompt, RegistryError>;
+    /// Registers a skill and returns when that was, in RFC 3339.
+    async fn register_skill(&self, id: &str, body: String) -> Result<String, RegistryError>;
+    /// Removes a skill; `false` when there was none.
+    async fn remove_skill(&self, id: &str) -> Result<bool, RegistryError>;
+    /// Registers a prompt and returns when that was, in RFC 3339.
+    async fn register_prompt(
+        &self,
+        name: &str,
+        definition: PromptDefinition,
+    ) -> Result<String, RegistryError>;
+    /// Removes a prompt; `false` when there was none.
+    async fn remove_prompt(&self, name: &str) -> Result<bool, RegistryError>;
+}

@@ -1,0 +1,263 @@
+//! The catalog: all metadata, no bodies, as an immutable snapshot.
+//!
+//! Snapshots share structure, so that a commit costs O(log n) and a reader keeps the one it took for
+//! as long as it likes.
+
+use std::{
+    fmt::Write as _,
+    sync::{Arc, OnceLock},
+};
+
+use imbl::OrdMap;
+use skills_core::{
+    EntryKey, Kind, Layer, PromptDefinition, SkillMeta, Timestamp, id::INDEX_ID, uri::SCHEME,
+};
+use skills_store::{Change, Entry, EntryContent};
+
+/// Where a caller without a credential looks, in order of priority.
+const PUBLIC_LAYERS: [Layer; 2] = [Layer::Official, Layer::Market];
+
+/// A skill as a listing shows it.
+#[derive(Debug, PartialEq, Eq)]
+pub struct SkillRow {
+    /// Its id.
+    pub id: Arc<str>,
+    /// What is known of it.
+    pub meta: SkillMeta,
+    /// When this version was registered.
+    pub registered_at: Timestamp,
+}
+
+impl SkillRow {
+    /// Size of the root document in bytes.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        self.meta.root().map_or(0, |root| root.size)
+    }
+
+    /// What a person calls it.
+    #[must_use]
+    pub fn title(&self) -> &str {
+        self.meta.title.as_deref().unwrap_or(&self.id)
+    }
+}
+
+/// A prompt as a listing shows it.
+#[derive(Debug, PartialEq, Eq)]
+pub struct PromptRow {
+    /// Its name.
+    pub name: Arc<str>,
+    /// The whole definition.
+    pub definition: PromptDefinition,
+    /// When this version was registered.
+    pub registered_at: Timestamp,
+}
+
+#[derive(Debug, Clone, Default)]
+struct Shelf {
+    skills: OrdMap<Arc<str>, Arc<SkillRow>>,
+    prompts: OrdMap<Arc<str>, Arc<PromptRow>>,
+}
+
+/// A snapshot of everything that is registered.
+#[derive(Debug, Default)]
+pub struct Catalog {
+    revision: u64,
+    shelves: OrdMap<Layer, Shelf>,
+    index: OnceLock<Arc<str>>,
+}
+
+impl Catalog {
+    /// The catalog of what a store holds after a revision. No entry need have that revision: the
+    /// change may have been a removal.
+    #[must_use]
+    pub fn of_entries(entries: Vec<Entry>, revision: u64) -> Self {
+        let mut catalog = Self { revision, ..Self::default() };
+        for Entry { key, registered_at, content, .. } in entries {
+            catalog.put(&key, &content, registered_at);
+        }
+        catalog
+    }
+
+    /// The next snapshot.
+    #[must_use]
+    pub fn with<'a>(&self, changes: impl IntoIterator<Item = &'a Change>) -> Self {
+        let mut next =
+            Self { revision: self.revision, shelves: self.shelves.clone(), index: OnceLock::new() };
+        for change in changes {
+            next.revision = change.revision;
+            match &change.content {
+                Some(content) => next.put(&change.key, content, change.at),
+                None => next.remove(&change.key),
+            }
+        }
+        next
+    }
+
+    fn put(&mut self, key: &EntryKey, content: &EntryContent, registered_at: Timestamp) {
+        let shelf = self.shelves.entry(key.layer.clone()).or_default();
+        match content.clone() {
+            EntryContent::Skill(meta) => {
+                let row = SkillRow { id: key.id.clone(), meta, registered_at };
+                shelf.skills.insert(key.id.clone(), Arc::new(row));
+            }
+            EntryContent::Prompt(definition) => {
+                let row = PromptRow { name: key.id.clone(), definition, registered_at };
+                shelf.prompts.insert(key.id.clone(), Arc::new(row));
+            }
+        }
+    }
+
+    fn remove(&mut self, key: &EntryKey) {
+        if let Some(shelf) = self.shelves.get_mut(&key.layer) {
+            match key.kind {
+                Kind::Skill => drop(shelf.skills.remove(&key.id)),
+                Kind::Prompt => drop(shelf.prompts.remove(&key.id)),
+            }
+        }
+    }
+
+    /// The change this snapshot includes last.
+    #[must_use]
+    pub const fn revision(&self) -> u64 {
+        self.revision
+    }
+
+    fn visible(&self) -> impl Iterator<Item = &Shelf> {
+        PUBLIC_LAYERS.iter().filter_map(|layer| self.shelves.get(layer))
+    }
+
+    /// The skill that answers to an id.
+    #[must_use]
+    pub fn skill(&self, id: &str) -> Option<&Arc<SkillRow>> {
+        self.visible().find_map(|shelf| shelf.skills.get(id))
+    }
+
+    /// The prompt that answers to a name.
+    #[must_use]
+    pub fn prompt(&self, name: &str) -> Option<&Arc<PromptRow>> {
+        self.visible().find_map(|shelf| shelf.prompts.get(name))
+    }
+
+    /// All skills, sorted by id.
+    #[must_use]
+    pub fn skills(&self) -> Vec<&Arc<SkillRow>> {
+        first_of_each(self.visible().map(|shelf| shelf.skills.iter()))
+    }
+
+    /// All prompts, sorted by name.
+    #[must_use]
+    pub fn prompts(&self) -> Vec<&Arc<PromptRow>> {
+        first_of_each(self.visible().map(|shelf| shelf.prompts.iter()))
+    }
+
+    /// The Markdown index that `iii://skills` serves. It is rendered once for each snapshot.
+    pub fn index(&self) -> Arc<str> {
+        Arc::clone(self.index.get_or_init(|| render_index(&self.skills()).into()))
+    }
+}
+
+/// Sorted by key; of equal keys the one from the earliest iterator.
+fn first_of_each<'a, T, I>(layers: impl Iterator<Item = I>) -> Vec<&'a Arc<T>>
+where
+    T: 'a,
+    I: Iterator<Item = (&'a Arc<str>, &'a Arc<T>)>,
+{
+    let mut rows = Vec::new();
+    let mut layer_count = 0;
+    for layer in layers {
+        rows.extend(layer);
+        layer_count += 1;
+    }
+    // One layer is sorted already. The sort is stable, so the earlier layer stays in front.
+    if layer_count > 1 {
+        rows.sort_by(|(a, _), (b, _)| a.cmp(b));
+        rows.dedup_by(|(later, _), (earlier, _)| later == earlier);
+    }
+    rows.into_iter().map(|(_, row)| row).collect()
+}
+
+fn render_index(skills: &[&Arc<SkillRow>]) -> String {
+    let mut text = String::from("# Skills\n\n");
+    if skills.is_empty() {
+        text.push_str("No skills are registered yet.\n");
+    }
+    for skill in skills {
+        // A bracket in a title would end the link's text early.
+        let title = skill.title().replace(['[', ']'], "");
+        let _ = write!(text, "- [{title}]({SCHEME}{})", skill.id);
+        if let Some(description) = &skill.meta.description {
+            let _ = write!(text, ": {description}");
+        }
+        text.push('\n');
+    }
+    text
+}
+
+/// Title and description of the index itself, for listings that include it.
+pub const INDEX_TITLE: &str = "Skills index";
+/// See [`INDEX_TITLE`].
+pub const INDEX_DESCRIPTION: &str = "Every registered skill, one line each, with a link to it.";
+
+/// The name of the index in listings.
+pub const INDEX_NAME: &str = INDEX_ID;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn change(revision: u64, layer: Layer, id: &str, body: Option<&str>) -> Change {
+        Change {
+            revision,
+            at: Timestamp::from_micros(i64::try_from(revision).unwrap()),
+            actor: "t".into(),
+            key: EntryKey { kind: Kind::Skill, layer, id: id.into() },
+            before: None,
+            content: body
+                .map(|body| Arc::new(EntryContent::Skill(SkillMeta::of_document(body).unwrap()))),
+        }
+    }
+
+    fn titles(catalog: &Catalog) -> Vec<&str> {
+        catalog.skills().iter().map(|skill| skill.title()).collect()
+    }
+
+    #[test]
+    fn a_snapshot_does_not_see_later_changes() {
+        let empty = Catalog::default();
+        let one = empty.with(&[change(1, Layer::Official, "a", Some("# A"))]);
+        let none = one.with(&[change(2, Layer::Official, "a", None)]);
+        assert!(empty.skill("a").is_none());
+        assert_eq!(one.skill("a").unwrap().title(), "A");
+        assert!(none.skill("a").is_none());
+        assert_eq!((one.revision(), none.revision()), (1, 2));
+    }
+
+    #[test]
+    fn official_comes_before_market_and_private_is_not_public() {
+        let ann = Layer::from_parts(skills_core::Tier::Private, "ann").unwrap();
+        let catalog = Catalog::default().with(&[
+            change(1, Layer::Market, "b", Some("# market b")),
+            change(2, Layer::Market, "a", Some("# market a")),
+            change(3, Layer::Official, "b", Some("# official b")),
+            change(4, ann, "c", Some("# private c")),
+        ]);
+        assert_eq!(titles(&catalog), ["market a", "official b"]);
+        assert_eq!(catalog.skill("b").unwrap().title(), "official b");
+        assert!(catalog.skill("c").is_none());
+    }
+
+    #[test]
+    fn the_index_lists_title_and_description() {
+        let catalog = Catalog::default().with(&[
+            change(1, Layer::Official, "b", Some("# The [B]\n\nDoes b.")),
+            change(2, Layer::Official, "a", Some("text only")),
+            change(3, Layer::Official, "c", Some("# C")),
+        ]);
+        assert_eq!(
+            &*catalog.index(),
+            "# Skills\n\n- [a](iii://a): text only\n- [The B](iii://b): Does b.\n- [C](iii://c)\n"
+        );
+        assert!(Catalog::default().index().contains("No skills are registered"));
+    }
+}

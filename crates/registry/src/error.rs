@@ -1,0 +1,142 @@
+//! What the registry answers when it cannot do what was asked.
+
+use std::{sync::Arc, time::Duration};
+
+use skills_bus::CallError;
+use skills_core::{Kind, OutputError, RuleError};
+use skills_store::StoreError;
+
+/// The one error type of the registry. Every surface maps it once.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum RegistryError {
+    /// The input breaks a rule.
+    #[error(transparent)]
+    Rule(#[from] RuleError),
+    /// There is no such entry.
+    #[error("{} not found: {id}", kind.as_str())]
+    NotFound {
+        /// What was looked for.
+        kind: Kind,
+        /// Under which id or name.
+        id: String,
+    },
+    /// The function behind a section or a prompt did not give a result.
+    #[error("{function_id} {problem}")]
+    Handler {
+        /// The function.
+        function_id: String,
+        /// What happened.
+        problem: HandlerProblem,
+    },
+    /// The function behind a prompt gave a result that is not a prompt.
+    #[error("{function_id}: {source}")]
+    Output {
+        /// The function.
+        function_id: String,
+        /// What it returned instead.
+        source: OutputError,
+    },
+    /// The store could not be read or written; nothing was changed.
+    #[error(transparent)]
+    Store(Arc<StoreError>),
+    /// An entry names bytes that the store does not have.
+    #[error("the body of {0} is missing from the store")]
+    MissingBody(String),
+    /// More is waiting to be written than fits in memory.
+    #[error("too many writes are waiting; try again")]
+    Overloaded,
+    /// The registry is shutting down.
+    #[error("the registry is shutting down")]
+    Closed,
+    /// Sections and prompts need a bus with workers on it.
+    #[error("{function_id} cannot be called: the data directory was opened without a bus")]
+    NoBus {
+        /// The function.
+        function_id: String,
+    },
+    /// A registry on the other end of a bus said no.
+    #[error("{message}")]
+    Remote {
+        /// Its code.
+        code: String,
+        /// Its words.
+        message: String,
+    },
+}
+
+/// Why a handler gave no result. Each says which of the ways it was.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum HandlerProblem {
+    /// It took too long.
+    #[error("timed out after {} ms", .0.as_millis())]
+    TimedOut(Duration),
+    /// Nobody serves it.
+    #[error("is not registered on the bus; is its worker connected?")]
+    NotRegistered,
+    /// Its worker went away.
+    #[error("disconnected before it answered")]
+    Disconnected,
+    /// It answered with an error.
+    #[error("failed: {message} ({code})")]
+    Failed {
+        /// The worker's code.
+        code: String,
+        /// The worker's words.
+        message: String,
+    },
+}
+
+impl RegistryError {
+    /// The error of a call that was made on behalf of a reader.
+    pub(crate) fn from_call(function_id: &str, error: CallError) -> Self {
+        let problem = match error {
+            CallError::Timeout { after, .. } => HandlerProblem::TimedOut(after),
+            CallError::NotFound(_) => HandlerProblem::NotRegistered,
+            CallError::Stopped(_) => HandlerProblem::Disconnected,
+            other => {
+                HandlerProblem::Failed { code: other.code().to_owned(), message: other.to_string() }
+            }
+        };
+        Self::Handler { function_id: function_id.to_owned(), problem }
+    }
+
+    /// A stable code for machines.
+    #[must_use]
+    pub fn code(&self) -> &str {
+        match self {
+            Self::Rule(rule) => rule.code(),
+            Self::NotFound { .. } => "not_found",
+            Self::Handler { problem, .. } => match problem {
+                HandlerProblem::TimedOut(_) => "handler_timeout",
+                HandlerProblem::NotRegistered => "handler_not_registered",
+                HandlerProblem::Disconnected => "handler_disconnected",
+                HandlerProblem::Failed { .. } => "handler_failed",
+            },
+            Self::Output { .. } => "handler_output",
+            Self::Store(error) => error.code(),
+            Self::MissingBody(_) => "store_corrupt",
+            Self::Overloaded => "overloaded",
+            Self::Closed => "shutting_down",
+            Self::NoBus { .. } => "no_bus",
+            Self::Remote { code, .. } => code,
+        }
+    }
+
+    /// What the caller can do about it.
+    #[must_use]
+    pub fn hint(&self) -> Option<&str> {
+        match self {
+            Self::Store(error) => error.hint(),
+            Self::NoBus { .. } => {
+                Some("start `skills serve`, connect the worker that serves it, and ask that server")
+            }
+            _ => None,
+        }
+    }
+}
+
+impl From<StoreError> for RegistryError {
+    fn from(error: StoreError) -> Self {
+        Self::Store(Arc::new(error))
+    }
+}

@@ -1,0 +1,31 @@
+//! The registry: the only door to skills and prompts.
+//!
+//! - [`Registry`]: reading, resolving, rendering, writing
+//! - [`catalog`]: the immutable snapshot all reads are answered from
+//! - `writer`: the one thread that commits, swaps the catalog and announces
+//! - [`feed`]: announcements in commit order, for any number of subscribers, in bounded memory
+//! - `blobs`: bodies, through a bounded cache
+//! - [`state`]: the bus's key-value store, which shares the write path
+//! - [`api`]: the trait surfaces are written against; [`remote`] implements it over a bus
+//!
+//! It does not know any protocol. It knows functions only as something that can be called to get the
+//! content of a section or the messages of a prompt.
+
+pub mod api;
+mod blobs;
+pub mod catalog;
+mod error;
+pub mod feed;
+mod local;
+mod registry;
+pub mod remote;
+pub mod state;
+mod writer;
+
+pub use api::{PromptInfo, RenderedPrompt, Resource, SkillInfo, Skills};
+pub use catalog::{Catalog, PromptRow, SkillRow};
+pub use error::{HandlerProblem, RegistryError};
+pub use feed::{ChangeFeed, Delivery, Subscription};
+pub use registry::{Registry, RegistryConfig};
+pub use remote::RemoteRegistry;
+pub use state::BusState;

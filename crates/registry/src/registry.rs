@@ -1,0 +1,336 @@
+//! The registry itself: what surfaces in this process call.
+
+use std::{
+    sync::{Arc, Mutex, PoisonError, Weak},
+    thread::JoinHandle,
+    time::Duration,
+};
+
+use arc_swap::ArcSwap;
+use bytes::Bytes;
+use serde_json::Value;
+use skills_bus::{Bus, Json};
+use skills_core::{
+    Content, EntryKey, HandlerId, Kind, Layer, PromptDefinition, PromptMessages, PromptName,
+    ResourceUri, SkillId, SkillMeta, Timestamp, output,
+};
+use skills_store::{Batch, Effect, EntryContent, Mutation, Store};
+
+use crate::{
+    BusState, Catalog, ChangeFeed, RegistryError, RenderedPrompt, Resource,
+    blobs::Blobs,
+    feed::Feed,
+    writer::{Published, WriteError, Writer},
+};
+
+/// How much of the newest changes a feed keeps in memory for its slowest subscriber.
+const CHANGE_FEED_BYTES: usize = 4 << 20;
+/// The same for changes of the bus state, which carry their values.
+const STATE_FEED_BYTES: usize = 16 << 20;
+
+/// What can be set about a registry.
+#[derive(Debug, Clone)]
+pub struct RegistryConfig {
+    /// How long the function behind a section or a prompt may take.
+    pub handler_timeout: Duration,
+    /// How many bytes of bodies are kept in memory.
+    pub blob_cache_bytes: usize,
+}
+
+impl Default for RegistryConfig {
+    fn default() -> Self {
+        Self { handler_timeout: Duration::from_secs(10), blob_cache_bytes: 32 << 20 }
+    }
+}
+
+/// The only door to skills and prompts.
+pub struct Registry {
+    store: Arc<dyn Store>,
+    /// Weak, because the bus holds functions that hold the registry.
+    bus: Option<Weak<dyn Bus>>,
+    published: Arc<Published>,
+    writer: Mutex<Option<Arc<Writer>>>,
+    thread: Mutex<Option<JoinHandle<()>>>,
+    blobs: Blobs,
+    config: RegistryConfig,
+}
+
+impl std::fmt::Debug for Registry {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Registry").field("store", &self.store).finish_non_exhaustive()
+    }
+}
+
+impl Registry {
+    /// Reads the catalog from a store and starts the writer. Without a bus, sections and prompts
+    /// cannot be rendered.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    pub fn open(
+        store: Arc<dyn Store>,
+        bus: Option<Weak<dyn Bus>>,
+        config: RegistryConfig,
+    ) -> Result<Arc<Self>, RegistryError> {
+        let published = Arc::new(Published {
+            catalog: ArcSwap::from_pointee(Catalog::of_entries(
+                store.entries()?,
+                store.revision()?,
+            )),
+            changes: Feed::new(CHANGE_FEED_BYTES),
+            state: Feed::new(STATE_FEED_BYTES),
+        });
+        let (writer, thread) = Writer::start(Arc::clone(&store), Arc::clone(&published))
+            .map_err(|_| RegistryError::Closed)?;
+        Ok(Arc::new(Self {
+            blobs: Blobs::new(Arc::clone(&store), config.blob_cache_bytes),
+            writer: Mutex::new(Some(Arc::new(writer))),
+            thread: Mutex::new(Some(thread)),
+            store,
+            bus,
+            published,
+            config,
+        }))
+    }
+
+    /// The present snapshot. It costs no lock and stays valid for as long as it is held.
+    pub fn catalog(&self) -> Arc<Catalog> {
+        self.published.catalog.load_full()
+    }
+
+    /// Every change from now on, without gaps.
+    #[must_use]
+    pub fn changes(&self) -> ChangeFeed {
+        // Subscribe first: a change between the two steps is then seen twice, and skipped once.
+        let live = self.published.changes.subscribe();
+        ChangeFeed::new(live, Arc::clone(&self.store), self.catalog().revision())
+    }
+
+    /// The bus's key-value store.
+    #[must_use]
+    pub fn state(self: &Arc<Self>) -> BusState {
+        BusState::new(Arc::clone(self))
+    }
+
+    /// Registers a skill of one Markdown document.
+    ///
+    /// The write is queued when this is called, not when its result is awaited, so that writes keep the
+    /// order of the calls.
+    pub fn register_skill(
+        &self,
+        actor: &str,
+        id: &str,
+        body: String,
+    ) -> impl Future<Output = Result<Timestamp, RegistryError>> + Send + use<> {
+        let write = Self::check_skill(id, body).map(|put| self.put(actor, put));
+        async move { write?.await }
+    }
+
+    fn check_skill(id: &str, body: String) -> Result<Mutation, RegistryError> {
+        let id: SkillId = id.parse()?;
+        let meta = SkillMeta::of_document(&body)?;
+        let blobs = meta.root().map(|root| (root.digest, Bytes::from(body))).into_iter().collect();
+        let content = EntryContent::Skill(meta);
+        Ok(Mutation::Put { layer: Layer::Official, id: id.to_shared(), content, blobs })
+    }
+
+    /// Registers a prompt. Queued when called, as [`Self::register_skill`] is.
+    pub fn register_prompt(
+        &self,
+        actor: &str,
+        name: &str,
+        definition: PromptDefinition,
+    ) -> impl Future<Output = Result<Timestamp, RegistryError>> + Send + use<> {
+        let check = || -> Result<Mutation, RegistryError> {
+            let name: PromptName = name.parse()?;
+            let content = EntryContent::Prompt(definition.checked()?);
+            let id = name.to_shared();
+            Ok(Mutation::Put { layer: Layer::Official, id, content, blobs: vec![] })
+        };
+        let write = check().map(|put| self.put(actor, put));
+        async move { write?.await }
+    }
+
+    fn put(
+        &self,
+        actor: &str,
+        put: Mutation,
+    ) -> impl Future<Output = Result<Timestamp, RegistryError>> + Send + use<> {
+        let write = self.write(actor, put);
+        async move {
+            match write.await? {
+                Effect::Changed(change) => Ok(change.at),
+                Effect::Nothing | Effect::State(_) => Err(RegistryError::Closed),
+            }
+        }
+    }
+
+    /// Removes a skill and tells whether there was one. Queued when called.
+    pub fn remove_skill(
+        &self,
+        actor: &str,
+        id: &str,
+    ) -> impl Future<Output = Result<bool, RegistryError>> + Send + use<> {
+        let id = id.parse::<SkillId>().map(|id| id.to_shared());
+        let write = id.map(|id| self.remove(actor, Kind::Skill, id));
+        async move { write?.await }
+    }
+
+    /// Removes a prompt and tells whether there was one. Queued when called.
+    pub fn remove_prompt(
+        &self,
+        actor: &str,
+        name: &str,
+    ) -> impl Future<Output = Result<bool, RegistryError>> + Send + use<> {
+        let name = name.parse::<PromptName>().map(|name| name.to_shared());
+        let write = name.map(|name| self.remove(actor, Kind::Prompt, name));
+        async move { write?.await }
+    }
+
+    fn remove(
+        &self,
+        actor: &str,
+        kind: Kind,
+        id: Arc<str>,
+    ) -> impl Future<Output = Result<bool, RegistryError>> + Send + use<> {
+        let key = EntryKey { kind, layer: Layer::Official, id };
+        let write = self.write(actor, Mutation::Remove(key));
+        async move { Ok(matches!(write.await?, Effect::Changed(_))) }
+    }
+
+    fn write(
+        &self,
+        actor: &str,
+        mutation: Mutation,
+    ) -> impl Future<Output = Result<Effect, RegistryError>> + Send + use<> {
+        let write = self.submit(Batch { actor: actor.into(), mutations: vec![mutation] });
+        async move {
+            match write.await {
+                Ok(mut effects) => effects.pop().ok_or(RegistryError::Closed),
+                Err(WriteError::Registry(error)) => Err(error),
+                Err(WriteError::Batch(error)) => Err(RegistryError::Remote {
+                    code: "conflict".to_owned(),
+                    message: error.to_string(),
+                }),
+            }
+        }
+    }
+
+    pub(crate) fn submit(
+        &self,
+        batch: Batch,
+    ) -> impl Future<Output = Result<Vec<Effect>, WriteError>> + Send + use<> {
+        let writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
+        let submitted = writer.as_ref().map(|writer| writer.submit(batch));
+        async move {
+            match submitted {
+                Some(submitted) => submitted.await,
+                None => Err(RegistryError::Closed.into()),
+            }
+        }
+    }
+
+    pub(crate) fn store(&self) -> &Arc<dyn Store> {
+        &self.store
+    }
+
+    pub(crate) fn published(&self) -> &Published {
+        &self.published
+    }
+
+    /// Reads what a URI names.
+    ///
+    /// # Errors
+    /// When the URI is not one of the three shapes, names nothing, or its function gives no result.
+    pub async fn read(&self, uri: &str) -> Result<Resource, RegistryError> {
+        let parsed: ResourceUri = uri.parse()?;
+        let (mime_type, text) = match parsed {
+            ResourceUri::Index => {
+                (output::MARKDOWN, Bytes::from_owner(IndexText(self.catalog().index())))
+            }
+            ResourceUri::Skill(id) => (output::MARKDOWN, self.body(&id).await?),
+            ResourceUri::Section { function, .. } => {
+                let output = self.call(&function, &Value::Object(serde_json::Map::new())).await?;
+                let content = Content::from_output(output);
+                (content.mime_type, content.text.into())
+            }
+        };
+        Ok(Resource { uri: uri.to_owned(), mime_type: mime_type.to_owned(), text })
+    }
+
+    async fn body(&self, id: &SkillId) -> Result<Bytes, RegistryError> {
+        let not_found = || RegistryError::NotFound { kind: Kind::Skill, id: id.to_string() };
+        let missing = || RegistryError::MissingBody(id.to_string());
+        let root = {
+            let catalog = self.published.catalog.load();
+            let row = catalog.skill(id.as_str()).ok_or_else(not_found)?;
+            row.meta.root().map(|root| root.digest).ok_or_else(missing)?
+        };
+        self.blobs.get(root).await?.ok_or_else(missing)
+    }
+
+    /// Renders a prompt with the caller's arguments; `null` stands for none.
+    ///
+    /// # Errors
+    /// When there is no such prompt, or its handler gives no result that is a prompt.
+    pub async fn render_prompt(
+        &self,
+        name: &str,
+        arguments: Value,
+    ) -> Result<RenderedPrompt, RegistryError> {
+        let name: PromptName = name.parse()?;
+        let catalog = self.catalog();
+        let row = catalog
+            .prompt(name.as_str())
+            .ok_or_else(|| RegistryError::NotFound { kind: Kind::Prompt, id: name.to_string() })?;
+        let arguments = match arguments {
+            Value::Null => Value::Object(serde_json::Map::new()),
+            given => given,
+        };
+        // Checked again: the entry may have been stored under other rules.
+        let function: HandlerId = row.definition.function_id.parse()?;
+        let output = self.call(&function, &arguments).await?;
+        let rendered = PromptMessages::from_output(output).map_err(|source| {
+            RegistryError::Output { function_id: function.to_string(), source }
+        })?;
+        let description =
+            rendered.description.unwrap_or_else(|| row.definition.description.clone());
+        Ok(RenderedPrompt { description: Some(description), messages: rendered.messages })
+    }
+
+    async fn call(&self, function: &HandlerId, data: &Value) -> Result<Value, RegistryError> {
+        let id = function.as_str();
+        let failed = |error| RegistryError::from_call(id, error);
+        let no_bus = || RegistryError::NoBus { function_id: id.to_owned() };
+        let bus = self.bus.as_ref().ok_or_else(no_bus)?.upgrade().ok_or(RegistryError::Closed)?;
+        let output =
+            bus.call(id, Json::from(data), self.config.handler_timeout).await.map_err(failed)?;
+        output.parse().map_err(|error| {
+            failed(skills_bus::CallError::remote("invalid_result", error.to_string()))
+        })
+    }
+
+    /// Stops taking writes, waits for those that are queued, and ends the writer.
+    pub fn close(&self) {
+        drop(self.writer.lock().unwrap_or_else(PoisonError::into_inner).take());
+        let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if thread.is_some_and(|thread| thread.join().is_err()) {
+            tracing::error!("the writer thread ended with a panic");
+        }
+    }
+}
+
+impl Drop for Registry {
+    fn drop(&mut self) {
+        self.close();
+    }
+}
+
+/// Lets the index be handed on as bytes without a copy.
+struct IndexText(Arc<str>);
+
+impl AsRef<[u8]> for IndexText {
+    fn as_ref(&self) -> &[u8] {
+        self.0.as_bytes()
+    }
+}

@@ -1,0 +1,156 @@
+//! The bus's key-value store: durable, on the same write path as the registry's own content.
+//!
+//! Values are JSON text. What the functions `state::*` look like on a bus is not known here.
+
+use std::sync::Arc;
+
+use skills_store::{
+    Batch, BatchError, Effect, Mutation, StateChange, StateEntry, StateExpectation, Store,
+    StoreError,
+};
+
+use crate::{Registry, RegistryError, Subscription, writer::WriteError};
+
+/// A handle to the bus state.
+#[derive(Debug, Clone)]
+pub struct BusState {
+    registry: Arc<Registry>,
+}
+
+/// What became of a conditional write.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Swap {
+    /// It was written.
+    Done(StateChange),
+    /// Something else is there, as JSON text.
+    Conflict(Option<String>),
+}
+
+impl BusState {
+    pub(crate) const fn new(registry: Arc<Registry>) -> Self {
+        Self { registry }
+    }
+
+    /// Sets a value. Queued when called.
+    pub fn set(
+        &self,
+        actor: &str,
+        scope: String,
+        key: String,
+        value: String,
+    ) -> impl Future<Output = Result<StateChange, RegistryError>> + Send + use<> {
+        let expect = StateExpectation::Anything;
+        let write = self.write(actor, Mutation::StateSet { scope, key, value, expect });
+        async move {
+            match write.await? {
+                Swap::Done(change) => Ok(change),
+                Swap::Conflict(_) => Err(RegistryError::Closed),
+            }
+        }
+    }
+
+    /// Sets a value if the present one is `expected`.
+    ///
+    /// # Errors
+    /// When the store cannot be written.
+    pub async fn compare_and_set(
+        &self,
+        actor: &str,
+        scope: String,
+        key: String,
+        expected: Option<String>,
+        value: String,
+    ) -> Result<Swap, RegistryError> {
+        let expect = StateExpectation::Exactly(expected);
+        self.write(actor, Mutation::StateSet { scope, key, value, expect }).await
+    }
+
+    /// Removes a value. Queued when called.
+    pub fn delete(
+        &self,
+        actor: &str,
+        scope: String,
+        key: String,
+    ) -> impl Future<Output = Result<StateChange, RegistryError>> + Send + use<> {
+        let write = self.write(actor, Mutation::StateDelete { scope, key });
+        async move {
+            match write.await? {
+                Swap::Done(change) => Ok(change),
+                Swap::Conflict(_) => Err(RegistryError::Closed),
+            }
+        }
+    }
+
+    fn write(
+        &self,
+        actor: &str,
+        mutation: Mutation,
+    ) -> impl Future<Output = Result<Swap, RegistryError>> + Send + use<> {
+        let write = self.registry.submit(Batch { actor: actor.into(), mutations: vec![mutation] });
+        async move {
+            match write.await {
+                Ok(effects) => match effects.into_iter().next() {
+                    Some(Effect::State(change)) => Ok(Swap::Done(change)),
+                    _ => Err(RegistryError::Closed),
+                },
+                Err(WriteError::Batch(BatchError::Conflict { current, .. })) => {
+                    Ok(Swap::Conflict(current))
+                }
+                Err(WriteError::Registry(error)) => Err(error),
+            }
+        }
+    }
+
+    /// One value.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    pub async fn get(&self, scope: String, key: String) -> Result<Option<String>, RegistryError> {
+        self.read(move |store| store.state_get(&scope, &key)).await
+    }
+
+    /// The values of a scope after a position, in the order of their first insertion.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    pub async fn page(
+        &self,
+        scope: String,
+        after: i64,
+        limit: usize,
+        max_bytes: usize,
+    ) -> Result<Vec<StateEntry>, RegistryError> {
+        self.read(move |store| store.state_page(&scope, after, limit, max_bytes)).await
+    }
+
+    /// How many values a scope has, and their size in bytes.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    pub async fn size(&self, scope: String) -> Result<(u64, u64), RegistryError> {
+        self.read(move |store| store.state_size(&scope)).await
+    }
+
+    /// The scopes that hold something, sorted.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    pub async fn scopes(&self) -> Result<Vec<String>, RegistryError> {
+        self.read(|store| store.state_scopes()).await
+    }
+
+    /// Every change of the bus state from now on.
+    #[must_use]
+    pub fn changes(&self) -> Subscription<Arc<StateChange>> {
+        self.registry.published().state.subscribe()
+    }
+
+    async fn read<T: Send + 'static>(
+        &self,
+        query: impl FnOnce(&dyn Store) -> Result<T, StoreError> + Send + 'static,
+    ) -> Result<T, RegistryError> {
+        let store = Arc::clone(self.registry.store());
+        let read = tokio::task::spawn_blocking(move || query(&*store));
+        Ok(read.await.map_err(|_| RegistryError::Closed)??)
+    }
+}
