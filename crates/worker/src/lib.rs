@@ -1,0 +1,29 @@
+//! The iii contract: how skills and prompts look to workers on a bus.
+//!
+//! - [`contract`]: inputs, outputs and their JSON Schemas
+//! - `functions`: the eleven functions
+//! - `rendered`: listings as JSON text, made once for each state of the catalog
+//! - `on_change`: the trigger types, and the observable functions of the same names
+//! - [`state`]: the `state::*` functions, for a bus that has no state worker of its own
+//! - `error`: the one mapping from the registry's errors to the bus's
+//!
+//! Nothing here knows whether the bus is the embedded hub or an engine.
+
+pub mod contract;
+mod error;
+mod functions;
+mod offer;
+mod on_change;
+mod rendered;
+pub mod state;
+
+use std::sync::Arc;
+
+use skills_bus::Bus;
+use skills_registry::Registry;
+
+/// Offers the eleven functions and the two trigger types on a bus.
+pub fn serve(bus: &Arc<dyn Bus>, registry: &Arc<Registry>) {
+    functions::register(&**bus, registry);
+    on_change::register(bus, registry);
+}

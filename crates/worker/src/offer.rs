@@ -1,0 +1,46 @@
+//! Offering a typed function on a bus.
+
+use std::sync::Arc;
+
+use serde::{Serialize, de::DeserializeOwned};
+use skills_bus::{Bus, Call, CallError, FunctionSpec, Json};
+use skills_registry::RegistryError;
+
+use crate::error;
+
+/// Who is named in the log for a call: its connection, or this process.
+pub(crate) fn actor(call: &Call) -> String {
+    call.caller.as_ref().map_or_else(|| "local".to_owned(), |worker| format!("worker:{worker}"))
+}
+
+/// Offers a function whose input is parsed and whose output is written for it.
+///
+/// `start` runs when the call comes in, before any `await`: what it queues keeps the caller's order.
+pub(crate) fn offer<I, O, F, Fut>(bus: &dyn Bus, spec: FunctionSpec, start: F)
+where
+    I: DeserializeOwned,
+    O: Serialize,
+    F: Fn(String, I) -> Fut + Send + Sync + 'static,
+    Fut: Future<Output = Result<O, RegistryError>> + Send + 'static,
+{
+    let id = spec.id.clone();
+    let function = move |call: Call| {
+        let started = match call.data.parse::<I>() {
+            Ok(input) => Ok(start(actor(&call), input)),
+            Err(parse_error) => Err(error::bad_input(&id, &parse_error)),
+        };
+        async move {
+            let output = started?.await.map_err(|failure| error::to_bus(&failure))?;
+            Json::from_serialize(&output).map_err(|failure| error::bad_output(&failure))
+        }
+    };
+    bus.register_function(spec, Arc::new(function));
+}
+
+/// Offers a function that looks at nothing the caller sends and answers at once.
+pub(crate) fn offer_listing<F>(bus: &dyn Bus, spec: FunctionSpec, list: F)
+where
+    F: Fn() -> Result<Json, CallError> + Send + Sync + 'static,
+{
+    bus.register_function(spec, Arc::new(move |_: Call| std::future::ready(list())));
+}

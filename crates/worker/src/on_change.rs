@@ -1,0 +1,222 @@
+//! `skills::on-change` and `prompts::on-change`.
+//!
+//! Each is a trigger type and an observable function of the same id. Every target function has one
+//! task that follows the change feed at the target's own pace: a slow one reads what it missed from the
+//! log, holds up nobody, and a write never waits for any of them. A target that subscribed more than
+//! once, or in both ways, still hears of each change once.
+
+use std::{
+    collections::{BTreeMap, BTreeSet, HashMap},
+    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
+
+use serde_json::{Value, json};
+use skills_bus::{
+    Activation, Bus, CallError, Deliver, FunctionSpec, Json, Observer, ObserverSink,
+    TriggerBinding, TriggerProvider, TriggerTypeSpec,
+};
+use skills_core::Kind;
+use skills_registry::{ChangeFeed, Registry};
+use skills_store::Change;
+use tokio_util::task::AbortOnDropHandle;
+use uuid::Uuid;
+
+/// How long to wait before the log is read again after it could not be.
+const RETRY: Duration = Duration::from_secs(1);
+
+/// Offers both trigger types.
+pub(crate) fn register(bus: &Arc<dyn Bus>, registry: &Arc<Registry>) {
+    for (kind, id, what) in [
+        (Kind::Skill, "skills::on-change", "skills"),
+        (Kind::Prompt, "prompts::on-change", "prompts"),
+    ] {
+        let description =
+            format!("Fires after any mutation of the {what} registry (register / unregister).");
+        let announcer = Announcer::new(kind, id, bus, registry);
+        bus.register_trigger_type(
+            TriggerTypeSpec {
+                id: id.to_owned(),
+                description: description.clone(),
+                ..TriggerTypeSpec::default()
+            },
+            announcer.clone(),
+        );
+        let spec = FunctionSpec { id: id.to_owned(), description, ..FunctionSpec::default() };
+        bus.register_observable(spec, announcer);
+    }
+}
+
+/// Tells everyone who asked about changes of one kind.
+struct Announcer {
+    kind: Kind,
+    id: &'static str,
+    /// Weak, because the bus holds this announcer.
+    bus: Weak<dyn Bus>,
+    registry: Arc<Registry>,
+    targets: Mutex<HashMap<String, Target>>,
+    myself: Weak<Self>,
+}
+
+/// One function that wants to hear of changes, and on which grounds.
+struct Target {
+    triggers: BTreeSet<String>,
+    observers: BTreeMap<String, Watch>,
+    _task: AbortOnDropHandle<()>,
+}
+
+struct Watch {
+    deliver: Deliver,
+    metadata: Option<Json>,
+}
+
+impl Announcer {
+    fn new(
+        kind: Kind,
+        id: &'static str,
+        bus: &Arc<dyn Bus>,
+        registry: &Arc<Registry>,
+    ) -> Arc<Self> {
+        Arc::new_cyclic(|myself| Self {
+            kind,
+            id,
+            bus: Arc::downgrade(bus),
+            registry: Arc::clone(registry),
+            targets: Mutex::default(),
+            myself: myself.clone(),
+        })
+    }
+
+    fn targets(&self) -> MutexGuard<'_, HashMap<String, Target>> {
+        self.targets.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Adds a ground to a target, which starts to follow the feed with the first one.
+    fn add(&self, function_id: &str, ground: impl FnOnce(&mut Target)) {
+        let mut targets = self.targets();
+        let target = targets.entry(function_id.to_owned()).or_insert_with(|| {
+            // Subscribed here and now: what the subscriber does next is already announced to it.
+            let follow =
+                follow(self.myself.clone(), function_id.to_owned(), self.registry.changes());
+            Target {
+                triggers: BTreeSet::new(),
+                observers: BTreeMap::new(),
+                _task: AbortOnDropHandle::new(tokio::spawn(follow)),
+            }
+        });
+        ground(target);
+    }
+
+    /// Takes a ground from whichever target has it; a target without any is forgotten.
+    fn take(&self, ground: impl Fn(&mut Target) -> bool) {
+        let mut targets = self.targets();
+        targets.retain(|_, target| {
+            !(ground(target) && target.triggers.is_empty() && target.observers.is_empty())
+        });
+    }
+
+    /// What to send a target about a change, if it still wants to hear of it.
+    fn delivery(&self, function_id: &str, change: &Change) -> Option<(Json, Option<Activation>)> {
+        let payload = payload(change);
+        let targets = self.targets();
+        let target = targets.get(function_id)?;
+        if !target.triggers.is_empty() {
+            return Some((Json::from(&payload), None));
+        }
+        let (observer_id, watch) = target.observers.first_key_value()?;
+        let activation = Activation {
+            observer_id: observer_id.clone(),
+            activation_id: Uuid::now_v7().to_string(),
+            metadata: watch.metadata.clone(),
+        };
+        let data = match watch.deliver {
+            Deliver::Input => payload,
+            Deliver::Output => Value::Null,
+            Deliver::Envelope => envelope(self.id, &activation, payload),
+        };
+        Some((Json::from(&data), Some(activation)))
+    }
+
+    async fn deliver(&self, function_id: &str, change: &Change) {
+        if change.key.kind != self.kind {
+            return;
+        }
+        let (Some((data, activation)), Some(bus)) =
+            (self.delivery(function_id, change), self.bus.upgrade())
+        else {
+            return;
+        };
+        if let Err(error) = bus.notify(function_id, data, activation).await {
+            tracing::debug!(function_id, %error, "a change was not delivered");
+        }
+    }
+}
+
+async fn follow(announcer: Weak<Announcer>, function_id: String, mut changes: ChangeFeed) {
+    loop {
+        let next = changes.next().await;
+        let Some(announcer) = announcer.upgrade() else { return };
+        match next {
+            Ok(Some(change)) => announcer.deliver(&function_id, &change).await,
+            Ok(None) => return,
+            Err(error) => {
+                tracing::error!(function_id, %error, "the log of changes cannot be read; trying again");
+                drop(announcer);
+                tokio::time::sleep(RETRY).await;
+            }
+        }
+    }
+}
+
+fn payload(change: &Change) -> Value {
+    let op = if change.content.is_some() { "register" } else { "unregister" };
+    match change.key.kind {
+        Kind::Skill => json!({ "op": op, "id": &*change.key.id }),
+        Kind::Prompt => json!({ "op": op, "name": &*change.key.id }),
+    }
+}
+
+/// What an observer receives unless it asked for less.
+fn envelope(function_id: &str, activation: &Activation, input: Value) -> Value {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
+    json!({
+        "observer_id": activation.observer_id,
+        "activation_id": activation.activation_id,
+        "function_id": function_id,
+        "invocation_id": Uuid::now_v7().to_string(),
+        "status": "success",
+        "input": input,
+        "output": null,
+        "started_at_ms": u64::try_from(now).unwrap_or(u64::MAX),
+        "duration_ms": 0,
+    })
+}
+
+impl TriggerProvider for Announcer {
+    fn bind(&self, binding: TriggerBinding) -> Result<(), CallError> {
+        // The same id with another function moves the subscription.
+        self.take(|target| target.triggers.remove(&binding.id));
+        self.add(&binding.function_id, |target| {
+            target.triggers.insert(binding.id.clone());
+        });
+        Ok(())
+    }
+
+    fn unbind(&self, trigger_id: &str) {
+        self.take(|target| target.triggers.remove(trigger_id));
+    }
+}
+
+impl ObserverSink for Announcer {
+    fn observe(&self, observer: Observer) {
+        self.unobserve(&observer.id);
+        let watch = Watch { deliver: observer.deliver, metadata: observer.metadata };
+        self.add(&observer.target, |target| {
+            target.observers.insert(observer.id.clone(), watch);
+        });
+    }
+
+    fn unobserve(&self, observer_id: &str) {
+        self.take(|target| target.observers.remove(observer_id).is_some());
+    }
+}

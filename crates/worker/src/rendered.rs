@@ -1,0 +1,206 @@
+//! The contract's listings as JSON text, made at most once for each state of the catalog.
+//!
+//! Between two changes a listing of ten thousand skills is a copy of bytes, not a walk.
+
+use std::sync::{Arc, OnceLock};
+
+use arc_swap::ArcSwap;
+use bytes::Bytes;
+use serde::{Serialize, Serializer, ser::Error as _};
+use serde_json::{Value, json};
+use skills_bus::{CallError, Json};
+use skills_core::{output::MARKDOWN, uri::SCHEME};
+use skills_registry::{
+    Catalog, PromptRow, Registry, Resource, SkillRow,
+    catalog::{INDEX_DESCRIPTION, INDEX_NAME, INDEX_TITLE},
+};
+
+use crate::{
+    contract::{ListPromptsOutput, ListSkillsOutput, PromptEntry, SkillEntry},
+    error::bad_output,
+};
+
+#[derive(Default)]
+struct Listings {
+    revision: u64,
+    skills: OnceLock<Json>,
+    resources: OnceLock<Json>,
+    prompts: OnceLock<Json>,
+    prompt_details: OnceLock<Json>,
+}
+
+pub(crate) struct Rendered {
+    registry: Arc<Registry>,
+    listings: ArcSwap<Listings>,
+}
+
+impl Rendered {
+    pub(crate) fn new(registry: Arc<Registry>) -> Self {
+        Self { registry, listings: ArcSwap::default() }
+    }
+
+    /// `skills::list`.
+    pub(crate) fn skills(&self) -> Result<Json, CallError> {
+        self.listing(
+            |listings| &listings.skills,
+            |catalog| {
+                let entry = |row: &Arc<SkillRow>| SkillEntry {
+                    id: row.id.to_string(),
+                    bytes: usize::try_from(row.bytes()).unwrap_or(usize::MAX),
+                    registered_at: row.registered_at.to_string(),
+                };
+                let skills = catalog.skills().into_iter().map(entry).collect();
+                Json::from_serialize(&ListSkillsOutput { skills })
+            },
+        )
+    }
+
+    /// `skills::resources-list`.
+    pub(crate) fn resources(&self) -> Result<Json, CallError> {
+        self.listing(
+            |listings| &listings.resources,
+            |catalog| {
+                let index = ResourceEntry {
+                    uri: format!("{SCHEME}{INDEX_NAME}"),
+                    name: INDEX_NAME,
+                    title: INDEX_TITLE,
+                    description: Some(INDEX_DESCRIPTION),
+                    mime_type: MARKDOWN,
+                    size: None,
+                };
+                let skills = catalog.skills();
+                let rows = skills.iter().map(|row| ResourceEntry {
+                    uri: format!("{SCHEME}{}", row.id),
+                    name: &row.id,
+                    title: row.title(),
+                    description: row.meta.description.as_deref(),
+                    mime_type: MARKDOWN,
+                    size: Some(row.bytes()),
+                });
+                let resources = std::iter::once(index).chain(rows).collect();
+                Json::from_serialize(&ResourceList { resources })
+            },
+        )
+    }
+
+    /// `prompts::list`.
+    pub(crate) fn prompts(&self) -> Result<Json, CallError> {
+        self.listing(
+            |listings| &listings.prompts,
+            |catalog| {
+                let entry = |row: &Arc<PromptRow>| PromptEntry {
+                    name: row.name.to_string(),
+                    function_id: row.definition.function_id.clone(),
+                    arguments: row.definition.arguments.len(),
+                    registered_at: row.registered_at.to_string(),
+                };
+                let prompts = catalog.prompts().into_iter().map(entry).collect();
+                Json::from_serialize(&ListPromptsOutput { prompts })
+            },
+        )
+    }
+
+    /// `prompts::mcp-list`.
+    pub(crate) fn prompt_details(&self) -> Result<Json, CallError> {
+        self.listing(
+            |listings| &listings.prompt_details,
+            |catalog| {
+                let details = |row: &Arc<PromptRow>| {
+                    json!({
+                        "name": &*row.name,
+                        "description": row.definition.description,
+                        "arguments": row.definition.arguments,
+                    })
+                };
+                let prompts: Vec<Value> = catalog.prompts().into_iter().map(details).collect();
+                Json::from_serialize(&json!({ "prompts": prompts }))
+            },
+        )
+    }
+
+    fn listing(
+        &self,
+        slot: impl Fn(&Listings) -> &OnceLock<Json>,
+        render: impl FnOnce(&Catalog) -> Result<Json, serde_json::Error>,
+    ) -> Result<Json, CallError> {
+        let catalog = self.registry.catalog();
+        let mut listings = self.listings.load_full();
+        if listings.revision != catalog.revision() {
+            listings = Arc::new(Listings { revision: catalog.revision(), ..Listings::default() });
+            self.listings.store(Arc::clone(&listings));
+        }
+        let slot = slot(&listings);
+        if let Some(json) = slot.get() {
+            return Ok(json.clone());
+        }
+        let json = render(&catalog).map_err(|error| bad_output(&error))?;
+        Ok(slot.get_or_init(|| json).clone())
+    }
+}
+
+#[derive(Serialize)]
+struct ResourceList<'a> {
+    resources: Vec<ResourceEntry<'a>>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct ResourceEntry<'a> {
+    uri: String,
+    name: &'a str,
+    title: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    description: Option<&'a str>,
+    mime_type: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    size: Option<u64>,
+}
+
+/// `skills::resources-read`.
+#[derive(Serialize)]
+pub(crate) struct Contents {
+    contents: [Content; 1],
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Content {
+    uri: String,
+    mime_type: String,
+    #[serde(serialize_with = "as_text")]
+    text: Bytes,
+}
+
+impl Contents {
+    pub(crate) fn of(Resource { uri, mime_type, text }: Resource) -> Self {
+        Self { contents: [Content { uri, mime_type, text }] }
+    }
+}
+
+fn as_text<S: Serializer>(bytes: &Bytes, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(std::str::from_utf8(bytes).map_err(S::Error::custom)?)
+}
+
+/// `skills::resources-templates`.
+pub(crate) fn templates() -> Result<Json, CallError> {
+    let template = |uri_template: String, name: &str, description: &str| {
+        json!({
+            "uriTemplate": uri_template,
+            "name": name,
+            "description": description,
+            "mimeType": MARKDOWN,
+        })
+    };
+    Ok(Json::from(&json!({ "resourceTemplates": [
+        template(
+            format!("{SCHEME}{{id}}"),
+            "skill",
+            "The document a skill was registered with.",
+        ),
+        template(
+            format!("{SCHEME}{{id}}/{{function_id}}"),
+            "section",
+            "What a function of the skill's worker returns; it is called when the section is read.",
+        ),
+    ] })))
+}

@@ -1,0 +1,93 @@
+//! What workers see of the contract is what its published API reference says, to the letter.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use serde_json::Value;
+use skills_bus::{
+    Activation, Bus, CallError, Function, FunctionSpec, Json, ObserverSink, TriggerProvider,
+    TriggerTypeSpec,
+};
+use skills_registry::{Registry, RegistryConfig};
+use skills_store::MemoryStore;
+
+/// A bus that only remembers what was offered on it.
+#[derive(Default)]
+struct Offers {
+    functions: Mutex<BTreeMap<String, FunctionSpec>>,
+    triggers: Mutex<BTreeMap<String, TriggerTypeSpec>>,
+    observables: Mutex<Vec<String>>,
+}
+
+#[async_trait::async_trait]
+impl Bus for Offers {
+    fn register_function(&self, spec: FunctionSpec, _: Arc<dyn Function>) {
+        assert!(self.functions.lock().unwrap().insert(spec.id.clone(), spec).is_none());
+    }
+
+    fn register_trigger_type(&self, spec: TriggerTypeSpec, _: Arc<dyn TriggerProvider>) {
+        self.triggers.lock().unwrap().insert(spec.id.clone(), spec);
+    }
+
+    fn register_observable(&self, spec: FunctionSpec, _: Arc<dyn ObserverSink>) {
+        self.observables.lock().unwrap().push(spec.id);
+    }
+
+    async fn call(&self, function_id: &str, _: Json, _: Duration) -> Result<Json, CallError> {
+        Err(CallError::NotFound(function_id.to_owned()))
+    }
+
+    async fn notify(
+        &self,
+        function_id: &str,
+        _: Json,
+        _: Option<Activation>,
+    ) -> Result<(), CallError> {
+        Err(CallError::NotFound(function_id.to_owned()))
+    }
+}
+
+fn offers() -> Arc<Offers> {
+    let offers = Arc::new(Offers::default());
+    let bus: Arc<dyn Bus> = offers.clone();
+    let registry =
+        Registry::open(Arc::new(MemoryStore::new()), None, RegistryConfig::default()).unwrap();
+    skills_worker::serve(&bus, &registry);
+    offers
+}
+
+#[test]
+fn functions_have_the_published_descriptions_and_schemas() {
+    let reference: Value = serde_json::from_str(include_str!("api-reference.json")).unwrap();
+    let offers = offers();
+    let functions = offers.functions.lock().unwrap();
+    let published = reference["functions"].as_array().unwrap();
+    assert_eq!(published.len(), 11);
+    assert_eq!(functions.len(), 11);
+    for function in published {
+        let name = function["name"].as_str().unwrap();
+        let offered = &functions[name];
+        assert_eq!(offered.description, function["description"], "{name}");
+        assert_eq!(offered.request_format.as_ref(), Some(&function["request_schema"]), "{name}");
+        assert_eq!(offered.response_format.as_ref(), Some(&function["response_schema"]), "{name}");
+        assert_eq!(offered.metadata.as_ref(), Some(&function["metadata"]), "{name}");
+    }
+}
+
+#[test]
+fn trigger_types_are_published_and_observable() {
+    let reference: Value = serde_json::from_str(include_str!("api-reference.json")).unwrap();
+    let offers = offers();
+    let triggers = offers.triggers.lock().unwrap();
+    for trigger in reference["triggers"].as_array().unwrap() {
+        let name = trigger["name"].as_str().unwrap();
+        assert_eq!(triggers[name].description, trigger["description"], "{name}");
+    }
+    assert_eq!(triggers.len(), 2);
+    assert_eq!(*offers.observables.lock().unwrap(), ["skills::on-change", "prompts::on-change"]);
+}
