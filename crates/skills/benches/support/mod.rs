@@ -1,0 +1,120 @@
+//! Callers, references and the report of the benchmark. The peers are as lean as can be, so that what is
+//! measured is the server.
+
+mod peers;
+mod report;
+
+use std::{
+    fs::{self, File, OpenOptions},
+    os::unix::fs::FileExt as _,
+    path::Path,
+    time::{Duration, Instant},
+};
+
+pub(crate) use peers::{Caller, Echo, populate};
+pub(crate) use report::{Report, Samples};
+use skills_testkit::Server;
+
+/// How long one series of measurements may take.
+pub(crate) fn series_seconds() -> f64 {
+    std::env::var("BENCH_SECONDS").ok().and_then(|text| text.parse().ok()).unwrap_or(1.5)
+}
+
+/// A Markdown document of about `bytes` bytes that no other number has.
+pub(crate) fn body(number: usize, bytes: usize) -> String {
+    let mut text =
+        format!("# Skill {number}\n\nWhat skill {number} is for, and when to use it.\n\n");
+    while text.len() < bytes {
+        text.push_str("A line of guidance, as one finds them in a document.\n");
+    }
+    text.truncate(bytes);
+    text
+}
+
+/// Runs the closures in turn until the time is up, so that noise hits all of them alike.
+pub(crate) fn in_turn<S, const N: usize>(
+    state: &mut S,
+    mut each: [&mut dyn FnMut(&mut S); N],
+) -> [Samples; N] {
+    let mut samples = [(); N].map(|()| Samples::default());
+    for run in &mut each {
+        run(state);
+    }
+    let deadline = Instant::now() + Duration::from_secs_f64(series_seconds());
+    while Instant::now() < deadline || samples[0].len() < 20 {
+        for (run, samples) in each.iter_mut().zip(&mut samples) {
+            let started = Instant::now();
+            run(state);
+            samples.push(started.elapsed());
+        }
+    }
+    samples
+}
+
+/// The input of `skills::register` as JSON text, made ahead so that making it is not measured.
+pub(crate) struct Registration {
+    rest: String,
+}
+
+impl Registration {
+    pub(crate) fn of_bytes(bytes: usize) -> Self {
+        let quoted = serde_json::to_string(&body(0, bytes)).unwrap();
+        Self { rest: quoted.trim_start_matches('"').to_owned() }
+    }
+
+    /// A body that no other number has.
+    pub(crate) fn numbered(&self, id: &str, number: usize) -> String {
+        format!(r##"{{"id":"{id}","skill":"# {number}\n\n{}}}"##, self.rest)
+    }
+}
+
+/// The raw reference for durable writes: as many bytes as a body has, in place, then `fdatasync`.
+pub(crate) struct Sync {
+    file: File,
+    block: Vec<u8>,
+    turn: u64,
+}
+
+impl Sync {
+    pub(crate) fn in_folder(folder: &Path, bytes: usize) -> Self {
+        let file = OpenOptions::new()
+            .create(true)
+            .truncate(true)
+            .write(true)
+            .open(folder.join("raw"))
+            .unwrap();
+        let block = vec![7; bytes.next_multiple_of(4096)];
+        for turn in 0..Self::PLACES {
+            file.write_all_at(&block, turn * block.len() as u64).unwrap();
+        }
+        file.sync_all().unwrap();
+        Self { file, block, turn: 0 }
+    }
+
+    const PLACES: u64 = 16;
+
+    pub(crate) fn once(&mut self) {
+        self.turn += 1;
+        self.block[0] = self.turn as u8;
+        let at = (self.turn % Self::PLACES) * self.block.len() as u64;
+        self.file.write_all_at(&self.block, at).unwrap();
+        self.file.sync_data().unwrap();
+    }
+}
+
+/// Resident memory of a process.
+pub(crate) fn resident_mb(pid: u32) -> f64 {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+    let line = status.lines().find(|line| line.starts_with("VmRSS:")).unwrap();
+    let kib: f64 = line.split_whitespace().nth(1).unwrap().parse().unwrap();
+    kib * 1024.0 / 1e6
+}
+
+/// How long a server takes from its spawn until it serves.
+pub(crate) fn start_up(binary: &str, data_dir: &Path) -> Duration {
+    let started = Instant::now();
+    let server = Server::start(binary, data_dir);
+    let taken = started.elapsed();
+    server.stop();
+    taken
+}

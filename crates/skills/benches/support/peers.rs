@@ -1,0 +1,128 @@
+//! Blocking peers of the bus that look at no more of a frame than they must.
+
+use std::{
+    net::TcpStream,
+    sync::{Arc, Mutex},
+};
+
+use tokio_tungstenite::tungstenite::{
+    Message, WebSocket, client::client_with_config, protocol::WebSocketConfig,
+};
+use uuid::Uuid;
+
+use super::body;
+
+fn connect(url: &str) -> WebSocket<TcpStream> {
+    let stream = TcpStream::connect(url.trim_start_matches("ws://")).unwrap();
+    stream.set_nodelay(true).unwrap();
+    let config = WebSocketConfig::default().max_message_size(None).max_frame_size(None);
+    let (mut socket, _) = client_with_config(url, stream, Some(config)).unwrap();
+    let hello = next_text(&mut socket).unwrap();
+    assert!(hello.contains("workerregistered"), "{hello}");
+    let about = r#"{"type":"invokefunction","function_id":"engine::workers::register","action":{"type":"void"},"data":{"runtime":"rust","version":"0.25.0","name":"bench","features":["large-messages.v1"]}}"#;
+    socket.send(Message::text(about)).unwrap();
+    socket
+}
+
+fn next_text(socket: &mut WebSocket<TcpStream>) -> Option<String> {
+    loop {
+        match socket.read().ok()? {
+            Message::Text(text) => return Some(text.as_str().to_owned()),
+            Message::Close(_) => return None,
+            _ => {}
+        }
+    }
+}
+
+/// The text of a string field that is known to hold no escapes.
+fn field<'a>(frame: &'a str, name: &str) -> &'a str {
+    let key = format!("\"{name}\":\"");
+    let start = frame.find(&key).unwrap() + key.len();
+    let end = frame[start..].find('"').unwrap() + start;
+    &frame[start..end]
+}
+
+/// Calls one function at a time.
+pub(crate) struct Caller(WebSocket<TcpStream>);
+
+impl Caller {
+    pub(crate) fn connect(url: &str) -> Self {
+        Self(connect(url))
+    }
+
+    fn send(&mut self, function_id: &str, data: &str) {
+        let id = Uuid::new_v4();
+        let frame = format!(
+            r#"{{"type":"invokefunction","invocation_id":"{id}","function_id":"{function_id}","data":{data}}}"#
+        );
+        self.0.send(Message::text(frame)).unwrap();
+    }
+
+    /// The JSON text of the next answer's result.
+    fn result(&mut self) -> String {
+        let frame = next_text(&mut self.0).unwrap();
+        let start = frame.find("\"result\":").unwrap_or_else(|| panic!("{frame}")) + 9;
+        let mut frame = frame;
+        frame.truncate(frame.len() - 1);
+        frame.drain(..start);
+        frame
+    }
+
+    /// Calls a function and returns the JSON text of its result.
+    pub(crate) fn call(&mut self, function_id: &str, data: &str) -> String {
+        self.send(function_id, data);
+        self.result()
+    }
+}
+
+/// Registers `skills` skills, many at a time.
+pub(crate) fn populate(url: &str, skills: usize, bytes: usize) {
+    let mut caller = Caller::connect(url);
+    let numbers: Vec<usize> = (0..skills).collect();
+    for chunk in numbers.chunks(100) {
+        for number in chunk {
+            let data = serde_json::json!({
+                "id": format!("skill-{number}"), "skill": body(*number, bytes),
+            });
+            caller.send("skills::register", &data.to_string());
+        }
+        for _ in chunk {
+            caller.result();
+        }
+    }
+}
+
+/// A worker whose function `bench::echo` answers what it was told to.
+pub(crate) struct Echo(Arc<Mutex<String>>);
+
+impl Echo {
+    pub(crate) fn start(url: &str) -> Self {
+        let result = Arc::new(Mutex::new("null".to_owned()));
+        let answers = Arc::clone(&result);
+        let mut socket = connect(url);
+        socket.send(Message::text(r#"{"type":"registerfunction","id":"bench::echo"}"#)).unwrap();
+        socket.send(Message::text(r#"{"type":"ping"}"#)).unwrap();
+        while !next_text(&mut socket).unwrap().contains("pong") {}
+        std::thread::spawn(move || {
+            while let Some(frame) = next_text(&mut socket) {
+                if !frame.contains("invokefunction") {
+                    continue;
+                }
+                let answer = format!(
+                    r#"{{"type":"invocationresult","invocation_id":"{}","function_id":"bench::echo","result":{}}}"#,
+                    field(&frame, "invocation_id"),
+                    answers.lock().unwrap(),
+                );
+                if socket.send(Message::text(answer)).is_err() {
+                    return;
+                }
+            }
+        });
+        Self(result)
+    }
+
+    /// What the function answers from now on, as JSON text.
+    pub(crate) fn returns(&self, result: String) {
+        *self.0.lock().unwrap() = result;
+    }
+}

@@ -1,0 +1,92 @@
+//! Samples, and the report in Markdown.
+
+use std::{fmt, fs, process::ExitCode, time::Duration};
+
+/// Durations of one kind.
+#[derive(Default)]
+pub(crate) struct Samples(Vec<Duration>);
+
+impl Samples {
+    pub(crate) fn push(&mut self, sample: Duration) {
+        self.0.push(sample);
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// In microseconds.
+    pub(crate) fn median(&self) -> f64 {
+        self.quantile(0.5)
+    }
+
+    fn quantile(&self, quantile: f64) -> f64 {
+        let mut sorted = self.0.clone();
+        sorted.sort_unstable();
+        let at = (quantile * (sorted.len() - 1) as f64).round() as usize;
+        sorted[at].as_secs_f64() * 1e6
+    }
+}
+
+impl fmt::Display for Samples {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [median, tail] = [0.5, 0.99].map(|quantile| match self.quantile(quantile) {
+            us if us < 10_000.0 => format!("{us:.0} us"),
+            us => format!("{:.1} ms", us / 1e3),
+        });
+        write!(f, "{median} (p99 {tail})")
+    }
+}
+
+/// Collects targets, prints tables.
+pub(crate) struct Report {
+    checks: Vec<(String, bool, String)>,
+}
+
+impl Report {
+    pub(crate) fn new() -> Self {
+        Self { checks: Vec::new() }
+    }
+
+    pub(crate) fn machine(&self) {
+        let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
+        let value = |text: &str, key: &str| {
+            let line = text.lines().find(|line| line.starts_with(key)).unwrap_or_default();
+            line.split_once(':').map_or("?", |(_, value)| value.trim()).to_owned()
+        };
+        println!(
+            "Machine: {}, {} cores, {} memory, Linux {}; {} s a series.",
+            value(&read("/proc/cpuinfo"), "model name"),
+            std::thread::available_parallelism().map_or(0, usize::from),
+            value(&read("/proc/meminfo"), "MemTotal"),
+            read("/proc/sys/kernel/osrelease").trim(),
+            super::series_seconds(),
+        );
+    }
+
+    pub(crate) fn section(&self, title: &str, header: &[&str]) {
+        println!("\n### {title}\n\n| {} |\n|{}", header.join(" | "), "---|".repeat(header.len()));
+    }
+
+    pub(crate) fn row(&self, cells: &[String]) {
+        println!("| {} |", cells.join(" | "));
+    }
+
+    pub(crate) fn check(&mut self, target: &str, met: bool, seen: &str) {
+        self.checks.push((target.to_owned(), met, seen.to_owned()));
+    }
+
+    pub(crate) fn finish(self) -> ExitCode {
+        self.section("Targets", &["target", "seen", "met"]);
+        for (target, met, seen) in &self.checks {
+            self.row(&[
+                target.clone(),
+                seen.clone(),
+                if *met { "yes" } else { "**no**" }.to_owned(),
+            ]);
+        }
+        let missed = self.checks.iter().filter(|(_, met, _)| !met).count();
+        println!("\n{} of {} targets met.", self.checks.len() - missed, self.checks.len());
+        if missed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    }
+}

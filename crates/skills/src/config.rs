@@ -1,0 +1,192 @@
+//! The configuration file. It never keeps the program from starting: what cannot be used is named in a
+//! warning and its default stands.
+
+use std::{fs, io, path::Path, time::Duration};
+
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value};
+
+/// Where the file is looked for unless one is named.
+pub const DEFAULT_PATH: &str = "config.yaml";
+
+/// No configuration is near this; a larger file is something else.
+const MAX_BYTES: u64 = 1 << 20;
+
+/// Names of the state scopes that an attached worker keeps its content in.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Scopes {
+    /// For skills.
+    pub skills: String,
+    /// For prompts.
+    pub prompts: String,
+}
+
+/// All settings of the file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Config {
+    /// State scopes; the embedded store does not need them.
+    pub scopes: Scopes,
+    /// How long a section or prompt handler may take, in milliseconds.
+    pub state_timeout_ms: u64,
+    /// Whether payloads between workers get `_caller_worker_id`, as on an iii engine.
+    pub inject_caller_id: bool,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            scopes: Scopes { skills: "skills".to_owned(), prompts: "prompts".to_owned() },
+            state_timeout_ms: 10_000,
+            inject_caller_id: true,
+        }
+    }
+}
+
+impl Config {
+    /// Reads the named file, or the one in the working directory if it is there.
+    #[must_use]
+    pub fn load(path: Option<&Path>) -> Self {
+        let (config, warnings) = match path {
+            Some(path) => Self::read(path, true),
+            None => Self::read(Path::new(DEFAULT_PATH), false),
+        };
+        for warning in warnings {
+            tracing::warn!("{warning}");
+        }
+        config
+    }
+
+    fn read(path: &Path, must_exist: bool) -> (Self, Vec<String>) {
+        let unusable = |reason: String| {
+            let warning = format!("{}: {reason}; the defaults are used", path.display());
+            (Self::default(), vec![warning])
+        };
+        match fs::metadata(path) {
+            Ok(metadata) if metadata.len() > MAX_BYTES => {
+                return unusable("too large for a configuration".to_owned());
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound && !must_exist => {
+                return (Self::default(), vec![]);
+            }
+            _ => {}
+        }
+        let text = match fs::read_to_string(path) {
+            Ok(text) => text,
+            Err(error) => return unusable(error.to_string()),
+        };
+        match serde_saphyr::from_str::<Option<Value>>(&text) {
+            Ok(None | Some(Value::Null)) => (Self::default(), vec![]),
+            Ok(Some(Value::Object(fields))) => Self::from_fields(path, fields),
+            Ok(Some(_)) => unusable("not a mapping of settings".to_owned()),
+            Err(error) => {
+                let reason = error.to_string();
+                unusable(reason.lines().next().unwrap_or("not YAML").to_owned())
+            }
+        }
+    }
+
+    fn from_fields(path: &Path, mut fields: Map<String, Value>) -> (Self, Vec<String>) {
+        let mut config = Self::default();
+        let mut reader = Reader { path, warnings: vec![] };
+        reader.take(&mut fields, "", "state_timeout_ms", &mut config.state_timeout_ms);
+        reader.take(&mut fields, "", "inject_caller_id", &mut config.inject_caller_id);
+        let mut scopes = Map::new();
+        reader.take(&mut fields, "", "scopes", &mut scopes);
+        reader.take(&mut scopes, "scopes.", "skills", &mut config.scopes.skills);
+        reader.take(&mut scopes, "scopes.", "prompts", &mut config.scopes.prompts);
+        reader.unknown(&fields, "");
+        reader.unknown(&scopes, "scopes.");
+        if config.state_timeout_ms == 0 {
+            config.state_timeout_ms = Self::default().state_timeout_ms;
+            reader.warn("state_timeout_ms must be at least 1; its default is used".to_owned());
+        }
+        (config, reader.warnings)
+    }
+
+    /// How long a section or prompt handler may take.
+    #[must_use]
+    pub const fn handler_timeout(&self) -> Duration {
+        Duration::from_millis(self.state_timeout_ms)
+    }
+}
+
+struct Reader<'a> {
+    path: &'a Path,
+    warnings: Vec<String>,
+}
+
+impl Reader<'_> {
+    fn warn(&mut self, what: String) {
+        self.warnings.push(format!("{}: {what}", self.path.display()));
+    }
+
+    fn take<T: DeserializeOwned>(
+        &mut self,
+        fields: &mut Map<String, Value>,
+        prefix: &str,
+        name: &str,
+        slot: &mut T,
+    ) {
+        match fields.remove(name).map(serde_json::from_value) {
+            None => {}
+            Some(Ok(value)) => *slot = value,
+            Some(Err(error)) => {
+                self.warn(format!("{prefix}{name} cannot be used ({error}); its default is used"));
+            }
+        }
+    }
+
+    fn unknown(&mut self, fields: &Map<String, Value>, prefix: &str) {
+        for name in fields.keys() {
+            self.warn(format!("{prefix}{name} is not a setting; it is ignored"));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str) -> (Config, Vec<String>) {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("c.yaml");
+        fs::write(&path, text).unwrap();
+        Config::read(&path, true)
+    }
+
+    #[test]
+    fn the_documented_file_is_read() {
+        let (config, warnings) =
+            read("# c\nscopes:\n  skills: a\n  prompts: b\nstate_timeout_ms: 250\n");
+        assert!(warnings.is_empty(), "{warnings:?}");
+        assert_eq!(config.scopes, Scopes { skills: "a".into(), prompts: "b".into() });
+        assert_eq!(config.handler_timeout(), Duration::from_millis(250));
+    }
+
+    #[test]
+    fn nothing_to_read_is_nothing_to_say() {
+        assert_eq!(read(""), (Config::default(), vec![]));
+        assert_eq!(read("# only a comment\n"), (Config::default(), vec![]));
+        let absent = Path::new("/nonexistent/config.yaml");
+        assert_eq!(Config::read(absent, false), (Config::default(), vec![]));
+    }
+
+    #[test]
+    fn what_cannot_be_used_is_named_and_the_default_stands() {
+        for (text, words) in [
+            ("scopes: [unclosed", "the defaults are used"),
+            ("- a\n- b\n", "not a mapping"),
+            ("state_timeout_ms: soon", "state_timeout_ms cannot be used"),
+            ("state_timeout_ms: 0", "at least 1"),
+            ("scopes: 7", "scopes cannot be used"),
+            ("scopes: {skills: [1]}", "scopes.skills cannot be used"),
+            ("colour: red", "colour is not a setting"),
+        ] {
+            let (config, warnings) = read(text);
+            assert_eq!(config, Config::default(), "{text}");
+            assert!(warnings.len() == 1 && warnings[0].contains(words), "{text}: {warnings:?}");
+        }
+        let (_, warnings) = Config::read(Path::new("/nonexistent/config.yaml"), true);
+        assert!(warnings[0].contains("/nonexistent/config.yaml"), "{warnings:?}");
+    }
+}

@@ -1,0 +1,71 @@
+//! Which registry a command talks to: a running one if there is one, else the data directory.
+
+use std::{path::Path, sync::Arc, time::Duration};
+
+use skills_bus::{BusClient, ClientError};
+use skills_registry::{RegistryConfig, RemoteRegistry, Skills};
+
+use crate::{Failure, cli::Target, config::Config, serve::open_registry};
+
+/// Where a bus is looked for unless one is named.
+const DEFAULT_URL: &str = "ws://127.0.0.1:49134";
+/// Where the store is unless another directory is named.
+pub(crate) const DEFAULT_DATA_DIR: &str = "data";
+
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+/// What a call may take on top of the handler it may lead to.
+const CALL_MARGIN: Duration = Duration::from_secs(20);
+
+/// The URL from the environment, by the names that iii gives it.
+fn url_from_environment() -> Option<String> {
+    ["III_URL", "III_ENGINE_URL"]
+        .into_iter()
+        .find_map(|name| std::env::var(name).ok().filter(|url| !url.is_empty()))
+}
+
+/// Opens the registry that a command means. `create` tells whether an empty store may be made.
+pub(crate) async fn open(
+    target: &Target,
+    config: &Config,
+    create: bool,
+) -> Result<Arc<dyn Skills>, Failure> {
+    let named = target.url.clone().or_else(url_from_environment);
+    match (&named, &target.data_dir) {
+        (Some(url), None) => Ok(remote(target, config, url).await?),
+        (Some(url), Some(_)) if target.url.is_some() => Ok(remote(target, config, url).await?),
+        (_, Some(dir)) => local(dir, create).await,
+        (None, None) => match remote(target, config, DEFAULT_URL).await {
+            Err(ClientError::Unreachable { .. }) => {
+                let dir = Path::new(DEFAULT_DATA_DIR);
+                if !create && !dir.exists() {
+                    let message = format!(
+                        "no server answers at {DEFAULT_URL}, and there is no ./{DEFAULT_DATA_DIR}"
+                    );
+                    return Err(Failure::new("nothing_to_open", message).hint(
+                        "start one with `skills serve`, or name one with --url or --data-dir",
+                    ));
+                }
+                local(dir, create).await
+            }
+            connected => Ok(connected?),
+        },
+    }
+}
+
+async fn remote(
+    target: &Target,
+    config: &Config,
+    url: &str,
+) -> Result<Arc<dyn Skills>, ClientError> {
+    let client = BusClient::connect(url, target.token.as_deref(), CONNECT_TIMEOUT).await?;
+    let timeout = config.handler_timeout() + CALL_MARGIN;
+    Ok(Arc::new(RemoteRegistry::new(client, timeout)))
+}
+
+async fn local(dir: &Path, create: bool) -> Result<Arc<dyn Skills>, Failure> {
+    if !create && !dir.exists() {
+        return Err(Failure::new("nothing_to_open", format!("there is no {}", dir.display()))
+            .hint("check --data-dir, or make one with `skills serve` or `skills add`"));
+    }
+    Ok(open_registry(dir, None, RegistryConfig::default()).await?)
+}

@@ -1,0 +1,82 @@
+//! How an error is shown: a sentence, a code for machines, and what to do about it.
+
+use anstyle::{AnsiColor, Style};
+use serde_json::json;
+use skills_bus::ClientError;
+use skills_registry::RegistryError;
+
+/// Why a command failed.
+#[derive(Debug)]
+pub struct Failure {
+    /// Stable, for machines.
+    pub code: String,
+    /// What went wrong.
+    pub message: String,
+    /// What to do about it.
+    pub hint: Option<String>,
+}
+
+impl Failure {
+    /// A failure without a hint.
+    pub fn new(code: &str, message: impl Into<String>) -> Self {
+        Self { code: code.to_owned(), message: message.into(), hint: None }
+    }
+
+    /// Adds what to do about it.
+    #[must_use]
+    pub fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = Some(hint.into());
+        self
+    }
+
+    /// Prints it on stderr, where it does not get into the way of an answer.
+    #[expect(clippy::print_stderr, reason = "the last words of the program")]
+    pub fn print(&self, json: bool) {
+        let Self { code, message, hint } = self;
+        if json {
+            let mut error = json!({ "code": code, "message": message });
+            if let Some(hint) = hint {
+                error["hint"] = json!(hint);
+            }
+            anstream::eprintln!("{}", json!({ "error": error }));
+            return;
+        }
+        let red = Style::new().bold().fg_color(Some(AnsiColor::Red.into()));
+        let bold = Style::new().bold();
+        anstream::eprintln!("{red}error:{red:#} {message}");
+        if let Some(hint) = hint {
+            anstream::eprintln!("{bold}hint:{bold:#} {hint}");
+        }
+    }
+}
+
+impl From<RegistryError> for Failure {
+    fn from(error: RegistryError) -> Self {
+        let failure = Self::new(error.code(), error.to_string());
+        match error.hint() {
+            Some(hint) => failure.hint(hint),
+            None => failure,
+        }
+    }
+}
+
+impl From<ClientError> for Failure {
+    fn from(error: ClientError) -> Self {
+        let (code, hint) = match &error {
+            ClientError::BadUrl { .. } => ("bad_url", "a bus URL looks like ws://127.0.0.1:49134"),
+            ClientError::Unreachable { .. } => {
+                ("unreachable", "start one with `skills serve`, or name another with --url")
+            }
+            ClientError::Unauthorized { .. } => {
+                ("unauthorized", "give its token with --token or III_TOKEN")
+            }
+        };
+        Self::new(code, error.to_string()).hint(hint)
+    }
+}
+
+impl From<std::io::Error> for Failure {
+    fn from(error: std::io::Error) -> Self {
+        Self::new("io", error.to_string())
+    }
+}

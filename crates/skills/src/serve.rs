@@ -1,0 +1,200 @@
+//! The server: hub, registry and HTTP in one process.
+
+use std::{
+    net::SocketAddr,
+    path::{Path, PathBuf},
+    sync::{Arc, Weak},
+    time::Duration,
+};
+
+use skills_bus::{Bus, Hub, HubConfig};
+use skills_http::Readiness;
+use skills_registry::{Registry, RegistryConfig};
+use skills_store::SqliteStore;
+use tokio::net::{TcpListener, lookup_host};
+use tokio_util::sync::CancellationToken;
+
+use crate::{Failure, config::Config};
+
+/// Everything is over this long after the signal, whatever still runs.
+const STOP_WITHIN: Duration = Duration::from_millis(2800);
+
+/// What to serve, where.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// Where iii workers connect.
+    pub bus: String,
+    /// Where HTTP is served.
+    pub http: String,
+    /// The store's directory.
+    pub data_dir: PathBuf,
+    /// What workers must present; needed when the bus is reachable from other machines.
+    pub token: Option<String>,
+    /// The configuration file's settings.
+    pub config: Config,
+}
+
+/// A server that listens and is ready to run.
+pub struct Server {
+    hub: Hub,
+    /// The same hub as the registry knows it, which holds it weakly.
+    offered: Arc<dyn Bus>,
+    registry: Arc<Registry>,
+    bus: TcpListener,
+    http: TcpListener,
+    data_dir: PathBuf,
+}
+
+impl Server {
+    /// Opens the store, binds both addresses and offers the contract on the hub.
+    ///
+    /// # Errors
+    /// When the store cannot be used or an address cannot be bound.
+    pub async fn start(options: Options) -> Result<Self, Failure> {
+        let Options { bus, http, data_dir, token, config } = options;
+        let bus = bind_bus(&bus, token.is_some()).await?;
+        let http = bind(&http, "--http").await?;
+        let hub = Hub::new(HubConfig {
+            name: "skills".to_owned(),
+            token,
+            inject_caller_id: config.inject_caller_id,
+            ..HubConfig::default()
+        });
+        let offered: Arc<dyn Bus> = Arc::new(hub.clone());
+        let registry = open_registry(
+            &data_dir,
+            Some(Arc::downgrade(&offered)),
+            RegistryConfig { handler_timeout: config.handler_timeout(), ..Default::default() },
+        )
+        .await?;
+        skills_worker::serve(&offered, &registry);
+        skills_worker::state::serve(&offered, &registry);
+        Ok(Self { hub, offered, registry, bus, http, data_dir })
+    }
+
+    /// Where iii workers connect.
+    ///
+    /// # Errors
+    /// When the socket is gone.
+    pub fn bus_address(&self) -> std::io::Result<SocketAddr> {
+        self.bus.local_addr()
+    }
+
+    /// Where HTTP is served.
+    ///
+    /// # Errors
+    /// When the socket is gone.
+    pub fn http_address(&self) -> std::io::Result<SocketAddr> {
+        self.http.local_addr()
+    }
+
+    /// What a person wants to know when it has started.
+    ///
+    /// # Errors
+    /// When a socket is gone.
+    pub fn banner(&self) -> std::io::Result<String> {
+        let catalog = self.registry.catalog();
+        let count = |number: usize, what: &str| {
+            format!("{number} {what}{}", if number == 1 { "" } else { "s" })
+        };
+        Ok(format!(
+            "skills {} is serving\n  bus   ws://{}\n  http  http://{}\n  data  {} ({}, {})",
+            env!("CARGO_PKG_VERSION"),
+            self.bus_address()?,
+            self.http_address()?,
+            self.data_dir.display(),
+            count(catalog.skills().len(), "skill"),
+            count(catalog.prompts().len(), "prompt"),
+        ))
+    }
+
+    /// Serves until `shutdown`, then lets what runs finish and closes the store.
+    ///
+    /// # Errors
+    /// When a listener fails.
+    pub async fn run(self, shutdown: CancellationToken) -> Result<(), Failure> {
+        let Self { hub, offered: _offered, registry, bus, http, .. } = self;
+        let readiness = Readiness::default();
+        readiness.set(true);
+        let draining = readiness.clone();
+        let signal = shutdown.clone();
+        tokio::spawn(async move {
+            signal.cancelled().await;
+            draining.set(false);
+        });
+        let serving = async {
+            let hub = hub.serve(bus, shutdown.clone());
+            let http = skills_http::serve(http, readiness, shutdown.clone());
+            tokio::try_join!(hub, http).map(drop)
+        };
+        let deadline = async {
+            shutdown.cancelled().await;
+            tokio::time::sleep(STOP_WITHIN).await;
+        };
+        let outcome = tokio::select! {
+            served = serving => served,
+            () = deadline => {
+                tracing::warn!("some connections did not end in time");
+                Ok(())
+            }
+        };
+        // Queued writes are still stored; their callers may be gone, the promise is not.
+        let closed = tokio::task::spawn_blocking(move || registry.close()).await;
+        outcome?;
+        closed.map_err(|error| Failure::new("internal", error.to_string()))
+    }
+}
+
+/// Opens the store in a directory and the registry on it, away from the async threads.
+pub(crate) async fn open_registry(
+    data_dir: &Path,
+    bus: Option<Weak<dyn Bus>>,
+    config: RegistryConfig,
+) -> Result<Arc<Registry>, Failure> {
+    let data_dir = data_dir.to_owned();
+    let open = move || {
+        let store = SqliteStore::open(&data_dir).map_err(skills_registry::RegistryError::from)?;
+        Registry::open(Arc::new(store), bus, config)
+    };
+    let opened = tokio::task::spawn_blocking(open)
+        .await
+        .map_err(|error| Failure::new("internal", error.to_string()))?;
+    Ok(opened?)
+}
+
+async fn resolve(address: &str, flag: &str) -> Result<Vec<SocketAddr>, Failure> {
+    let addresses = lookup_host(address).await.map(Iterator::collect::<Vec<_>>);
+    addresses.ok().filter(|found| !found.is_empty()).ok_or_else(|| {
+        Failure::new("bad_address", format!("{flag} {address} is not an address"))
+            .hint(format!("it looks like {flag} 127.0.0.1:49134; port 0 picks a free one"))
+    })
+}
+
+async fn bind(address: &str, flag: &str) -> Result<TcpListener, Failure> {
+    let addresses = resolve(address, flag).await?;
+    TcpListener::bind(addresses.as_slice()).await.map_err(|error| {
+        Failure::new("bind", format!("cannot listen on {address}: {error}"))
+            .hint(format!("choose another address with {flag}, or port 0 for a free one"))
+    })
+}
+
+async fn bind_bus(address: &str, has_token: bool) -> Result<TcpListener, Failure> {
+    let addresses = resolve(address, "--bus").await?;
+    if !has_token && addresses.iter().any(|address| !address.ip().is_loopback()) {
+        let message = format!("{address} can be reached from other machines, and no token is set");
+        return Err(Failure::new("token_needed", message)
+            .hint("give one with --token or III_TOKEN, or listen on 127.0.0.1"));
+    }
+    match TcpListener::bind(addresses.as_slice()).await {
+        Err(error) if error.kind() == std::io::ErrorKind::AddrInUse => {
+            let message = format!(
+                "{address} is taken: an iii engine or another skills server is probably running there"
+            );
+            Err(Failure::new("address_in_use", message).hint(format!(
+                "talk to it with --url ws://{address}, or serve on a free port with --bus 127.0.0.1:0"
+            )))
+        }
+        Err(_) => bind(address, "--bus").await,
+        Ok(listener) => Ok(listener),
+    }
+}

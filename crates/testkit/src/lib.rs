@@ -1,0 +1,32 @@
+//! For tests and benchmarks only: a worker that speaks the protocol by hand, and a server process.
+//!
+//! Nothing here knows the code under test; it sees it as users do, over a socket. Nothing sleeps: every
+//! wait is for a frame or a condition, with a deadline.
+//!
+//! - [`Server`]: a running `skills serve`; [`program`], [`run`]: any other command
+//! - [`Worker`]: a connection that serves and calls functions; [`Peer`]: one that reads only when told to
+//! - [`Random`]: randomness that a failing test can name
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test fails by panicking"
+)]
+
+mod peer;
+mod process;
+mod random;
+mod server;
+mod worker;
+
+pub use peer::Peer;
+pub use process::{Ran, Transcript, program, run, run_with_input};
+pub use random::{Random, SEED_VARIABLE};
+pub use server::Server;
+pub use worker::{CallFailure, Handler, Worker, next};
+
+use std::time::Duration;
+
+/// How long anything may take before a test gives up on it.
+pub const DEADLINE: Duration = Duration::from_secs(30);
