@@ -1,0 +1,290 @@
+"""Run every interoperability client, each against a server of its own.
+
+A client is a program that takes a phase and a bus URL, and whose last line of output is `checks N`:
+
+    write    on a fresh server: register, read back, watch the changes
+    read     the server was stopped and started on the same data: what was written is there
+    stay     the server is stopped and started, on the same port, while the client is connected
+
+`interop/run` installs and builds what this needs and then calls it.
+"""
+
+import argparse
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.error
+import urllib.request
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+EXAMPLES = HERE.parent / "examples"
+
+RUST_CLIENTS = {"0.11.3": "sdk-0-11", "0.25.0": "sdk-0-25", "0.26.0-rc.4": "sdk-0-26"}
+
+# These keep the SDK's default, a second connection that sends telemetry. The others go without.
+TELEMETRY = {("python", "0.25.0"), ("node", "0.22.1"), ("rust", "0.25.0")}
+SCENARIO_TELEMETRY = TELEMETRY - {("node", "0.22.1")}
+
+# The contract's own example dials this address and no other.
+EXAMPLE_BUS = "127.0.0.1:49134"
+
+QUICKSTART_OUTPUT = [
+    "iii://weather/weather::units\n\n# Units\n\nTemperatures are in °C, wind is in m/s.\n",
+    "/forecast city=Lisbon\n\nDo I need an umbrella in Lisbon today?\n",
+]
+
+START_SECONDS = 15
+STOP_SECONDS = 3
+PHASE_SECONDS = 60
+
+
+class Failure(Exception):
+    """Something that was to hold does not."""
+
+
+class Process:
+    """A child process whose output goes to files in `folder`."""
+
+    def __init__(self, name, command, folder, env):
+        self.name = name
+        self.stdout_path = folder / f"{name}.stdout"
+        self.stderr_path = folder / f"{name}.stderr"
+        with self.stdout_path.open("wb") as stdout, self.stderr_path.open("wb") as stderr:
+            self.child = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=stdout, stderr=stderr, env=env)
+
+    def stdout(self):
+        return self.stdout_path.read_text(errors="replace")
+
+    def stderr(self):
+        return self.stderr_path.read_text(errors="replace")
+
+    def wait_until(self, ready, seconds, what):
+        """The first truthy result of `ready`, unless the process ends or the time is up before."""
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            if result := ready():
+                return result
+            if self.child.poll() is not None:
+                raise Failure(f"{self.name} ended with status {self.child.returncode} before {what}")
+            time.sleep(0.01)
+        raise Failure(f"{self.name}: no {what} within {seconds} s")
+
+    def finish(self, seconds):
+        try:
+            status = self.child.wait(seconds)
+        except subprocess.TimeoutExpired:
+            raise Failure(f"{self.name} did not end within {seconds} s") from None
+        if status != 0:
+            raise Failure(f"{self.name} ended with status {status}")
+
+    def stop(self, how, seconds):
+        self.child.send_signal(how)
+        self.finish(seconds)
+
+    def kill(self):
+        if self.child.poll() is None:
+            self.child.kill()
+            self.child.wait()
+        self.child.stdin.close()
+
+
+class Bench:
+    """One run: a scratch folder, the processes started in it, and the checks that held."""
+
+    def __init__(self, server):
+        self.server_binary = server
+        self.folder = Path(tempfile.mkdtemp(prefix="interop-"))
+        self.processes = []
+        self.checks = 0
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        for process in reversed(self.processes):
+            process.kill()
+        shutil.rmtree(self.folder)
+
+    def start(self, name, command, telemetry=False, **env):
+        if not telemetry:
+            env["OTEL_ENABLED"] = "false"
+        number = len(self.processes) + 1
+        process = Process(f"{number}-{name}", command, self.folder, clean_environment() | env)
+        self.processes.append(process)
+        return process
+
+    def start_server(self, bus="127.0.0.1:0"):
+        """A server that is ready, and its bus URL. Every server of one bench has the same data."""
+        data = str(self.folder / "data")
+        command = [self.server_binary, "serve", "--bus", bus, "--http", "127.0.0.1:0", "--data-dir", data]
+        server = self.start("server", command)
+        url = server.wait_until(lambda: address("ws", server.stderr()), START_SECONDS, "bus address")
+        http = server.wait_until(lambda: address("http", server.stderr()), START_SECONDS, "HTTP address")
+        server.wait_until(lambda: answers(f"{http}/readyz"), START_SECONDS, "answer on /readyz")
+        return server, url
+
+    def stop_server(self, server):
+        server.stop(signal.SIGTERM, STOP_SECONDS)
+        if "panicked at" in server.stderr():
+            raise Failure(f"{server.name} panicked")
+
+    def run(self, name, command, **options):
+        process = self.start(name, command, **options)
+        process.finish(PHASE_SECONDS)
+        return process
+
+    def count(self, process):
+        """Adds the checks that a client reports; a client that reports none has not run."""
+        match = re.search(r"^checks ([1-9]\d*)$", process.stdout(), re.MULTILINE)
+        if not match:
+            raise Failure(f"{process.name} reports no checks")
+        self.checks += int(match[1])
+
+    def output(self):
+        parts = []
+        for process in self.processes:
+            for stream, text in [("stdout", process.stdout()), ("stderr", process.stderr())]:
+                if text.strip():
+                    parts.append(f"--- {process.name}, {stream}\n{text.rstrip()}")
+        return "\n".join(parts)
+
+
+def clean_environment():
+    """Without the variables through which an SDK or a server would find another bus."""
+    inherited = {key: value for key, value in os.environ.items() if not key.startswith("III_")}
+    # A check that fails says what it wanted and what it got: its backtrace would only bury that.
+    return inherited | {"RUST_LIB_BACKTRACE": "0"}
+
+
+def address(scheme, text):
+    match = re.search(rf"\b{scheme}://\S+:\d+", text)
+    return match and match[0]
+
+
+def answers(url):
+    try:
+        with urllib.request.urlopen(url, timeout=1) as response:
+            return response.status == 200
+    except (urllib.error.URLError, OSError):
+        return False
+
+
+def scenario(bench, client, telemetry):
+    """Writes, restarts, reads, then restarts under a connected client."""
+    server, url = bench.start_server()
+    bench.count(bench.run("write", [*client, "write", url], telemetry=telemetry))
+    bench.stop_server(server)
+
+    server, url = bench.start_server()
+    bench.count(bench.run("read", [*client, "read", url], telemetry=telemetry))
+
+    stayer = bench.start("stay", [*client, "stay", url], telemetry=telemetry)
+    stayer.wait_until(lambda: "ready\n" in stayer.stdout(), PHASE_SECONDS, "ready line")
+    bench.stop_server(server)
+    server, _ = bench.start_server(bus=url.removeprefix("ws://"))
+    stayer.child.stdin.write(b"restarted\n")
+    stayer.child.stdin.flush()
+    stayer.finish(PHASE_SECONDS)
+    bench.count(stayer)
+    bench.stop_server(server)
+
+
+def contract_example(bench, example, client):
+    """The contract's own Rust example, unchanged: what it publishes is there, seen by another worker."""
+    server, url = bench.start_server(bus=EXAMPLE_BUS)
+    worker = bench.start("example", [example])
+    bench.count(bench.run("seed", [client, "seed", url]))
+    worker.stop(signal.SIGINT, STOP_SECONDS)
+    bench.stop_server(server)
+
+
+def quickstart(bench, command, telemetry):
+    server, url = bench.start_server()
+    output = bench.run("quickstart", command, telemetry=telemetry, III_URL=url).stdout()
+    for wanted in QUICKSTART_OUTPUT:
+        if wanted not in output:
+            raise Failure(f"the quickstart did not print:\n{wanted}")
+        bench.checks += 1
+    bench.stop_server(server)
+
+
+def copied(source, folder):
+    """Node resolves `import 'iii-sdk'` from where the file lies: put it beside that version's packages."""
+    return shutil.copy(source, folder)
+
+
+def jobs(options):
+    """Pairs of a name and what to run."""
+    cache, rust = options.cache, options.rust
+    for version in options.python:
+        python = str(cache / f"python-{version}" / "bin" / "python")
+        client, example = [python, str(HERE / "python" / "client.py")], [python, str(EXAMPLES / "quickstart.py")]
+        yield from jobs_of("python", version, client, example)
+    for version in options.node:
+        folder = cache / f"node-{version}"
+        client = ["node", copied(HERE / "node" / "client.mjs", folder)]
+        example = ["node", copied(EXAMPLES / "quickstart.mjs", folder)]
+        yield from jobs_of("node", version, client, example)
+    for version, name in RUST_CLIENTS.items():
+        example = [str(rust / "quickstart")] if version == "0.25.0" else None
+        yield from jobs_of("rust", version, [str(rust / name)], example)
+    seed = str(rust / "examples" / "seed")
+    client = str(rust / RUST_CLIENTS["0.11.3"])
+    yield "rust   iii-sdk 0.11.3 contract example", lambda bench: contract_example(bench, seed, client)
+
+
+def jobs_of(language, version, client, example):
+    name = f"{language:6} iii-sdk {version}"
+    telemetry = (language, version) in SCENARIO_TELEMETRY
+    yield name, lambda bench: scenario(bench, client, telemetry)
+    if example:
+        # As a reader runs it, telemetry included, on the version it names.
+        telemetry_too = (language, version) in TELEMETRY
+        yield f"{name} quickstart", lambda bench: quickstart(bench, example, telemetry_too)
+
+
+def run(name, job, server):
+    started = time.monotonic()
+    with Bench(server) as bench:
+        try:
+            job(bench)
+            verdict, details = "ok", ""
+        except Failure as failure:
+            verdict, details = "FAIL", f"{failure}\n{bench.output()}"
+        seconds = time.monotonic() - started
+        print(f"{verdict:4} {name:38} {bench.checks:4} checks {seconds:6.1f} s", flush=True)
+        if details:
+            print("     " + details.replace("\n", "\n     "), flush=True)
+    return verdict == "ok"
+
+
+def parse_arguments():
+    parser = argparse.ArgumentParser(description="Run the interoperability clients.")
+    parser.add_argument("--server", required=True, help="the server's binary")
+    parser.add_argument("--cache", required=True, type=Path, help="where the Python and Node packages are")
+    parser.add_argument("--rust", required=True, type=Path, help="where the Rust clients are")
+    parser.add_argument("--python", nargs="+", required=True, help="versions of the Python SDK")
+    parser.add_argument("--node", nargs="+", required=True, help="versions of the Node SDK")
+    parser.add_argument("--only", nargs="*", default=[], help="words that a client's name must contain")
+    return parser.parse_args()
+
+
+def main():
+    options = parse_arguments()
+    every = list(jobs(options))
+    chosen = [(name, job) for name, job in every if all(word in name for word in options.only)]
+    passed = sum(run(name, job, options.server) for name, job in chosen)
+    if len(chosen) < len(every):
+        print(f"{len(every) - len(chosen)} left out by {' '.join(options.only)!r}")
+    print(f"{passed} passed, {len(chosen) - passed} failed")
+    return 0 if chosen and passed == len(chosen) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
