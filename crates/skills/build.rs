@@ -1,6 +1,5 @@
 //! Passes the target triple on, for the manifest.
 
-#[expect(clippy::print_stdout, reason = "a build script talks to cargo on stdout")]
 fn main() {
     let target = std::env::var("TARGET").unwrap_or_else(|_| "unknown".to_owned());
     println!("cargo:rustc-env=SKILLS_TARGET={target}");

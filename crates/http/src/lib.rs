@@ -9,6 +9,7 @@ use std::{
         Arc,
         atomic::{AtomicBool, Ordering},
     },
+    time::Duration,
 };
 
 use axum::{Json, Router, extract::State, http::StatusCode, routing::get, serve::ListenerExt as _};
@@ -52,6 +53,10 @@ async fn ready(State(readiness): State<Readiness>) -> (StatusCode, Json<Value>) 
     }
 }
 
+/// How long requests that are under way may take to finish after `shutdown`; one that never arrives
+/// in full would take for ever.
+const DRAIN: Duration = Duration::from_secs(2);
+
 /// Serves until `shutdown`, then finishes the requests that are under way.
 ///
 /// # Errors
@@ -68,9 +73,17 @@ pub async fn serve(
             tracing::debug!(%error, "TCP_NODELAY could not be set");
         }
     });
-    axum::serve(listener, router(readiness))
-        .with_graceful_shutdown(shutdown.cancelled_owned())
-        .await
+    let served = axum::serve(listener, router(readiness))
+        .with_graceful_shutdown(shutdown.clone().cancelled_owned())
+        .into_future();
+    let too_late = async {
+        shutdown.cancelled().await;
+        tokio::time::sleep(DRAIN).await;
+    };
+    tokio::select! {
+        served = served => served,
+        () = too_late => Ok(()),
+    }
 }
 
 #[cfg(test)]

@@ -171,7 +171,7 @@ where
     }
     // One layer is sorted already. The sort is stable, so the earlier layer stays in front.
     if layer_count > 1 {
-        rows.sort_by(|(a, _), (b, _)| a.cmp(b));
+        rows.sort_by_key(|(id, _)| *id);
         rows.dedup_by(|(later, _), (earlier, _)| later == earlier);
     }
     rows.into_iter().map(|(_, row)| row).collect()

@@ -121,6 +121,8 @@ pub struct ChangeFeed {
     store: Arc<dyn Store>,
     seen: u64,
     backlog: VecDeque<Arc<Change>>,
+    /// The log may have more than was read.
+    has_more: bool,
 }
 
 impl ChangeFeed {
@@ -132,7 +134,7 @@ impl ChangeFeed {
         store: Arc<dyn Store>,
         after_revision: u64,
     ) -> Self {
-        Self { live, store, seen: after_revision, backlog: VecDeque::new() }
+        Self { live, store, seen: after_revision, backlog: VecDeque::new(), has_more: false }
     }
 
     /// Waits for the next change; `None` when the registry is gone.
@@ -144,6 +146,10 @@ impl ChangeFeed {
             if let Some(change) = self.backlog.pop_front() {
                 self.seen = change.revision;
                 return Ok(Some(change));
+            }
+            if self.has_more {
+                self.read_log().await?;
+                continue;
             }
             match self.live.next().await {
                 // What was announced may have been read from the log already.
@@ -163,6 +169,7 @@ impl ChangeFeed {
         let page = tokio::task::spawn_blocking(move || store.changes(seen, Self::PAGE))
             .await
             .map_err(|_| RegistryError::Closed)??;
+        self.has_more = page.len() == Self::PAGE;
         self.backlog.extend(page.into_iter().map(Arc::new));
         Ok(())
     }

@@ -30,7 +30,6 @@ impl Failure {
     }
 
     /// Prints it on stderr, where it does not get into the way of an answer.
-    #[expect(clippy::print_stderr, reason = "the last words of the program")]
     pub fn print(&self, json: bool) {
         let Self { code, message, hint } = self;
         if json {

@@ -6,7 +6,7 @@ use std::{fs, path::Path};
 
 use bytes::Bytes;
 use rusqlite::Connection;
-use skills_core::{Layer, SkillMeta, Timestamp};
+use skills_core::{Digest, Layer, SkillMeta, Timestamp};
 use skills_store::{Batch, EntryContent, Mutation, SqliteStore, Store, StoreError};
 
 fn put(store: &SqliteStore, id: &str, body: &str) -> Result<(), StoreError> {
@@ -100,6 +100,27 @@ fn what_cannot_be_used_is_named_and_left_alone() {
         assert!(error.hint().is_some());
         assert_eq!(files(dir.path()), before, "{words}: the directory was touched");
     }
+}
+
+#[test]
+fn a_crash_in_a_checkpoint_is_no_damage() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = SqliteStore::open(dir.path()).unwrap();
+    for number in 0..50 {
+        put(&store, &format!("s{number}"), &format!("{number} ").repeat(400)).unwrap();
+    }
+    let log = fs::read(dir.path().join("skills.db-wal")).unwrap();
+    drop(store);
+    let whole = fs::read(dir.path().join("skills.db")).unwrap();
+
+    // The header was moved into the database file before the pages it speaks of.
+    let dir = tempfile::tempdir().unwrap();
+    fs::write(dir.path().join("skills.db"), &whole[..whole.len() / 2]).unwrap();
+    fs::write(dir.path().join("skills.db-wal"), log).unwrap();
+    let store = SqliteStore::open(dir.path()).unwrap();
+    assert_eq!(store.entries().unwrap().len(), 50);
+    let body = "49 ".repeat(400);
+    assert_eq!(store.blob(&Digest::of(body.as_bytes())).unwrap().unwrap(), body);
 }
 
 #[test]

@@ -25,7 +25,7 @@ where
 {
     let id = spec.id.clone();
     let function = move |call: Call| {
-        let started = match call.data.parse::<I>() {
+        let started = match parse::<I>(&call.data) {
             Ok(input) => Ok(start(actor(&call), input)),
             Err(parse_error) => Err(error::bad_input(&id, &parse_error)),
         };
@@ -35,6 +35,14 @@ where
         }
     };
     bus.register_function(spec, Arc::new(function));
+}
+
+/// Inputs are objects, or nothing. (An array would otherwise pass for the fields in their order.)
+fn parse<I: DeserializeOwned>(data: &Json) -> Result<I, serde_json::Error> {
+    if data.as_str().starts_with('[') {
+        return Err(serde::de::Error::custom("expected an object"));
+    }
+    data.parse()
 }
 
 /// Offers a function that looks at nothing the caller sends and answers at once.

@@ -96,7 +96,8 @@ async fn read(skills: &dyn Skills, uri: &str, format: Format) -> Result<(), Fail
 /// The id that a file's name stands for.
 fn id_of(file: &Path) -> Result<String, Failure> {
     let stem = file.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default();
-    let usable = stem.parse::<SkillId>().is_ok();
+    // "-" would be an id, but here it stands for standard input.
+    let usable = file != Path::new("-") && stem.parse::<SkillId>().is_ok();
     usable.then(|| stem.to_owned()).ok_or_else(|| {
         Failure::new("id_needed", format!("the name of {} is no skill id", file.display()))
             .hint("give one with --id: lowercase letters, digits, '-' and '_'")
@@ -116,6 +117,11 @@ fn body_of(file: &Path) -> Result<String, Failure> {
         fs::File::open(file).and_then(|file| file.take(limit).read_to_end(&mut bytes))
     };
     read.map_err(|error| unreadable(error.to_string()))?;
+    if bytes.len() > MAX_SKILL_BYTES {
+        let message =
+            format!("{} is too large: at most {MAX_SKILL_BYTES} bytes are allowed", file.display());
+        return Err(Failure::new("too_large", message));
+    }
     String::from_utf8(bytes).map_err(|error| {
         let at = error.utf8_error().valid_up_to();
         unreadable(format!("it is not UTF-8 text (byte {at})"))
@@ -132,6 +138,10 @@ async fn add(skills: &dyn Skills, id: &str, body: String, format: Format) -> Res
 }
 
 async fn remove(skills: &dyn Skills, ids: &[String], format: Format) -> Result<(), Failure> {
+    // All or nothing, as far as it can be known before.
+    for id in ids {
+        id.parse::<SkillId>().map_err(skills_registry::RegistryError::from)?;
+    }
     let mut results = Vec::new();
     for id in ids {
         results.push((id, skills.remove_skill(id).await?));
@@ -155,7 +165,7 @@ mod tests {
     #[test]
     fn the_name_of_a_file_is_its_id_when_it_can_be() {
         assert_eq!(id_of(Path::new("a/my-tool.md")).ok().as_deref(), Some("my-tool"));
-        for name in ["My Tool.md", "skills.md", "/"] {
+        for name in ["My Tool.md", "skills.md", "/", "-"] {
             assert!(id_of(Path::new(name)).is_err(), "{name}");
         }
     }

@@ -1,8 +1,6 @@
 //! The functions `state::*`.
 
-use std::collections::BTreeMap;
-
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, de::IgnoredAny};
 use serde_json::{Value, value::RawValue};
 use skills_bus::{Bus, FunctionSpec};
 use skills_registry::{BusState, RegistryError, state::Swap};
@@ -174,7 +172,7 @@ fn register_reads(bus: &dyn Bus, state: &BusState) {
     offer(
         bus,
         spec("state::list_groups", "List the scopes that hold something."),
-        move |_, _: BTreeMap<String, Value>| {
+        move |_, _: IgnoredAny| {
             let store = store.clone();
             async move { Ok(Groups { groups: store.scopes().await? }) }
         },
@@ -210,7 +208,7 @@ async fn page(store: BusState, input: PageInput) -> Result<Page, RegistryError> 
     let limit = limit.unwrap_or(100).clamp(1, MAX_PAGE_ENTRIES);
     let max_bytes = max_bytes.unwrap_or(MAX_PAGE_BYTES).min(MAX_PAGE_BYTES);
     let (total, _) = store.size(scope.clone()).await?;
-    let mut entries = store.page(scope, after, limit + 1, max_bytes).await?;
+    let mut entries = store.page(scope.clone(), after, limit + 1, max_bytes).await?;
     let mut fits = 0;
     let mut bytes = 0;
     for StateEntry { value, .. } in entries.iter().take(limit) {
@@ -221,7 +219,11 @@ async fn page(store: BusState, input: PageInput) -> Result<Page, RegistryError> 
         }
         fits += 1;
     }
-    let done = fits == entries.len();
+    let mut done = fits == entries.len();
+    if let Some(last) = entries.last().filter(|_| done && bytes > max_bytes) {
+        // The store stopped at a value that is larger than the page; more may be behind it.
+        done = store.page(scope, last.position, 1, 0).await?.is_empty();
+    }
     entries.truncate(fits);
     let next_cursor = entries.last().filter(|_| !done).map(|entry| entry.position.to_string());
     let entries = entries.into_iter().map(|entry| (entry.key, raw(entry.value))).collect();

@@ -1,0 +1,274 @@
+//! The registry on its own: order, snapshots, and what happens when the store or the bus fails.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test fails by panicking"
+)]
+
+mod support;
+
+use std::{
+    sync::{Arc, atomic::Ordering},
+    time::Duration,
+};
+
+use serde_json::{Value, json};
+use skills_bus::CallError;
+use skills_core::{PromptArgument, PromptDefinition};
+use skills_registry::{Registry, RegistryConfig, RegistryError, Skills};
+use skills_store::MemoryStore;
+use support::{fragile, on_a_bus};
+
+const ME: &str = "tester";
+
+fn prompt(function_id: &str) -> PromptDefinition {
+    let argument = PromptArgument { name: "to".into(), description: None, required: true };
+    PromptDefinition {
+        description: "Does it.".into(),
+        arguments: vec![argument],
+        function_id: function_id.into(),
+    }
+}
+
+async fn text(registry: &Registry, uri: &str) -> String {
+    String::from_utf8(registry.read(uri).await.unwrap().text.to_vec()).unwrap()
+}
+
+#[tokio::test]
+async fn a_snapshot_stays_as_it_was_taken() {
+    let (_, registry) = fragile();
+    registry.register_skill(ME, "a", "# One".into()).await.unwrap();
+    let before = registry.catalog();
+    registry.register_skill(ME, "a", "# Two".into()).await.unwrap();
+    registry.register_skill(ME, "b", "# B".into()).await.unwrap();
+    registry.remove_skill(ME, "a").await.unwrap();
+    assert_eq!(before.skill("a").unwrap().title(), "One");
+    assert_eq!(before.skills().len(), 1);
+    assert!(before.index().contains("[One](iii://a)"));
+    let after = registry.catalog();
+    assert!(after.skill("a").is_none() && after.skill("b").is_some());
+    assert_eq!((before.revision(), after.revision()), (1, 4));
+}
+
+#[tokio::test]
+async fn writes_happen_in_the_order_of_the_calls_not_of_the_waiting() {
+    let (_, registry) = fragile();
+    let mut calls: Vec<_> = (0..100)
+        .map(|number| registry.register_skill(ME, "a", format!("version {number}")))
+        .collect();
+    calls.reverse();
+    let mut moments = Vec::new();
+    for call in calls {
+        moments.push(call.await.unwrap());
+    }
+    assert!(moments.is_sorted_by(|later, earlier| later > earlier));
+    assert_eq!(text(&registry, "iii://a").await, "version 99");
+}
+
+#[tokio::test]
+async fn a_write_that_nobody_waits_for_is_carried_out() {
+    let (_, registry) = fragile();
+    drop(registry.register_skill(ME, "a", "x".into()));
+    registry.register_skill(ME, "b", "y".into()).await.unwrap();
+    assert_eq!(text(&registry, "iii://a").await, "x");
+}
+
+#[tokio::test]
+async fn what_breaks_a_rule_does_not_reach_the_store() {
+    let (store, registry) = fragile();
+    store.full.store(true, Ordering::SeqCst);
+    for (error, code) in [
+        (registry.register_skill(ME, "A", "x".into()).await.unwrap_err(), "invalid_input"),
+        (registry.register_skill(ME, "a", String::new()).await.unwrap_err(), "invalid_input"),
+        (registry.remove_skill(ME, "a b").await.unwrap_err(), "invalid_input"),
+        (registry.register_prompt(ME, "p", prompt("")).await.unwrap_err(), "invalid_input"),
+        (
+            registry.register_prompt(ME, "p", prompt("state::get")).await.unwrap_err(),
+            "reserved_function",
+        ),
+    ] {
+        assert_eq!(error.code(), code, "{error}");
+    }
+}
+
+#[tokio::test]
+async fn a_store_that_fails_changes_nothing_and_announces_nothing() {
+    let (store, registry) = fragile();
+    registry.register_skill(ME, "a", "# Kept".into()).await.unwrap();
+    let before = registry.catalog();
+    let mut changes = registry.changes();
+    let mut state = registry.state().changes();
+    store.full.store(true, Ordering::SeqCst);
+    let set = || registry.state().set(ME, "s".into(), "k".into(), "1".into());
+    let failures = [
+        registry.register_skill(ME, "a", "# Lost".into()).await.unwrap_err(),
+        registry.register_skill(ME, "b", "# Lost".into()).await.unwrap_err(),
+        registry.remove_skill(ME, "a").await.unwrap_err(),
+        registry.register_prompt(ME, "p", prompt("a::b")).await.unwrap_err(),
+        set().await.unwrap_err(),
+    ];
+    for error in failures {
+        assert_eq!(error.code(), "store_full", "{error}");
+        assert!(error.hint().is_some());
+    }
+    assert!(Arc::ptr_eq(&before, &registry.catalog()), "the catalog is the same one");
+    assert_eq!(text(&registry, "iii://a").await, "# Kept");
+    assert!(state.try_next().is_none());
+
+    // And when there is room again, it goes on where it was.
+    store.full.store(false, Ordering::SeqCst);
+    registry.register_skill(ME, "b", "# B".into()).await.unwrap();
+    let change = changes.next().await.unwrap().unwrap();
+    assert_eq!((&*change.key.id, change.revision), ("b", 2), "nothing before it was announced");
+    set().await.unwrap();
+    assert!(state.try_next().is_some() && state.try_next().is_none());
+}
+
+#[tokio::test]
+async fn a_body_that_is_missing_is_an_error_of_the_store() {
+    let (store, registry) = fragile();
+    registry.register_skill(ME, "a", "x".into()).await.unwrap();
+    store.without_blobs.store(true, Ordering::SeqCst);
+    let error = registry.read("iii://a").await.unwrap_err();
+    assert!(matches!(&error, RegistryError::MissingBody(id) if id == "a"), "{error}");
+    assert_eq!(error.code(), "store_corrupt");
+    store.without_blobs.store(false, Ordering::SeqCst);
+    assert_eq!(text(&registry, "iii://a").await, "x", "a failure is not remembered");
+    store.without_blobs.store(true, Ordering::SeqCst);
+    assert_eq!(text(&registry, "iii://a").await, "x", "a success is");
+}
+
+#[tokio::test]
+async fn a_store_that_cannot_be_read_is_not_opened_and_not_silently_empty() {
+    let (store, registry) = fragile();
+    registry.register_skill(ME, "a", "x".into()).await.unwrap();
+    store.unreadable.store(true, Ordering::SeqCst);
+    let error = registry.read("iii://a").await.unwrap_err();
+    assert_eq!(error.code(), "store_error", "{error}");
+    let error = Registry::open(store, None, RegistryConfig::default()).unwrap_err();
+    assert_eq!(error.code(), "store_error", "{error}");
+}
+
+#[tokio::test]
+async fn a_closed_registry_finishes_what_was_queued_and_takes_no_more() {
+    let (_, registry) = fragile();
+    let queued: Vec<_> = (0..200)
+        .map(|number| registry.register_skill(ME, &format!("s{number}"), "x".into()))
+        .collect();
+    let closing = Arc::clone(&registry);
+    tokio::task::spawn_blocking(move || closing.close()).await.unwrap();
+    for write in queued {
+        write.await.unwrap();
+    }
+    for error in [
+        registry.register_skill(ME, "late", "x".into()).await.unwrap_err(),
+        registry.remove_skill(ME, "s0").await.unwrap_err(),
+        registry.state().delete(ME, "s".into(), "k".into()).await.unwrap_err(),
+    ] {
+        assert!(matches!(error, RegistryError::Closed), "{error}");
+        assert_eq!(error.code(), "shutting_down");
+    }
+    assert_eq!(text(&registry, "iii://s0").await, "x", "reading goes on");
+    registry.close();
+}
+
+#[tokio::test]
+async fn without_a_bus_sections_and_prompts_say_so() {
+    let (_, registry) = fragile();
+    registry.register_prompt(ME, "p", prompt("a::b")).await.unwrap();
+    for error in [
+        registry.read("iii://x/a::b").await.unwrap_err(),
+        registry.render_prompt("p", Value::Null).await.unwrap_err(),
+    ] {
+        assert!(matches!(&error, RegistryError::NoBus { function_id } if function_id == "a::b"));
+        assert_eq!(error.code(), "no_bus");
+        assert!(error.hint().unwrap().contains("skills serve"));
+    }
+}
+
+#[tokio::test]
+async fn a_bus_that_has_gone_is_the_end_and_not_a_crash() {
+    let (bus, registry) = on_a_bus(Ok(json!("x")));
+    assert_eq!(text(&registry, "iii://x/a::b").await, "x");
+    drop(bus);
+    let error = registry.read("iii://x/a::b").await.unwrap_err();
+    assert!(matches!(error, RegistryError::Closed), "{error}");
+}
+
+#[tokio::test]
+async fn a_handler_is_called_with_what_it_is_due() {
+    let (bus, registry) = on_a_bus(Ok(json!("hi")));
+    registry.register_prompt(ME, "p", prompt("a::b")).await.unwrap();
+    registry.read("iii://x/a::section").await.unwrap();
+    registry.render_prompt("p", Value::Null).await.unwrap();
+    let rendered = registry.render_prompt("p", json!({ "to": "ann" })).await.unwrap();
+    assert_eq!(rendered.description.as_deref(), Some("Does it."));
+    let timeout = Duration::from_millis(70);
+    let expected =
+        [("a::section", json!({})), ("a::b", json!({})), ("a::b", json!({ "to": "ann" }))];
+    let expected = expected.map(|(id, data)| (id.to_owned(), data, timeout));
+    assert_eq!(*bus.calls.lock().unwrap(), expected);
+}
+
+#[tokio::test]
+async fn each_way_a_handler_can_fail_has_a_code_and_names_it() {
+    let after = Duration::from_millis(70);
+    let function_id = "a::b".to_owned();
+    for (error, code, words) in [
+        (CallError::NotFound(function_id.clone()), "handler_not_registered", "is not registered"),
+        (CallError::Stopped(function_id.clone()), "handler_disconnected", "disconnected"),
+        (
+            CallError::Timeout { function_id: function_id.clone(), after },
+            "handler_timeout",
+            "timed out after 70 ms",
+        ),
+        (CallError::remote("E1", "broken"), "handler_failed", "failed: broken (E1)"),
+        (CallError::PayloadTooLarge("large".into()), "handler_failed", "(payload_too_large)"),
+        (CallError::Congested(function_id.clone()), "handler_failed", "(channel_send_failed)"),
+    ] {
+        let (_bus, registry) = on_a_bus(Err(error));
+        let error = registry.read("iii://x/a::b").await.unwrap_err();
+        assert_eq!(error.code(), code, "{error}");
+        assert!(error.to_string().starts_with("a::b "), "{error}");
+        assert!(error.to_string().contains(words), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn surfaces_see_it_through_the_trait() {
+    let (_bus, registry) = on_a_bus(Ok(json!("hi")));
+    let skills: Arc<dyn Skills> = registry;
+    let registered_at = skills.register_skill("a", "# A\n\nText.".into()).await.unwrap();
+    skills.register_prompt("p", prompt("a::b")).await.unwrap();
+    let rows = skills.skills().await.unwrap();
+    assert_eq!(rows.len(), 1);
+    assert_eq!((rows[0].title.as_str(), rows[0].description.as_deref()), ("A", Some("Text.")));
+    assert_eq!((rows[0].bytes, &rows[0].registered_at), (10, &registered_at));
+    let prompts = skills.prompts().await.unwrap();
+    assert_eq!((prompts[0].name.as_str(), prompts[0].arguments.len()), ("p", 1));
+    assert_eq!(skills.read("iii://a").await.unwrap().text, "# A\n\nText.");
+    assert_eq!(skills.render_prompt("p", Value::Null).await.unwrap().messages.len(), 1);
+    assert!(skills.remove_skill("a").await.unwrap());
+    assert!(!skills.remove_skill("a").await.unwrap());
+    assert!(skills.remove_prompt("p").await.unwrap());
+    let error = skills.read("iii://a").await.unwrap_err();
+    assert_eq!(error.code(), "not_found");
+}
+
+#[tokio::test]
+async fn what_is_stored_is_there_when_it_is_opened_again() {
+    let store = Arc::new(MemoryStore::new());
+    let open = || Registry::open(store.clone(), None, RegistryConfig::default()).unwrap();
+    let registry = open();
+    let first = registry.register_skill(ME, "a", "# A".into()).await.unwrap();
+    registry.register_skill(ME, "b", "# B".into()).await.unwrap();
+    registry.remove_skill(ME, "b").await.unwrap();
+    let revision = registry.catalog().revision();
+    drop(registry);
+    let registry = open();
+    assert_eq!(registry.catalog().revision(), revision, "a removal counts");
+    assert_eq!(registry.catalog().skill("a").unwrap().registered_at, first);
+    assert!(registry.register_skill(ME, "a", "# A".into()).await.unwrap() > first);
+}

@@ -1,0 +1,491 @@
+//! The command line as a person meets it: answers on stdout, complaints with a hint on stderr, and exit
+//! codes that a script can trust.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test fails by panicking"
+)]
+
+mod support;
+
+use std::{fs, path::Path, process::Command};
+
+use serde_json::{Value, json};
+use skills_testkit::{Ran, Server, program, run, run_with_input};
+use support::{BINARY, Home, ids, is_moment, keys, read, register};
+
+/// `skills` with these arguments, in a directory without a configuration file or data.
+fn command(arguments: &[&str]) -> Command {
+    let mut command = program(BINARY);
+    command.args(arguments).current_dir(std::env::temp_dir());
+    command
+}
+
+fn skills(arguments: &[&str]) -> Ran {
+    let ran = run(&mut command(arguments));
+    assert!(!format!("{ran:?}").contains("\\u{1b}"), "colours without a terminal: {ran:?}");
+    ran
+}
+
+/// The answer of a command that must succeed and complain about nothing.
+fn answer(arguments: &[&str]) -> String {
+    let ran = skills(arguments);
+    assert_eq!((ran.code, ran.stderr.as_str()), (Some(0), ""), "{arguments:?}");
+    ran.stdout
+}
+
+fn json_answer(arguments: &[&str]) -> Value {
+    serde_json::from_str(&answer(&[arguments, &["--json"]].concat())).unwrap()
+}
+
+/// The complaint of a command that must fail and answer nothing, for people.
+fn complaint(arguments: &[&str]) -> String {
+    let ran = skills(arguments);
+    assert_eq!((ran.code, ran.stdout.as_str()), (Some(1), ""), "{arguments:?}: {}", ran.stderr);
+    assert!(ran.stderr.starts_with("error: "), "{}", ran.stderr);
+    ran.stderr
+}
+
+/// The same for machines.
+fn json_complaint(arguments: &[&str]) -> Value {
+    let ran = skills(&[arguments, &["--json"]].concat());
+    assert_eq!((ran.code, ran.stdout.as_str()), (Some(1), ""), "{arguments:?}: {}", ran.stderr);
+    let error: Value = serde_json::from_str(&ran.stderr).unwrap();
+    assert_eq!(keys(&error), ["error"]);
+    error["error"].clone()
+}
+
+/// Runs the same commands against any target, which starts out empty.
+fn the_whole_story(target: &[&str], dir: &Path) {
+    let at = |arguments: &[&'static str]| [target, arguments].concat();
+    let file = dir.join("my-tool.md");
+    fs::write(&file, "# My tool\n\nDoes things.\n").unwrap();
+    let file = file.to_str().unwrap();
+
+    let add = |more: &[&'static str]| [target, &["add", file], more].concat();
+    assert_eq!(answer(&add(&[])), "registered iii://my-tool (24 B)\n");
+    let added = json_answer(&add(&["--id", "a"]));
+    assert_eq!(keys(&added), ["id", "registered_at"]);
+    assert_eq!(added["id"], "a");
+
+    let list = json_answer(&at(&["list"]));
+    let rows = list["skills"].as_array().unwrap();
+    assert_eq!(rows.len(), 2);
+    assert_eq!(
+        rows[0],
+        json!({
+            "id": "a", "title": "My tool", "description": "Does things.", "bytes": 24,
+            "registered_at": added["registered_at"],
+        })
+    );
+    assert_eq!(rows[1]["id"], "my-tool");
+    let table = answer(&at(&["ls"]));
+    let lines: Vec<&str> = table.lines().collect();
+    assert_eq!(lines.len(), 3, "{table}");
+    assert!(lines[0].starts_with("ID  "), "{table}");
+    assert!(lines[1].starts_with("a  ") && lines[1].ends_with("Does things."), "{table}");
+
+    let shown = answer(&at(&["show", "my-tool"]));
+    assert!(shown.contains("iii://my-tool") && shown.contains("24 B"), "{shown}");
+    assert!(shown.ends_with("\n\n# My tool\n\nDoes things.\n"), "{shown}");
+    let shown = json_answer(&at(&["show", "a"]));
+    assert_eq!(shown["skill"], "# My tool\n\nDoes things.\n");
+    assert_eq!((&shown["uri"], &shown["title"]), (&json!("iii://a"), &json!("My tool")));
+    assert!(is_moment(&shown["registered_at"]));
+
+    assert_eq!(answer(&at(&["read", "iii://a"])), "# My tool\n\nDoes things.\n");
+    assert_eq!(
+        json_answer(&at(&["read", "iii://a"])),
+        json!({
+            "uri": "iii://a", "mimeType": "text/markdown", "text": "# My tool\n\nDoes things.\n",
+        })
+    );
+    assert_eq!(
+        answer(&at(&["read", "iii://skills"])),
+        "# Skills\n\n- [My tool](iii://a): Does things.\n- [My tool](iii://my-tool): Does things.\n"
+    );
+
+    assert_eq!(answer(&at(&["remove", "a", "b"])), "removed iii://a\nthere was no iii://b\n");
+    assert_eq!(
+        json_answer(&at(&["rm", "my-tool", "a"])),
+        json!({ "skills": [
+            { "id": "my-tool", "removed": true }, { "id": "a", "removed": false },
+        ] })
+    );
+    assert_eq!(json_answer(&at(&["list"])), json!({ "skills": [] }));
+    assert!(answer(&at(&["list"])).contains("No skills are registered"));
+    assert_eq!(json_answer(&at(&["prompt", "list"])), json!({ "prompts": [] }));
+    assert!(answer(&at(&["prompt", "list"])).contains("No prompts are registered"));
+
+    // What is wrong is wrong in the same words, wherever the registry is.
+    for (arguments, code, words) in [
+        (["show", "nobody"], "not_found", "skill not found: nobody"),
+        (["show", "NOBODY"], "invalid_input", "lowercase"),
+        (["read", "iii://a/b/c"], "invalid_uri", "more than one path segment"),
+        (["read", "iii://a/state::get"], "reserved_function", "internal namespace"),
+        (["remove", "a b"], "invalid_input", "lowercase"),
+    ] {
+        let arguments = at(&arguments);
+        assert!(complaint(&arguments).contains(words), "{arguments:?}");
+        let error = json_complaint(&arguments);
+        assert_eq!(error["code"], code, "{error}");
+        assert!(error["message"].as_str().unwrap().contains(words), "{error}");
+    }
+    assert!(complaint(&at(&["read", "a"])).contains("hint: did you mean iii://a?"));
+    let error = json_complaint(&at(&["prompt", "get", "nobody"]));
+    assert_eq!(error["code"], "not_found");
+    assert!(complaint(&at(&["prompt", "get", "p", "novalue"])).contains("is not name=value"));
+}
+
+#[test]
+fn the_whole_story_against_a_running_server() {
+    let home = Home::new();
+    the_whole_story(&["--url", &home.server.url], home.dir());
+}
+
+#[test]
+fn the_whole_story_against_a_data_directory() {
+    let dir = tempfile::tempdir().unwrap();
+    let data = dir.path().join("data");
+    the_whole_story(&["--data-dir", data.to_str().unwrap()], dir.path());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn prompts_are_listed_and_rendered_by_their_workers() {
+    let home = Home::new();
+    let worker = home.worker().await;
+    worker.serve("mail::prompt", |data| Some(Ok(json!(format!("Dear {},", data["to"]))))).await;
+    let turns = json!({ "messages": [
+        { "role": "user", "content": { "type": "text", "text": "one" } },
+        { "role": "assistant", "content": { "type": "image", "data": "" } },
+    ] });
+    worker.serve("mail::turns", move |_| Some(Ok(turns.clone()))).await;
+    for (name, function_id) in [("mail", "mail::prompt"), ("turns", "mail::turns")] {
+        let prompt = json!({
+            "name": name, "description": "Writes a mail.", "function_id": function_id,
+            "arguments": [{ "name": "to", "required": true }, { "name": "cc" }],
+        });
+        worker.ok("prompts::register", prompt).await;
+    }
+    let url = home.server.url.clone();
+    let at = |arguments: &[&'static str]| [&["--url", url.as_str()], arguments].concat();
+
+    let table = answer(&at(&["prompt", "list"]));
+    assert!(table.contains("to [cc]") && table.contains("mail::prompt"), "{table}");
+    let list = json_answer(&at(&["prompt", "ls"]));
+    let row = &list["prompts"][0];
+    assert_eq!(keys(row), ["arguments", "description", "function_id", "name", "registered_at"]);
+    assert_eq!(row["arguments"][0], json!({ "name": "to", "required": true }));
+
+    assert_eq!(answer(&at(&["prompt", "get", "mail", "to=Ann=B"])), "Dear \"Ann=B\",\n");
+    let rendered = json_answer(&at(&["prompt", "get", "mail", "to=Ann"]));
+    let content = json!({ "type": "text", "text": "Dear \"Ann\"," });
+    assert_eq!(
+        rendered,
+        json!({
+            "description": "Writes a mail.", "messages": [{ "role": "user", "content": content }],
+        })
+    );
+    let turns = answer(&at(&["prompt", "get", "turns"]));
+    assert!(turns.starts_with("[user]\none\n\n[assistant]\n{"), "{turns}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn sections_need_a_server_and_are_read_through_it() {
+    let home = Home::new();
+    let worker = home.worker().await;
+    worker.serve("demo::guide", |_| Some(Ok(json!({ "a": 1 })))).await;
+    let url = home.server.url.clone();
+    let uri = "iii://demo/demo::guide";
+    assert_eq!(answer(&["--url", &url, "read", uri]), "{\n  \"a\": 1\n}");
+    let shown = json_answer(&["--url", &url, "read", uri]);
+    assert_eq!(shown["mimeType"], "application/json");
+    drop(worker);
+    let data = home.data_dir();
+    drop(home.server);
+    let error = json_complaint(&["--data-dir", data.to_str().unwrap(), "read", uri]);
+    assert_eq!(error["code"], "no_bus");
+    assert!(error["hint"].as_str().unwrap().contains("skills serve"), "{error}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_skill_can_come_from_standard_input() {
+    let home = Home::new();
+    let url = home.server.url.clone();
+    let add = |more: &[&'static str], input: &[u8]| {
+        let arguments = [&["--url", url.as_str(), "add", "-"], more].concat();
+        run_with_input(&mut command(&arguments), input)
+    };
+    let ran = add(&["--id", "piped"], "# Grüße\r\n".as_bytes());
+    assert_eq!((ran.code, ran.stderr.as_str()), (Some(0), ""));
+    let worker = home.worker().await;
+    assert_eq!(read(&worker, "iii://piped").await, "# Grüße\r\n");
+    for (more, input, words) in [
+        (&[] as &[&'static str], b"x" as &[u8], "--id"),
+        (&["--id", "b"], b"", "skill must be non-empty"),
+        (&["--id", "b"], b"ab\xff\xfe", "not UTF-8 text (byte 2)"),
+        (&["--id", "b"], &b"x".repeat(262_145), "too large"),
+        (&["--id", "b"], &"é".repeat(200_000).into_bytes(), "too large"),
+    ] {
+        let ran = add(more, input);
+        assert_eq!(ran.code, Some(1), "{words}");
+        assert!(ran.stderr.contains(words), "{}", ran.stderr);
+    }
+    assert_eq!(ids(&worker).await, ["piped"]);
+}
+
+#[test]
+fn a_file_that_cannot_be_added_leaves_no_trace() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
+    fs::write(path("binary.md"), b"# ok\n\xc3\x28").unwrap();
+    fs::write(path("My Tool.md"), "# x").unwrap();
+    let data = path("data");
+    for (file, words) in [
+        ("binary.md", "not UTF-8 text (byte 5)"),
+        ("My Tool.md", "hint: give one with --id"),
+        ("absent.md", "cannot read"),
+        (".", "--id"),
+    ] {
+        let text = complaint(&["--data-dir", &data, "add", &path(file)]);
+        assert!(text.contains(words), "{text}");
+        assert!(!Path::new(&data).exists(), "{file}: a store was made");
+    }
+    let ok = path("My Tool.md");
+    assert_eq!(
+        answer(&["--data-dir", &data, "add", &ok, "--id", "tool"]),
+        "registered iii://tool (3 B)\n"
+    );
+}
+
+#[test]
+fn a_data_directory_in_use_is_pointed_out() {
+    let home = Home::new();
+    let data = home.data_dir();
+    let target = ["--data-dir", data.to_str().unwrap(), "list"];
+    let text = complaint(&target);
+    assert!(text.contains("in use by another process"), "{text}");
+    assert!(text.contains("\nhint: ") && text.contains("--url"), "{text}");
+    assert_eq!(json_complaint(&target)["code"], "store_in_use");
+    let error = run(&mut Server::command(BINARY, &data)).stderr;
+    assert!(error.contains("in use by another process"), "a second server too: {error}");
+}
+
+/// A command in a network of its own, where nothing listens.
+fn alone(arguments: &[&str], dir: &Path) -> Ran {
+    let mut alone = program("unshare");
+    alone.args(["--map-root-user", "--net", BINARY]).args(arguments).current_dir(dir);
+    let isolated = run(program("unshare").args(["--map-root-user", "--net", "true"]));
+    if isolated.code == Some(0) {
+        return run(&mut alone);
+    }
+    // Where that is not allowed, the port of iii must happen to be free.
+    run(program(BINARY).args(arguments).current_dir(dir))
+}
+
+#[test]
+fn without_a_server_and_without_data_the_way_on_is_shown() {
+    let dir = tempfile::tempdir().unwrap();
+    let ran = alone(&["list"], dir.path());
+    assert_eq!(ran.code, Some(1));
+    assert!(ran.stderr.contains("no server answers"), "{}", ran.stderr);
+    assert!(ran.stderr.contains("\nhint: start one with `skills serve`"), "{}", ran.stderr);
+    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0, "nothing was made");
+    // Adding may begin a store, and then the others find it.
+    fs::write(dir.path().join("a.md"), "# A").unwrap();
+    assert_eq!(alone(&["add", "a.md"], dir.path()).stdout, "registered iii://a (3 B)\n");
+    assert!(dir.path().join("data").is_dir());
+    assert_eq!(alone(&["read", "iii://a"], dir.path()).stdout, "# A");
+}
+
+#[test]
+fn a_place_that_is_not_there_is_named() {
+    let dir = tempfile::tempdir().unwrap();
+    let absent = dir.path().join("absent");
+    let target = ["--data-dir", absent.to_str().unwrap(), "list"];
+    let text = complaint(&target);
+    assert!(text.contains("there is no ") && text.contains("--data-dir"), "{text}");
+    assert!(!absent.exists());
+    // A port that was free a moment ago.
+    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let url = format!("ws://127.0.0.1:{port}");
+    let error = json_complaint(&["--url", &url, "list"]);
+    assert_eq!(error["code"], "unreachable");
+    assert!(error["message"].as_str().unwrap().contains(&url), "{error}");
+    for url in ["nonsense", "http://127.0.0.1:1", "ws://"] {
+        let error = json_complaint(&["--url", url, "list"]);
+        assert_eq!(error["code"], "bad_url", "{error}");
+    }
+}
+
+#[test]
+fn the_environment_names_the_registry_and_a_flag_overrules_it() {
+    let home = Home::new();
+    let dir = tempfile::tempdir().unwrap();
+    let other = dir.path().join("other");
+    let ran = |variable: &str, value: &str, arguments: &[&str]| {
+        let mut command = command(arguments);
+        run(command.env(variable, value))
+    };
+    for variable in ["III_URL", "III_ENGINE_URL"] {
+        let ran = ran(variable, &home.server.url, &["list", "--json"]);
+        assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+    }
+    let ran = ran("SKILLS_DATA_DIR", other.to_str().unwrap(), &["list"]);
+    assert!(ran.stderr.contains("other"), "{}", ran.stderr);
+    let mut command = command(&["--url", &home.server.url, "list"]);
+    let ran = run(command.env("SKILLS_DATA_DIR", &other).env("III_URL", "ws://127.0.0.1:1"));
+    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+}
+
+#[tokio::test]
+async fn a_token_is_needed_where_one_is_set() {
+    let home = Home::with(&["--token", "s3cret"]);
+    let url = home.server.url.as_str();
+    let error = json_complaint(&["--url", url, "list"]);
+    assert_eq!(error["code"], "unauthorized");
+    assert!(error["hint"].as_str().unwrap().contains("III_TOKEN"), "{error}");
+    json_complaint(&["--url", url, "--token", "wrong", "list"]);
+    json_answer(&["--url", url, "--token", "s3cret", "list"]);
+    let ran = run(command(&["--url", url, "list"]).env("III_TOKEN", "s3cret"));
+    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+}
+
+#[test]
+fn a_mistake_on_the_command_line_is_exit_code_2() {
+    for arguments in [
+        &["frobnicate"] as &[&str],
+        &["list", "--frobnicate"],
+        &["show"],
+        &["remove"],
+        &["prompt"],
+        &["completions", "tcsh"],
+    ] {
+        let ran = skills(arguments);
+        assert_eq!((ran.code, ran.stdout.as_str()), (Some(2), ""), "{arguments:?}");
+        assert!(ran.stderr.contains("Usage:") || ran.stderr.contains("--help"), "{}", ran.stderr);
+    }
+}
+
+#[test]
+fn help_names_every_command_and_every_option() {
+    let help = answer(&["--help"]);
+    for command in ["serve", "list", "show", "read", "add", "remove", "prompt", "completions"] {
+        assert!(help.contains(&format!("\n  {command} ")), "{command}: {help}");
+        assert!(answer(&[command, "--help"]).contains("Usage: skills"), "{command}");
+    }
+    for option in ["--url", "--data-dir", "--token", "--config", "--manifest", "--version"] {
+        assert!(help.contains(option), "{option}: {help}");
+    }
+    let serve = answer(&["serve", "--help"]);
+    assert!(serve.contains("127.0.0.1:49134") && serve.contains("127.0.0.1:47372"), "{serve}");
+    assert!(answer(&["prompt", "--help"]).contains("\n  get "));
+}
+
+#[test]
+fn the_version_is_that_of_the_package() {
+    let version = env!("CARGO_PKG_VERSION");
+    assert_eq!(answer(&["--version"]), format!("skills {version}\n"));
+    let manifest: Value = serde_json::from_str(&answer(&["--manifest"])).unwrap();
+    assert_eq!(
+        keys(&manifest),
+        ["default_config", "description", "name", "supported_targets", "version"]
+    );
+    assert_eq!((&manifest["name"], &manifest["version"]), (&json!("skills"), &json!(version)));
+    assert_eq!(
+        manifest["default_config"],
+        json!({ "scopes": { "skills": "skills", "prompts": "prompts" }, "state_timeout_ms": 10000 })
+    );
+    assert!(manifest["supported_targets"][0].as_str().unwrap().contains('-'), "{manifest}");
+}
+
+#[test]
+fn completions_know_the_commands() {
+    for shell in ["bash", "zsh", "fish"] {
+        let script = answer(&["completions", shell]);
+        for word in ["serve", "prompt", "data-dir"] {
+            assert!(script.contains(word), "{shell}: {word}");
+        }
+    }
+}
+
+#[test]
+fn a_configuration_that_cannot_be_used_is_named_and_the_server_boots() {
+    for (config, words) in [
+        ("state_timeout_ms: soon\n", "state_timeout_ms"),
+        ("scopes: {skills: [1]}\n", "scopes.skills"),
+        ("colour: red\n", "colour"),
+        ("scopes: [unclosed\n", "config.yaml"),
+    ] {
+        let home = Home::configured(config);
+        let said = home.server.stderr.so_far();
+        assert!(said.contains("WARN"), "{said}");
+        assert!(said.contains("config.yaml") && said.contains(words), "{said}");
+        assert!(!said.contains('\u{1b}'), "colours without a terminal: {said:?}");
+    }
+    let home = Home::with(&["--config", "/nonexistent/c.yaml"]);
+    assert!(home.server.stderr.so_far().contains("/nonexistent/c.yaml"));
+}
+
+#[test]
+fn the_file_in_the_working_directory_is_read_unless_another_is_named() {
+    let dir = tempfile::tempdir().unwrap();
+    fs::write(dir.path().join("config.yaml"), "here: 1\n").unwrap();
+    fs::write(dir.path().join("other.yaml"), "there: 1\n").unwrap();
+    let start = |arguments: &[&str], variable: Option<&str>| {
+        let mut command = Server::command(BINARY, &dir.path().join("data"));
+        if let Some(path) = variable {
+            command.env("III_CONFIG", path);
+        }
+        let server = Server::spawn(command.args(arguments).current_dir(dir.path()));
+        server.stderr.so_far()
+    };
+    assert!(start(&[], None).contains("here is not a setting"));
+    for said in [start(&["--config", "other.yaml"], None), start(&[], Some("other.yaml"))] {
+        assert!(said.contains("other.yaml: there is not a setting"), "{said}");
+        assert!(!said.contains("config.yaml"), "{said}");
+    }
+}
+
+#[tokio::test]
+async fn a_server_is_quiet_unless_it_is_asked_to_speak() {
+    let dir = tempfile::tempdir().unwrap();
+    let start = |filter: Option<&str>| {
+        let mut command = Server::command(BINARY, &dir.path().join("data"));
+        command.args(["--config", "/nonexistent/c.yaml"]);
+        if let Some(filter) = filter {
+            command.env("RUST_LOG", filter);
+        }
+        Server::spawn(&mut command)
+    };
+    for (filter, warns, debugs) in
+        [(None, true, false), (Some("off"), false, false), (Some("debug"), true, true)]
+    {
+        let server = start(filter);
+        let worker = skills_testkit::Worker::connect(&server.url).await;
+        register(&worker, "a", "# A").await;
+        let stdout = server.stdout.clone();
+        let (code, _, said) = server.stop();
+        assert_eq!(code, Some(0), "{said}");
+        assert_eq!(said.contains("WARN"), warns, "{filter:?}: {said}");
+        assert_eq!(said.contains("DEBUG"), debugs, "{filter:?}: {said}");
+        assert_eq!(stdout.so_far(), "", "stdout belongs to answers");
+        if !debugs {
+            let rest = said.lines().filter(|line| !line.contains("WARN")).count();
+            assert_eq!(rest, 4, "only the banner: {said}");
+        }
+    }
+}
+
+#[test]
+fn foreign_text_cannot_steer_the_terminal() {
+    let home = Home::new();
+    let file = home.dir().join("evil.md");
+    fs::write(&file, "# \u{1b}[31mred\u{7}\n\n\u{1b}]0;title\u{7}text\n").unwrap();
+    let target = ["--url", home.server.url.as_str()];
+    answer(&[&target as &[&str], &["add", file.to_str().unwrap()]].concat());
+    let list = answer(&[&target as &[&str], &["list"]].concat());
+    assert!(!list.contains('\u{1b}') && !list.contains('\u{7}'), "{list:?}");
+}
