@@ -162,11 +162,33 @@ pub trait Bus: Send + Sync + 'static {
         timeout: Duration,
     ) -> Result<Json, CallError>;
 
-    /// Sends a void call: waits until there is room in the callee's queue, never for an answer.
+    /// The same in a namespace other than the worker's own. A bus without namespaces has all
+    /// functions in the one that was asked for.
     ///
     /// # Errors
-    /// [`CallError::NotFound`] when nobody has registered the function, and
-    /// [`CallError::Stopped`] when its worker went while there was no room.
+    /// As [`call`](Self::call).
+    async fn call_in(
+        &self,
+        namespace: &str,
+        function_id: &str,
+        data: Json,
+        timeout: Duration,
+    ) -> Result<Json, CallError> {
+        let _ = namespace;
+        self.call(function_id, data, timeout).await
+    }
+
+    /// Sends a void call: waits until there is room in the callee's queue, never for an answer.
+    /// `function_id` is what a [`TriggerBinding`] or an [`Observer`] named. Calls to one function
+    /// arrive in the order in which they were made. On an engine it also waits for the connection.
+    ///
+    /// # Errors
+    /// [`CallError::NotFound`] when nobody has registered the function; an engine tells only
+    /// afterwards, so there it may be about an earlier call, and what was sent since may be lost
+    /// with it. The engine's bus then also ends the subscriptions of the function, through
+    /// [`TriggerProvider::unbind`].
+    /// [`CallError::Stopped`] when its worker went while there was no room, and
+    /// [`CallError::Disconnected`] when this bus has been shut down.
     async fn notify(
         &self,
         function_id: &str,

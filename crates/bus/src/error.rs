@@ -27,6 +27,9 @@ pub enum CallError {
     /// The worker does not read what is sent to it, and its queue is full.
     #[error("the worker that serves {0} does not read its messages; its queue is full")]
     Congested(String),
+    /// There is no connection to the bus. The call was not made.
+    #[error("there is no connection to the bus; {0} was not called")]
+    Disconnected(String),
     /// The callee, or the bus itself, answered with an error of its own.
     #[error("{message}")]
     Remote {
@@ -52,6 +55,7 @@ impl CallError {
             Self::Timeout { .. } => "timeout",
             Self::PayloadTooLarge(_) => "payload_too_large",
             Self::Congested(_) => "channel_send_failed",
+            Self::Disconnected(_) => "not_connected",
             Self::Remote { code, .. } => code,
         }
     }

@@ -110,11 +110,23 @@ async fn what_cannot_be_observed_is_refused_with_the_code_sdks_know() {
     let (test, recorder) = start().await;
     test.hub.register_function(spec("local::plain"), echo());
     let mut worker = test.worker(&["w::changed"]).await;
+    for (id, extra) in [
+        ("w::private", json!({"private": true})),
+        ("w::shy", json!({"observable": false})),
+        ("w::shy25", json!({"observe": {"allow": false}})),
+    ] {
+        let mut frame = json!({"type": "registerfunction", "id": id});
+        frame.as_object_mut().unwrap().extend(extra.as_object().unwrap().clone());
+        worker.send(frame).await;
+    }
+    worker.barrier().await;
     let source = |value: Value| json!({"source": value});
     let cases = [
-        (source(json!({"function_id": "no::such"})), "NOT_OBSERVABLE"),
         (source(json!({"function_id": "local::plain"})), "NOT_OBSERVABLE"),
-        (source(json!({"function_id": "w::changed"})), "NOT_OBSERVABLE"),
+        (source(json!({"function_id": "w::changed"})), "SELF_TARGET"),
+        (source(json!({"function_id": "w::private"})), "NOT_OBSERVABLE"),
+        (source(json!({"function_id": "w::shy"})), "NOT_OBSERVABLE"),
+        (source(json!({"function_id": "w::shy25"})), "NOT_OBSERVABLE"),
         (source(json!({"function_id": "engine::functions::list"})), "NOT_OBSERVABLE"),
         (json!({"target": {"function_id": "own::on-change"}}), "SELF_TARGET"),
         (source(json!({"function_id": "own::on-change", "args": {"a": 1}})), "INVALID_ARGS"),

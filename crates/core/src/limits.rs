@@ -4,9 +4,10 @@
 pub const MAX_ID_BYTES: usize = 64;
 /// Largest body of a one-document skill, in bytes.
 pub const MAX_SKILL_BYTES: usize = 256 * 1024;
-/// Largest prompt definition (description, function id and arguments together), in bytes.
-pub const MAX_PROMPT_BYTES: usize = 256 * 1024;
+/// Largest prompt definition (description, function id and arguments together), in bytes. A listing
+/// carries definitions whole, so a few must not be able to make it too large for everyone.
+pub const MAX_PROMPT_BYTES: usize = 16 * 1024;
 /// Longest function id that may back a section or a prompt, in bytes.
 pub const MAX_FUNCTION_ID_BYTES: usize = 512;
-/// A description derived from a document is cut after this many characters.
+/// A title or description derived from a document is cut after this many characters.
 pub const MAX_SUMMARY_CHARS: usize = 140;

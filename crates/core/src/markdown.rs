@@ -15,7 +15,7 @@ const FIRST_WINDOW: usize = 8 * 1024;
 /// What an index shows of a document.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Summary {
-    /// The first H1.
+    /// The first H1, in one line, cut after 140 characters.
     pub title: Option<String>,
     /// The first paragraph, in one line, cut after 140 characters.
     pub description: Option<String>,
@@ -103,6 +103,7 @@ fn scan(text: &str) -> (Summary, usize) {
             break;
         }
     }
+    summary.title = summary.title.map(|text| cut(&text));
     summary.description = summary.description.map(|text| cut(&text));
     (summary, read_to)
 }
@@ -229,6 +230,8 @@ mod tests {
         let exact = "é".repeat(140);
         assert_eq!(both(&exact).1, Some(exact.clone()));
         assert_eq!(both(&format!("{exact}é")).1, Some(format!("{exact}...")));
+        let long = "t".repeat(200_000);
+        assert_eq!(both(&format!("# {long}")).0, Some(format!("{}...", &long[..140])));
     }
 
     proptest! {

@@ -64,7 +64,9 @@ impl PromptDefinition {
         Digest::of(&serde_json::to_vec(self).unwrap_or_default())
     }
 
-    fn bytes(&self) -> usize {
+    /// The bytes of all its texts.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
         let arguments = self.arguments.iter().map(|argument| {
             argument.name.len() + argument.description.as_ref().map_or(0, String::len)
         });
@@ -99,7 +101,7 @@ mod tests {
             (prompt("d", "a::b", &["x", ""]), "argument name must be non-empty"),
             (prompt("d", "a::b", &["x", "y", "x"]), "duplicate argument name: \"x\""),
             (prompt("d", "prompts::list", &[]), "internal namespace"),
-            (prompt(&"d".repeat(262_142), "a::b", &[]), "prompt too large"),
+            (prompt(&"d".repeat(16_382), "a::b", &[]), "prompt too large"),
         ] {
             let error = prompt.checked().expect_err(words).to_string();
             assert!(error.contains(words), "{error}");

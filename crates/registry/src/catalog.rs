@@ -3,12 +3,10 @@
 //! Snapshots share structure, so that a commit costs O(log n) and a reader keeps the one it took for
 //! as long as it likes.
 
-use std::{
-    fmt::Write as _,
-    sync::{Arc, OnceLock},
-};
+use std::sync::{Arc, OnceLock};
 
 use imbl::OrdMap;
+use serde_json::value::RawValue;
 use skills_core::{
     EntryKey, Kind, Layer, PromptDefinition, SkillMeta, Timestamp, id::INDEX_ID, uri::SCHEME,
 };
@@ -17,8 +15,14 @@ use skills_store::{Change, Entry, EntryContent};
 /// Where a caller without a credential looks, in order of priority.
 const PUBLIC_LAYERS: [Layer; 2] = [Layer::Official, Layer::Market];
 
+/// How many JSON texts may be kept with a row.
+const KEPT: usize = 2;
+
 /// A skill as a listing shows it.
-#[derive(Debug, PartialEq, Eq)]
+///
+/// Rows are shared between snapshots, so what has been made of one is kept with it: after a change only
+/// the rows that changed are rendered again.
+#[derive(Debug)]
 pub struct SkillRow {
     /// Its id.
     pub id: Arc<str>,
@@ -26,9 +30,45 @@ pub struct SkillRow {
     pub meta: SkillMeta,
     /// When this version was registered.
     pub registered_at: Timestamp,
+    index_line: OnceLock<Box<str>>,
+    kept: [OnceLock<Box<RawValue>>; KEPT],
 }
 
 impl SkillRow {
+    fn new(id: Arc<str>, meta: SkillMeta, registered_at: Timestamp) -> Self {
+        Self { id, meta, registered_at, index_line: OnceLock::new(), kept: Default::default() }
+    }
+
+    /// What a surface has made of this row, which is made once. Each kind of text has a slot of its own.
+    ///
+    /// # Errors
+    /// What `render` says.
+    pub fn keep<E>(
+        &self,
+        slot: usize,
+        render: impl FnOnce(&Self) -> Result<Box<RawValue>, E>,
+    ) -> Result<&RawValue, E> {
+        let slot = &self.kept[slot % KEPT];
+        if let Some(kept) = slot.get() {
+            return Ok(kept);
+        }
+        let rendered = render(self)?;
+        Ok(slot.get_or_init(|| rendered))
+    }
+
+    /// The line of this skill in the index.
+    fn index_line(&self) -> &str {
+        self.index_line.get_or_init(|| {
+            // A bracket in a title would end the link's text early.
+            let title = self.title().replace(['[', ']'], "");
+            let link = format!("- [{title}]({SCHEME}{})", self.id);
+            match &self.meta.description {
+                Some(description) => format!("{link}: {description}\n").into(),
+                None => format!("{link}\n").into(),
+            }
+        })
+    }
+
     /// Size of the root document in bytes.
     #[must_use]
     pub fn bytes(&self) -> u64 {
@@ -98,7 +138,7 @@ impl Catalog {
         let shelf = self.shelves.entry(key.layer.clone()).or_default();
         match content.clone() {
             EntryContent::Skill(meta) => {
-                let row = SkillRow { id: key.id.clone(), meta, registered_at };
+                let row = SkillRow::new(key.id.clone(), meta, registered_at);
                 shelf.skills.insert(key.id.clone(), Arc::new(row));
             }
             EntryContent::Prompt(definition) => {
@@ -182,15 +222,7 @@ fn render_index(skills: &[&Arc<SkillRow>]) -> String {
     if skills.is_empty() {
         text.push_str("No skills are registered yet.\n");
     }
-    for skill in skills {
-        // A bracket in a title would end the link's text early.
-        let title = skill.title().replace(['[', ']'], "");
-        let _ = write!(text, "- [{title}]({SCHEME}{})", skill.id);
-        if let Some(description) = &skill.meta.description {
-            let _ = write!(text, ": {description}");
-        }
-        text.push('\n');
-    }
+    text.extend(skills.iter().map(|skill| skill.index_line()));
     text
 }
 

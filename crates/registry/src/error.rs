@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use skills_bus::CallError;
 use skills_core::{Kind, OutputError, RuleError};
-use skills_store::StoreError;
+use skills_store::{BatchError, StoreError};
 
 /// The one error type of the registry. Every surface maps it once.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -45,6 +45,9 @@ pub enum RegistryError {
     /// More is waiting to be written than fits in memory.
     #[error("too many writes are waiting; try again")]
     Overloaded,
+    /// A store did something else than it was asked to.
+    #[error("the store did not carry out {0} as it should")]
+    Unexpected(&'static str),
     /// The registry is shutting down.
     #[error("the registry is shutting down")]
     Closed,
@@ -116,6 +119,7 @@ impl RegistryError {
             Self::Store(error) => error.code(),
             Self::MissingBody(_) => "store_corrupt",
             Self::Overloaded => "overloaded",
+            Self::Unexpected(_) => "internal",
             Self::Closed => "shutting_down",
             Self::NoBus { .. } => "no_bus",
             Self::Remote { code, .. } => code,
@@ -131,6 +135,16 @@ impl RegistryError {
                 Some("start `skills serve`, connect the worker that serves it, and ask that server")
             }
             _ => None,
+        }
+    }
+}
+
+impl From<BatchError> for RegistryError {
+    fn from(error: BatchError) -> Self {
+        let message = error.to_string();
+        match error {
+            BatchError::Failed { code, .. } => Self::Remote { code, message },
+            BatchError::Conflict { .. } => Self::Remote { code: "conflict".to_owned(), message },
         }
     }
 }

@@ -6,6 +6,7 @@
 //! - [`feed`]: announcements in commit order, for any number of subscribers, in bounded memory
 //! - `blobs`: bodies, through a bounded cache
 //! - [`state`]: the bus's key-value store, which shares the write path
+//! - [`state_store`]: a store in the state of an iii engine
 //! - [`api`]: the trait surfaces are written against; [`remote`] implements it over a bus
 //!
 //! It does not know any protocol. It knows functions only as something that can be called to get the
@@ -20,6 +21,7 @@ mod local;
 mod registry;
 pub mod remote;
 pub mod state;
+pub mod state_store;
 mod writer;
 
 pub use api::{PromptInfo, RenderedPrompt, Resource, SkillInfo, Skills};
@@ -29,3 +31,4 @@ pub use feed::{ChangeFeed, Delivery, Subscription};
 pub use registry::{Registry, RegistryConfig};
 pub use remote::RemoteRegistry;
 pub use state::BusState;
+pub use state_store::StateStore;

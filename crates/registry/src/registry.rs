@@ -20,7 +20,7 @@ use crate::{
     BusState, Catalog, ChangeFeed, RegistryError, RenderedPrompt, Resource,
     blobs::Blobs,
     feed::Feed,
-    writer::{Published, WriteError, Writer},
+    writer::{Foreign, Published, WriteError, Writer},
 };
 
 /// How much of the newest changes a feed keeps in memory for its slowest subscriber.
@@ -160,7 +160,7 @@ impl Registry {
         async move {
             match write.await? {
                 Effect::Changed(change) => Ok(change.at),
-                Effect::Nothing | Effect::State(_) => Err(RegistryError::Closed),
+                Effect::Nothing | Effect::State(_) => Err(RegistryError::Unexpected("a put")),
             }
         }
     }
@@ -206,12 +206,9 @@ impl Registry {
         let write = self.submit(Batch { actor: actor.into(), mutations: vec![mutation] });
         async move {
             match write.await {
-                Ok(mut effects) => effects.pop().ok_or(RegistryError::Closed),
+                Ok(mut effects) => effects.pop().ok_or(RegistryError::Unexpected("a batch")),
                 Err(WriteError::Registry(error)) => Err(error),
-                Err(WriteError::Batch(error)) => Err(RegistryError::Remote {
-                    code: "conflict".to_owned(),
-                    message: error.to_string(),
-                }),
+                Err(WriteError::Batch(error)) => Err(error.into()),
             }
         }
     }
@@ -259,14 +256,56 @@ impl Registry {
     }
 
     async fn body(&self, id: &SkillId) -> Result<Bytes, RegistryError> {
+        let key = EntryKey { kind: Kind::Skill, layer: Layer::Official, id: id.to_shared() };
+        if self.catalog().skill(id.as_str()).is_none() {
+            self.look_for(&key).await?;
+        }
+        if let Some(body) = self.known_body(id).await? {
+            return Ok(body);
+        }
+        // Somebody may have replaced it a moment ago, in a store that others write to.
+        self.look_again(&key).await?;
+        self.known_body(id).await?.ok_or_else(|| RegistryError::MissingBody(id.to_string()))
+    }
+
+    async fn known_body(&self, id: &SkillId) -> Result<Option<Bytes>, RegistryError> {
         let not_found = || RegistryError::NotFound { kind: Kind::Skill, id: id.to_string() };
-        let missing = || RegistryError::MissingBody(id.to_string());
         let root = {
             let catalog = self.published.catalog.load();
             let row = catalog.skill(id.as_str()).ok_or_else(not_found)?;
-            row.meta.root().map(|root| root.digest).ok_or_else(missing)?
+            row.meta.root().map(|root| root.digest)
         };
-        self.blobs.get(root).await?.ok_or_else(missing)
+        match root {
+            Some(root) => self.blobs.get(root).await,
+            None => Ok(None),
+        }
+    }
+
+    /// Looks for an entry that the catalog does not have, if the store may have more than it told.
+    async fn look_for(&self, key: &EntryKey) -> Result<(), RegistryError> {
+        if self.store.is_complete() { Ok(()) } else { self.look_again(key).await }
+    }
+
+    async fn look_again(&self, key: &EntryKey) -> Result<(), RegistryError> {
+        let (store, key) = (Arc::clone(&self.store), key.clone());
+        self.foreign(Box::new(move |now| store.lookup(&key, now).into())).await.map(drop)
+    }
+
+    /// Runs a look at what others have done to the store on the writer's thread, where it cannot cross
+    /// a write of ours, and publishes what it finds. Queued when called. Returns how many changes there
+    /// were.
+    pub(crate) fn foreign(
+        &self,
+        look: Box<dyn FnOnce(Timestamp) -> Foreign + Send>,
+    ) -> impl Future<Output = Result<usize, RegistryError>> + Send + use<> {
+        let writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
+        let queued = writer.as_ref().map(|writer| writer.look(look));
+        async move {
+            match queued {
+                Some(queued) => queued.await,
+                None => Err(RegistryError::Closed),
+            }
+        }
     }
 
     /// Renders a prompt with the caller's arguments; `null` stands for none.
@@ -279,6 +318,10 @@ impl Registry {
         arguments: Value,
     ) -> Result<RenderedPrompt, RegistryError> {
         let name: PromptName = name.parse()?;
+        if self.catalog().prompt(name.as_str()).is_none() {
+            let key = EntryKey { kind: Kind::Prompt, layer: Layer::Official, id: name.to_shared() };
+            self.look_for(&key).await?;
+        }
         let catalog = self.catalog();
         let row = catalog
             .prompt(name.as_str())

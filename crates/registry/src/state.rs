@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use skills_store::{
-    Batch, BatchError, Effect, Mutation, StateChange, StateEntry, StateExpectation, Store,
+    Batch, BatchError, Effect, Mutation, NewValue, Refusal, StateChange, StateEntry, Store,
     StoreError,
 };
 
@@ -26,6 +26,16 @@ pub enum Swap {
     Conflict(Option<String>),
 }
 
+impl Swap {
+    /// The change of a write that had no condition.
+    fn done(self) -> Result<StateChange, RegistryError> {
+        match self {
+            Self::Done(change) => Ok(change),
+            Self::Conflict(_) => Err(RegistryError::Unexpected("a write without a condition")),
+        }
+    }
+}
+
 impl BusState {
     pub(crate) const fn new(registry: Arc<Registry>) -> Self {
         Self { registry }
@@ -39,30 +49,21 @@ impl BusState {
         key: String,
         value: String,
     ) -> impl Future<Output = Result<StateChange, RegistryError>> + Send + use<> {
-        let expect = StateExpectation::Anything;
-        let write = self.write(actor, Mutation::StateSet { scope, key, value, expect });
-        async move {
-            match write.await? {
-                Swap::Done(change) => Ok(change),
-                Swap::Conflict(_) => Err(RegistryError::Closed),
-            }
-        }
+        let value = NewValue::Given(value);
+        let write = self.write(actor, Mutation::StateSet { scope, key, value });
+        async move { write.await?.done() }
     }
 
-    /// Sets a value if the present one is `expected`.
-    ///
-    /// # Errors
-    /// When the store cannot be written.
-    pub async fn compare_and_set(
+    /// Sets a value to what `compute` makes of the present one, in one step. Queued when called.
+    pub fn compute(
         &self,
         actor: &str,
         scope: String,
         key: String,
-        expected: Option<String>,
-        value: String,
-    ) -> Result<Swap, RegistryError> {
-        let expect = StateExpectation::Exactly(expected);
-        self.write(actor, Mutation::StateSet { scope, key, value, expect }).await
+        compute: Arc<dyn Fn(Option<&str>) -> Result<String, Refusal> + Send + Sync>,
+    ) -> impl Future<Output = Result<Swap, RegistryError>> + Send + use<> {
+        let value = NewValue::Computed(compute);
+        self.write(actor, Mutation::StateSet { scope, key, value })
     }
 
     /// Removes a value. Queued when called.
@@ -73,12 +74,7 @@ impl BusState {
         key: String,
     ) -> impl Future<Output = Result<StateChange, RegistryError>> + Send + use<> {
         let write = self.write(actor, Mutation::StateDelete { scope, key });
-        async move {
-            match write.await? {
-                Swap::Done(change) => Ok(change),
-                Swap::Conflict(_) => Err(RegistryError::Closed),
-            }
-        }
+        async move { write.await?.done() }
     }
 
     fn write(
@@ -91,11 +87,12 @@ impl BusState {
             match write.await {
                 Ok(effects) => match effects.into_iter().next() {
                     Some(Effect::State(change)) => Ok(Swap::Done(change)),
-                    _ => Err(RegistryError::Closed),
+                    _ => Err(RegistryError::Unexpected("a write of the state")),
                 },
                 Err(WriteError::Batch(BatchError::Conflict { current, .. })) => {
                     Ok(Swap::Conflict(current))
                 }
+                Err(WriteError::Batch(error)) => Err(error.into()),
                 Err(WriteError::Registry(error)) => Err(error),
             }
         }

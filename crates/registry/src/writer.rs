@@ -15,7 +15,9 @@ use std::{
 
 use arc_swap::ArcSwap;
 use skills_core::Timestamp;
-use skills_store::{Batch, BatchError, Change, Effect, Mutation, StateChange, Store, StoreError};
+use skills_store::{
+    Batch, BatchError, Change, Effect, Mutation, NewValue, StateChange, Store, StoreError,
+};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::{Catalog, RegistryError, feed::Feed};
@@ -40,10 +42,29 @@ pub(crate) enum WriteError {
 
 type Reply = oneshot::Sender<Result<Vec<Effect>, WriteError>>;
 
-struct Request {
-    batch: Batch,
-    bytes: usize,
-    reply: Reply,
+/// What somebody else has done to the store, and whether finding that out went well.
+#[derive(Debug, Default)]
+pub struct Foreign {
+    /// In the order of their revisions.
+    pub changes: Vec<Change>,
+    /// Why there may be more.
+    pub error: Option<StoreError>,
+}
+
+impl From<Result<Option<Change>, StoreError>> for Foreign {
+    fn from(result: Result<Option<Change>, StoreError>) -> Self {
+        match result {
+            Ok(change) => Self { changes: change.into_iter().collect(), error: None },
+            Err(error) => Self { changes: vec![], error: Some(error) },
+        }
+    }
+}
+
+type Look = Box<dyn FnOnce(Timestamp) -> Foreign + Send>;
+
+enum Request {
+    Write { batch: Batch, bytes: usize, reply: Reply },
+    Look { look: Look, reply: oneshot::Sender<Result<usize, RegistryError>> },
 }
 
 /// What the writer changes besides the store.
@@ -95,16 +116,33 @@ impl Writer {
             return Err(RegistryError::Overloaded);
         }
         let (reply, answer) = oneshot::channel();
-        self.queue.send(Request { batch, bytes, reply }).map_err(|_| RegistryError::Closed)?;
+        self.queue
+            .send(Request::Write { batch, bytes, reply })
+            .map_err(|_| RegistryError::Closed)?;
         Ok(answer)
+    }
+
+    /// Queues a look at what others have done; it runs between two groups of writes.
+    pub(crate) fn look(
+        &self,
+        look: Look,
+    ) -> impl Future<Output = Result<usize, RegistryError>> + Send + use<> {
+        let (reply, answer) = oneshot::channel();
+        let sent = self.queue.send(Request::Look { look, reply });
+        async move {
+            sent.map_err(|_| RegistryError::Closed)?;
+            answer.await.unwrap_or(Err(RegistryError::Closed))
+        }
     }
 }
 
 fn weight(mutation: &Mutation) -> usize {
     match mutation {
-        Mutation::Put { blobs, .. } => blobs.iter().map(|(_, bytes)| bytes.len()).sum(),
-        Mutation::StateSet { value, .. } => value.len(),
-        Mutation::Remove(_) | Mutation::StateDelete { .. } => 0,
+        Mutation::Put { content, blobs, .. } => {
+            content.weight() + blobs.iter().map(|(_, bytes)| bytes.len()).sum::<usize>()
+        }
+        Mutation::StateSet { value: NewValue::Given(value), .. } => value.len(),
+        Mutation::StateSet { .. } | Mutation::Remove(_) | Mutation::StateDelete { .. } => 0,
     }
 }
 
@@ -114,52 +152,88 @@ fn run(
     published: &Published,
     queued_bytes: &AtomicUsize,
 ) {
-    while let Some(first) = requests.blocking_recv() {
-        let (mut batches, mut replies) = (vec![first.batch], vec![first.reply]);
-        let mut bytes = first.bytes;
-        while batches.len() < GROUP
-            && bytes < GROUP_BYTES
-            && let Ok(request) = requests.try_recv()
-        {
-            bytes += request.bytes;
-            batches.push(request.batch);
-            replies.push(request.reply);
+    let mut next = requests.blocking_recv();
+    while let Some(request) = next.take() {
+        match request {
+            Request::Look { look, reply } => {
+                let Foreign { changes, error } = look(now());
+                let count = changes.len();
+                publish(published, changes.into_iter().map(Effect::Changed).collect());
+                let _ = reply.send(error.map_or(Ok(count), |error| Err(error.into())));
+            }
+            Request::Write { batch, bytes, reply } => {
+                let mut group = Group { batches: vec![batch], replies: vec![reply], bytes };
+                next = group.fill(&mut requests);
+                queued_bytes.fetch_sub(group.bytes, Ordering::Relaxed);
+                group.commit(store, published);
+            }
         }
-        let outcome = store.commit(batches, now());
-        queued_bytes.fetch_sub(bytes, Ordering::Relaxed);
-        match outcome {
+        if next.is_none() {
+            next = requests.blocking_recv();
+        }
+    }
+}
+
+/// What is committed together.
+struct Group {
+    batches: Vec<Batch>,
+    replies: Vec<Reply>,
+    bytes: usize,
+}
+
+impl Group {
+    /// Takes in what waits, up to what makes a group, and returns what is not part of it.
+    fn fill(&mut self, requests: &mut mpsc::UnboundedReceiver<Request>) -> Option<Request> {
+        while self.batches.len() < GROUP && self.bytes < GROUP_BYTES {
+            match requests.try_recv().ok()? {
+                Request::Write { batch, bytes, reply } => {
+                    self.batches.push(batch);
+                    self.replies.push(reply);
+                    self.bytes += bytes;
+                }
+                look => return Some(look),
+            }
+        }
+        None
+    }
+
+    fn commit(self, store: &dyn Store, published: &Published) {
+        match store.commit(self.batches, now()) {
             Ok(outcome) => {
-                publish(published, outcome.iter().flatten().flatten());
-                for (reply, result) in replies.into_iter().zip(outcome) {
+                publish(published, outcome.iter().flatten().flatten().cloned().collect());
+                for (reply, result) in self.replies.into_iter().zip(outcome) {
                     let _ = reply.send(result.map_err(Into::into));
                 }
             }
-            Err(error) => refuse(replies, error),
+            Err(error) => refuse(self.replies, error),
         }
     }
 }
 
 /// Swaps the catalog, then announces: who hears of a change can already read it.
-fn publish<'a>(published: &Published, effects: impl Iterator<Item = &'a Effect>) {
+fn publish(published: &Published, effects: Vec<Effect>) {
     let (mut changes, mut state) = (Vec::new(), Vec::new());
     for effect in effects {
         match effect {
-            Effect::Changed(change) => changes.push(Arc::new(change.clone())),
+            Effect::Changed(change) => changes.push(Arc::new(change)),
             Effect::State(change) => state.push(change),
             Effect::Nothing => {}
         }
     }
+    // A store may carry out the batches of a group side by side.
+    changes.sort_by_key(|change| change.revision);
     if !changes.is_empty() {
         let next = published.catalog.load().with(changes.iter().map(AsRef::as_ref));
         published.catalog.store(Arc::new(next));
     }
     for change in changes {
-        published.changes.send(change, BATCH_OVERHEAD);
+        let bytes = BATCH_OVERHEAD + change.content.as_ref().map_or(0, |content| content.weight());
+        published.changes.send(change, bytes);
     }
     for change in state {
         let size = |value: &Option<String>| value.as_ref().map_or(0, String::len);
         let bytes = BATCH_OVERHEAD + size(&change.old) + size(&change.new);
-        published.state.send(Arc::new(change.clone()), bytes);
+        published.state.send(Arc::new(change), bytes);
     }
 }
 

@@ -42,6 +42,7 @@ fn main() -> ExitCode {
     let mut report = Report::new();
     report.machine();
     reads(&mut report);
+    listings_after_a_write(&mut report);
     bodies_do_not_matter(&mut report);
     writes(&mut report);
     many_writers(&mut report);
@@ -101,6 +102,46 @@ fn reads(report: &mut Report) {
         measure("iii://{id}", "skills::resources-read", &|number| {
             format!(r#"{{"uri":"iii://skill-{number}"}}"#)
         });
+    }
+}
+
+/// The same where the catalog has changed since the last listing, so that nothing rendered can be reused.
+fn listings_after_a_write(report: &mut Report) {
+    report.section(
+        "Listings right after a write, 2 kB bodies",
+        &["call", "skills", "result", "call", "echo", "ratio"],
+    );
+    for skills in [10, 1000, 10_000] {
+        let dir = tempfile::tempdir().unwrap();
+        let server = serve(dir.path(), skills, 2 * KB);
+        let echo = Echo::start(&server.url);
+        let mut caller = Caller::connect(&server.url);
+        let registration = Registration::of_bytes(2 * KB);
+        for (name, function, payload) in LISTINGS {
+            let result = caller.call(function, payload);
+            let size = result.len();
+            echo.returns(result);
+            let (mut call, mut echoed) = (Samples::default(), Samples::default());
+            for round in 0..100 {
+                caller.call("skills::register", &registration.numbered("skill-1", round));
+                call.time(|| drop(caller.call(function, payload)));
+                echoed.time(|| drop(caller.call("bench::echo", "{}")));
+            }
+            let ratio = call.median() / echoed.median();
+            report.row(&[
+                name.to_owned(),
+                skills.to_string(),
+                format!("{:.1} kB", size as f64 / 1e3),
+                call.to_string(),
+                echoed.to_string(),
+                format!("{ratio:.2}"),
+            ]);
+            report.check(
+                &format!("{name} of {skills} right after a write within 1.5 x of its echo"),
+                ratio <= 1.5,
+                &format!("{ratio:.2} x"),
+            );
+        }
     }
 }
 

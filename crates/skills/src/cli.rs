@@ -6,8 +6,10 @@ use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
 
 /// One registry for the skills and prompts that AI agents use.
+///
+/// Without a command: attach to the iii engine at --url as a worker.
 #[derive(Debug, Parser)]
-#[command(name = "skills", version, about, long_about = None, max_term_width = 100)]
+#[command(name = "skills", version, about, max_term_width = 100)]
 pub struct Cli {
     /// Print the worker manifest as JSON and exit
     #[arg(long)]
@@ -17,8 +19,12 @@ pub struct Cli {
     pub target: Target,
 
     /// Configuration file [default: ./config.yaml]
-    #[arg(long, value_name = "PATH", env = "III_CONFIG", global = true, hide_env_values = true)]
+    #[arg(long, value_name = "PATH", global = true)]
     pub config: Option<PathBuf>,
+
+    /// A header of the handshake with the engine, as name=value; may be repeated
+    #[arg(long = "header", value_name = "NAME=VALUE")]
+    pub headers: Vec<String>,
 
     #[command(subcommand)]
     pub command: Option<Command>,
@@ -32,17 +38,11 @@ pub struct Target {
     pub url: Option<String>,
 
     /// Directory of the embedded store [default: ./data]
-    #[arg(
-        long,
-        value_name = "DIR",
-        env = "SKILLS_DATA_DIR",
-        global = true,
-        hide_env_values = true
-    )]
+    #[arg(long, value_name = "DIR", global = true)]
     pub data_dir: Option<PathBuf>,
 
     /// Bearer token of the bus
-    #[arg(long, value_name = "TOKEN", env = "III_TOKEN", global = true, hide_env_values = true)]
+    #[arg(long, value_name = "TOKEN", global = true)]
     pub token: Option<String>,
 }
 
@@ -97,6 +97,8 @@ pub enum Command {
         #[command(flatten)]
         format: Format,
     },
+    /// Copy content between an engine's state and the embedded store
+    Import(Import),
     /// Slash commands
     Prompt {
         #[command(subcommand)]
@@ -130,29 +132,44 @@ pub enum PromptCommand {
 }
 
 #[derive(Debug, Clone, Args)]
-pub struct Serve {
-    /// Where iii workers connect; port 0 picks a free one
-    #[arg(
-        long,
-        value_name = "ADDR",
-        default_value = "127.0.0.1:49134",
-        env = "SKILLS_BUS",
-        hide_env_values = true
-    )]
-    pub bus: String,
+#[command(group = clap::ArgGroup::new("direction").required(true).args(["from_state", "to_state"]))]
+pub struct Import {
+    /// From the state of the engine at --url into --data-dir
+    #[arg(long)]
+    pub from_state: bool,
+    /// From --data-dir into the state of the engine at --url
+    #[arg(long)]
+    pub to_state: bool,
+    #[command(flatten)]
+    pub format: Format,
+}
 
-    /// Where HTTP is served; port 0 picks a free one
-    #[arg(
-        long,
-        value_name = "ADDR",
-        default_value = "127.0.0.1:47372",
-        env = "SKILLS_HTTP",
-        hide_env_values = true
-    )]
-    pub http: String,
+#[derive(Debug, Clone, Args)]
+pub struct Serve {
+    /// Where iii workers connect; port 0 picks a free one [default: 127.0.0.1:49134]
+    #[arg(long, value_name = "ADDR")]
+    pub bus: Option<String>,
+
+    /// Where HTTP is served; port 0 picks a free one [default: 127.0.0.1:47372]
+    #[arg(long, value_name = "ADDR")]
+    pub http: Option<String>,
 }
 
 impl Cli {
+    /// Takes from the environment what no flag has set. A variable that is empty is one that is not set.
+    #[must_use]
+    pub fn with_environment(mut self) -> Self {
+        let path = |name| environment(name).map(PathBuf::from);
+        self.config = self.config.or_else(|| path("III_CONFIG"));
+        self.target.data_dir = self.target.data_dir.or_else(|| path("SKILLS_DATA_DIR"));
+        self.target.token = self.target.token.or_else(|| environment("III_TOKEN"));
+        if let Some(Command::Serve(serve)) = &mut self.command {
+            serve.bus = serve.bus.take().or_else(|| environment("SKILLS_BUS"));
+            serve.http = serve.http.take().or_else(|| environment("SKILLS_HTTP"));
+        }
+        self
+    }
+
     /// Whether the answer, and so also an error, is wanted as JSON.
     #[must_use]
     pub fn wants_json(&self) -> bool {
@@ -163,6 +180,7 @@ impl Cli {
                 | Command::Read { format, .. }
                 | Command::Add { format, .. }
                 | Command::Remove { format, .. }
+                | Command::Import(Import { format, .. })
                 | Command::Prompt {
                     command: PromptCommand::List { format } | PromptCommand::Get { format, .. },
                 },
@@ -170,6 +188,11 @@ impl Cli {
             _ => false,
         }
     }
+}
+
+/// A variable of the environment, unless it is empty.
+pub(crate) fn environment(name: &str) -> Option<String> {
+    std::env::var(name).ok().filter(|value| !value.is_empty())
 }
 
 #[cfg(test)]

@@ -21,6 +21,18 @@ pub struct Scopes {
     pub prompts: String,
 }
 
+/// Where an attached worker keeps its content.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum StoreChoice {
+    /// In the engine's state if it has one, else embedded.
+    Auto,
+    /// In the engine's state.
+    State,
+    /// In the data directory.
+    Embedded,
+}
+
 /// All settings of the file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Config {
@@ -30,6 +42,10 @@ pub struct Config {
     pub state_timeout_ms: u64,
     /// Whether payloads between workers get `_caller_worker_id`, as on an iii engine.
     pub inject_caller_id: bool,
+    /// Where an attached worker keeps its content.
+    pub store: StoreChoice,
+    /// Where an attached worker serves HTTP, if it does.
+    pub http: Option<String>,
 }
 
 impl Default for Config {
@@ -38,6 +54,8 @@ impl Default for Config {
             scopes: Scopes { skills: "skills".to_owned(), prompts: "prompts".to_owned() },
             state_timeout_ms: 10_000,
             inject_caller_id: true,
+            store: StoreChoice::Auto,
+            http: None,
         }
     }
 }
@@ -90,6 +108,8 @@ impl Config {
         let mut reader = Reader { path, warnings: vec![] };
         reader.take(&mut fields, "", "state_timeout_ms", &mut config.state_timeout_ms);
         reader.take(&mut fields, "", "inject_caller_id", &mut config.inject_caller_id);
+        reader.take(&mut fields, "", "store", &mut config.store);
+        reader.take(&mut fields, "", "http", &mut config.http);
         let mut scopes = Map::new();
         reader.take(&mut fields, "", "scopes", &mut scopes);
         reader.take(&mut scopes, "scopes.", "skills", &mut config.scopes.skills);
@@ -180,6 +200,8 @@ mod tests {
             ("state_timeout_ms: 0", "at least 1"),
             ("scopes: 7", "scopes cannot be used"),
             ("scopes: {skills: [1]}", "scopes.skills cannot be used"),
+            ("store: cloud", "store cannot be used"),
+            ("http: 80", "http cannot be used"),
             ("colour: red", "colour is not a setting"),
         ] {
             let (config, warnings) = read(text);

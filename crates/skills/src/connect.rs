@@ -5,7 +5,12 @@ use std::{path::Path, sync::Arc, time::Duration};
 use skills_bus::{BusClient, ClientError};
 use skills_registry::{RegistryConfig, RemoteRegistry, Skills};
 
-use crate::{Failure, cli::Target, config::Config, serve::open_registry};
+use crate::{
+    Failure,
+    cli::{Target, environment},
+    config::Config,
+    serve::open_registry,
+};
 
 /// Where a bus is looked for unless one is named.
 const DEFAULT_URL: &str = "ws://127.0.0.1:49134";
@@ -18,9 +23,12 @@ const CALL_MARGIN: Duration = Duration::from_secs(20);
 
 /// The URL from the environment, by the names that iii gives it.
 fn url_from_environment() -> Option<String> {
-    ["III_URL", "III_ENGINE_URL"]
-        .into_iter()
-        .find_map(|name| std::env::var(name).ok().filter(|url| !url.is_empty()))
+    ["III_URL", "III_ENGINE_URL"].into_iter().find_map(environment)
+}
+
+/// The bus that is meant: by flag, by environment, or by default.
+pub(crate) fn url(target: &Target) -> String {
+    target.url.clone().or_else(url_from_environment).unwrap_or_else(|| DEFAULT_URL.to_owned())
 }
 
 /// Opens the registry that a command means. `create` tells whether an empty store may be made.
@@ -37,9 +45,9 @@ pub(crate) async fn open(
         (None, None) => match remote(target, config, DEFAULT_URL).await {
             Err(ClientError::Unreachable { .. }) => {
                 let dir = Path::new(DEFAULT_DATA_DIR);
-                if !create && !dir.exists() {
+                if !create && !dir.join("skills.db").exists() {
                     let message = format!(
-                        "no server answers at {DEFAULT_URL}, and there is no ./{DEFAULT_DATA_DIR}"
+                        "no server answers at {DEFAULT_URL}, and there is no store in ./{DEFAULT_DATA_DIR}"
                     );
                     return Err(Failure::new("nothing_to_open", message).hint(
                         "start one with `skills serve`, or name one with --url or --data-dir",
@@ -63,9 +71,12 @@ async fn remote(
 }
 
 async fn local(dir: &Path, create: bool) -> Result<Arc<dyn Skills>, Failure> {
-    if !create && !dir.exists() {
-        return Err(Failure::new("nothing_to_open", format!("there is no {}", dir.display()))
-            .hint("check --data-dir, or make one with `skills serve` or `skills add`"));
+    if !create && !dir.join("skills.db").exists() {
+        return Err(Failure::new(
+            "nothing_to_open",
+            format!("there is no store in {}", dir.display()),
+        )
+        .hint("check --data-dir, or make one with `skills serve` or `skills add`"));
     }
     Ok(open_registry(dir, None, RegistryConfig::default()).await?)
 }

@@ -2,6 +2,7 @@
 //!
 //! - [`cli`]: the command line, as data
 //! - [`config`]: the configuration file
+//! - [`attach`]: a worker of an iii engine
 //! - [`serve`]: the server: hub, registry and HTTP in one process
 //! - `connect`: which registry a command talks to
 //! - `commands`: what each command does
@@ -9,6 +10,7 @@
 //! - `failure`: how an error is shown
 //! - `manifest`: `--manifest`
 
+pub mod attach;
 pub mod cli;
 mod commands;
 pub mod config;

@@ -17,7 +17,9 @@ use tokio_util::sync::CancellationToken;
 use crate::{Failure, config::Config};
 
 /// Everything is over this long after the signal, whatever still runs.
-const STOP_WITHIN: Duration = Duration::from_millis(2800);
+const STOP_WITHIN: Duration = Duration::from_millis(2400);
+/// How long the writes that are still queued may then take.
+const CLOSE_WITHIN: Duration = Duration::from_millis(400);
 
 /// What to serve, where.
 #[derive(Debug, Clone)]
@@ -139,9 +141,13 @@ impl Server {
             }
         };
         // Queued writes are still stored; their callers may be gone, the promise is not.
-        let closed = tokio::task::spawn_blocking(move || registry.close()).await;
-        outcome?;
-        closed.map_err(|error| Failure::new("internal", error.to_string()))
+        let close = tokio::task::spawn_blocking(move || registry.close());
+        if tokio::time::timeout(CLOSE_WITHIN, close).await.is_err() {
+            tracing::error!(
+                "the disk did not take the last writes in time; they were not acknowledged"
+            );
+        }
+        Ok(outcome?)
     }
 }
 
@@ -170,7 +176,7 @@ async fn resolve(address: &str, flag: &str) -> Result<Vec<SocketAddr>, Failure> 
     })
 }
 
-async fn bind(address: &str, flag: &str) -> Result<TcpListener, Failure> {
+pub(crate) async fn bind(address: &str, flag: &str) -> Result<TcpListener, Failure> {
     let addresses = resolve(address, flag).await?;
     TcpListener::bind(addresses.as_slice()).await.map_err(|error| {
         Failure::new("bind", format!("cannot listen on {address}: {error}"))

@@ -52,6 +52,22 @@ async fn hears_next_of(heard: &mut UnboundedReceiver<Value>, worker: &Worker, id
 }
 
 #[tokio::test]
+async fn a_subscription_that_is_made_again_loses_nothing() {
+    let home = Home::new();
+    let (subscriber, writer) = (home.worker().await, home.worker().await);
+    let mut heard = subscriber.collect("me::heard").await;
+    subscriber.subscribe_as("again", SKILLS, "me::heard", json!({})).await;
+    let writes = register_many(&writer, "a", 300);
+    let repeats = async {
+        for _ in 0..30 {
+            subscriber.subscribe_as("again", SKILLS, "me::heard", json!({})).await;
+        }
+    };
+    tokio::join!(writes, repeats);
+    hears_of_many(&mut heard, "a", 300).await;
+}
+
+#[tokio::test]
 async fn a_subscriber_hears_of_every_skill_once_and_in_order() {
     let home = Home::new();
     let (subscriber, writer) = (home.worker().await, home.worker().await);

@@ -12,6 +12,7 @@ mod support;
 use serde_json::{Value, json};
 use skills_testkit::{Worker, next};
 use support::Home;
+use tokio_tungstenite::tungstenite::Message;
 
 fn at(scope: &str, key: &str) -> Value {
     json!({ "scope": scope, "key": key })
@@ -246,6 +247,44 @@ async fn writes_of_one_worker_keep_their_order() {
         let old = number.checked_sub(1);
         assert_eq!(call.await.unwrap(), json!({ "old_value": old, "new_value": number }));
     }
+}
+
+#[tokio::test]
+async fn an_update_keeps_its_place_among_other_writes() {
+    let home = Home::new();
+    let worker = home.worker().await;
+    for round in 0..100 {
+        let add = json!({ "scope": "s", "key": "k", "ops": [{ "type": "increment", "by": 1 }] });
+        let swap = json!({ "scope": "s", "key": "k", "expected": round + 1, "value": -1 });
+        let set = json!({ "scope": "s", "key": "k", "value": round + 1 });
+        let calls = [
+            worker.start("state::set", &json!({ "scope": "s", "key": "k", "value": round })),
+            worker.start("state::update", &add),
+            worker.start("state::compare_and_set", &swap),
+            worker.start("state::set", &set),
+        ];
+        let mut results = Vec::new();
+        for call in calls {
+            results.push(call.await.unwrap());
+        }
+        assert_eq!(results[1]["new_value"], round + 1);
+        assert_eq!(results[2], json!({ "swapped": true, "value": -1 }));
+        assert_eq!(results[3], json!({ "old_value": -1, "new_value": round + 1 }));
+    }
+}
+
+#[tokio::test]
+async fn a_value_that_cannot_be_read_is_not_taken_for_nothing() {
+    let home = Home::new();
+    let worker = home.worker().await;
+    let deep = format!("{}1{}", "[".repeat(300), "]".repeat(300));
+    worker.send_raw(Message::text(format!(
+        r#"{{"type":"invokefunction","function_id":"state::set","data":{{"scope":"s","key":"k","value":{deep}}}}}"#
+    )));
+    let swap = json!({ "scope": "s", "key": "k", "expected": null, "value": 1 });
+    assert_eq!(worker.fails("state::compare_and_set", swap).await.code, "unreadable_value");
+    let add = json!({ "scope": "s", "key": "k", "ops": [{ "type": "increment", "by": 1 }] });
+    assert_eq!(worker.fails("state::update", add).await.code, "unreadable_value");
 }
 
 #[tokio::test]

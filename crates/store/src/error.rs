@@ -15,6 +15,14 @@ pub enum BatchError {
         /// What is there, as JSON text.
         current: Option<String>,
     },
+    /// The place where it is kept did not take it.
+    #[error("{message}")]
+    Failed {
+        /// Its code.
+        code: String,
+        /// Its words.
+        message: String,
+    },
 }
 
 /// The store as a whole could not do what was asked; nothing was changed.
@@ -60,6 +68,14 @@ pub enum StoreError {
     /// The disk is full.
     #[error("no space left to store this; nothing was changed")]
     Full,
+    /// A store elsewhere did not answer, or refused.
+    #[error("{message}")]
+    Unavailable {
+        /// Its code.
+        code: String,
+        /// Its words.
+        message: String,
+    },
     /// Anything else that the database engine says.
     #[error("the database refused: {0}")]
     Database(String),
@@ -68,13 +84,14 @@ pub enum StoreError {
 impl StoreError {
     /// A stable code for machines.
     #[must_use]
-    pub const fn code(&self) -> &'static str {
+    pub fn code(&self) -> &str {
         match self {
             Self::InUse { .. } => "store_in_use",
             Self::NewerSchema { .. } => "store_newer_schema",
             Self::Corrupt { .. } => "store_corrupt",
             Self::Io { .. } => "store_io",
             Self::Full => "store_full",
+            Self::Unavailable { code, .. } => code,
             Self::Database(_) => "store_error",
         }
     }
@@ -94,7 +111,7 @@ impl StoreError {
             ),
             Self::Io { .. } => Some("check that the directory exists and that you may write to it"),
             Self::Full => Some("free some space and try again"),
-            Self::Database(_) => None,
+            Self::Unavailable { .. } | Self::Database(_) => None,
         }
     }
 }

@@ -14,12 +14,13 @@ pub mod model;
 pub mod sqlite;
 
 use bytes::Bytes;
-use skills_core::{Digest, Timestamp};
+use skills_core::{Digest, EntryKey, Timestamp};
 
 pub use error::{BatchError, StoreError};
 pub use memory::MemoryStore;
 pub use model::{
-    Batch, Change, Effect, Entry, EntryContent, Mutation, StateChange, StateEntry, StateExpectation,
+    Batch, Change, Effect, Entry, EntryContent, Mutation, NewValue, Refusal, StateChange,
+    StateEntry,
 };
 pub use sqlite::SqliteStore;
 
@@ -59,6 +60,20 @@ pub trait Store: Send + Sync + std::fmt::Debug + 'static {
     /// # Errors
     /// When the store cannot be read.
     fn changes(&self, after: u64, limit: usize) -> Result<Vec<Change>, StoreError>;
+
+    /// Looks for an entry where it is kept, for stores that others write to as well; a difference to
+    /// what was known comes back as a change. Called on the writer's thread only.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    fn lookup(&self, _key: &EntryKey, _now: Timestamp) -> Result<Option<Change>, StoreError> {
+        Ok(None)
+    }
+
+    /// Whether [`entries`](Self::entries) has told of all there is.
+    fn is_complete(&self) -> bool {
+        true
+    }
 
     /// One value of the bus state, as JSON text.
     ///

@@ -9,8 +9,8 @@ use bytes::Bytes;
 use skills_core::{Digest, EntryKey, Timestamp};
 
 use crate::{
-    Batch, BatchError, Change, Effect, Entry, EntryContent, GroupOutcome, Mutation, StateChange,
-    StateEntry, StateExpectation, Store, StoreError,
+    Batch, BatchError, Change, Effect, Entry, EntryContent, GroupOutcome, Mutation, NewValue,
+    StateChange, StateEntry, Store, StoreError,
 };
 
 /// Keeps everything in maps.
@@ -53,8 +53,8 @@ impl Tables {
                     Ok(Effect::Changed(self.log(&actor, key, None, now)))
                 }
                 Mutation::Remove(_) => Ok(Effect::Nothing),
-                Mutation::StateSet { scope, key, value, expect } => {
-                    self.state_set(scope, key, value, &expect).map(Effect::State)
+                Mutation::StateSet { scope, key, value } => {
+                    self.state_set(scope, key, &value).map(Effect::State)
                 }
                 Mutation::StateDelete { scope, key } => {
                     let values = self.state.entry(scope.clone()).or_default();
@@ -104,15 +104,15 @@ impl Tables {
         &mut self,
         scope: String,
         key: String,
-        value: String,
-        expect: &StateExpectation,
+        value: &NewValue,
     ) -> Result<StateChange, BatchError> {
         let values = self.state.entry(scope.clone()).or_default();
         let present = values.iter_mut().find(|entry| entry.key == key);
         let old = present.as_ref().map(|entry| entry.value.clone());
-        if matches!(expect, StateExpectation::Exactly(expected) if *expected != old) {
-            return Err(BatchError::Conflict { scope, key, current: old });
-        }
+        let value = match value.after(old.as_deref()) {
+            Ok(value) => value,
+            Err(refusal) => return Err(refusal.into_error(scope, key, old)),
+        };
         match present {
             Some(entry) => entry.value.clone_from(&value),
             None => {

@@ -1,9 +1,11 @@
 //! The plain data that goes into a store and comes out of it.
 
-use std::sync::Arc;
+use std::{fmt, sync::Arc};
 
 use bytes::Bytes;
 use skills_core::{Digest, EntryKey, Kind, Layer, PromptDefinition, SkillMeta, Timestamp};
+
+use crate::BatchError;
 
 /// What an entry holds, without the bytes of its files.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -21,6 +23,19 @@ impl EntryContent {
         match self {
             Self::Skill(_) => Kind::Skill,
             Self::Prompt(_) => Kind::Prompt,
+        }
+    }
+
+    /// About how many bytes of memory it takes.
+    #[must_use]
+    pub fn weight(&self) -> usize {
+        match self {
+            Self::Skill(skill) => {
+                let files = skill.files.iter().map(|file| file.path.len() + 64);
+                let text = |text: &Option<String>| text.as_ref().map_or(0, String::len);
+                text(&skill.title) + text(&skill.description) + files.sum::<usize>()
+            }
+            Self::Prompt(prompt) => prompt.bytes() + 64 * prompt.arguments.len(),
         }
     }
 
@@ -65,10 +80,8 @@ pub enum Mutation {
         scope: String,
         /// Name in the group.
         key: String,
-        /// JSON text.
-        value: String,
-        /// What must be there before.
-        expect: StateExpectation,
+        /// To what.
+        value: NewValue,
     },
     /// Remove a value of the bus state.
     StateDelete {
@@ -79,13 +92,61 @@ pub enum Mutation {
     },
 }
 
-/// A condition on the present value, so that a read-modify-write cannot lose an update.
+/// A value of the bus state to be, as JSON text.
+#[derive(Clone)]
+pub enum NewValue {
+    /// This one.
+    Given(String),
+    /// What comes of the present one, if there is one. Reading and writing are one step, so no update
+    /// is lost in between.
+    Computed(Arc<dyn Fn(Option<&str>) -> Result<String, Refusal> + Send + Sync>),
+}
+
+impl NewValue {
+    /// The value to store where `present` is.
+    pub(crate) fn after(&self, present: Option<&str>) -> Result<String, Refusal> {
+        match self {
+            Self::Given(value) => Ok(value.clone()),
+            Self::Computed(compute) => compute(present),
+        }
+    }
+}
+
+impl fmt::Debug for NewValue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Given(value) => f.debug_tuple("Given").field(value).finish(),
+            Self::Computed(_) => f.write_str("Computed"),
+        }
+    }
+}
+
+/// Why nothing comes of a present value.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum StateExpectation {
-    /// No condition.
-    Anything,
-    /// The value is this JSON text, or there is none.
-    Exactly(Option<String>),
+pub enum Refusal {
+    /// It is not the one that was expected.
+    Conflict,
+    /// It means nothing to us.
+    Unreadable(String),
+}
+
+impl Refusal {
+    pub(crate) fn into_error(
+        self,
+        scope: String,
+        key: String,
+        current: Option<String>,
+    ) -> BatchError {
+        match self {
+            Self::Conflict => BatchError::Conflict { scope, key, current },
+            Self::Unreadable(reason) => BatchError::Failed {
+                code: "unreadable_value".to_owned(),
+                message: format!(
+                    "the value of {key:?} in scope {scope:?} cannot be read: {reason}"
+                ),
+            },
+        }
+    }
 }
 
 /// What one mutation did.

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use bytes::Bytes;
 use skills_core::{Digest, EntryKey, Kind, Layer, PromptDefinition, SkillMeta, Timestamp};
 use skills_store::{
-    Batch, BatchError, Change, Effect, EntryContent, MemoryStore, Mutation, SqliteStore,
-    StateExpectation, Store,
+    Batch, BatchError, Change, Effect, EntryContent, MemoryStore, Mutation, NewValue, Refusal,
+    SqliteStore, Store,
 };
 
 fn on_each_store(test: impl Fn(&dyn Store)) {
@@ -49,8 +49,18 @@ fn key(kind: Kind, id: &str) -> EntryKey {
     EntryKey { kind, layer: Layer::Official, id: id.into() }
 }
 
-fn set(scope: &str, key: &str, value: &str, expect: StateExpectation) -> Mutation {
-    Mutation::StateSet { scope: scope.into(), key: key.into(), value: value.into(), expect }
+fn set(scope: &str, key: &str, value: &str) -> Mutation {
+    let value = NewValue::Given(value.into());
+    Mutation::StateSet { scope: scope.into(), key: key.into(), value }
+}
+
+/// Sets a value only where another one is.
+fn swap(scope: &str, key: &str, expected: Option<&str>, value: &str) -> Mutation {
+    let (expected, value) = (expected.map(str::to_owned), value.to_owned());
+    let value = NewValue::Computed(Arc::new(move |present| {
+        if present == expected.as_deref() { Ok(value.clone()) } else { Err(Refusal::Conflict) }
+    }));
+    Mutation::StateSet { scope: scope.into(), key: key.into(), value }
 }
 
 fn commit(store: &dyn Store, mutation: Mutation, now: i64) -> Effect {
@@ -123,10 +133,9 @@ fn the_log_tells_the_whole_story() {
 #[test]
 fn a_batch_that_fails_leaves_no_trace_and_harms_no_other() {
     on_each_store(|store| {
-        let wrong = StateExpectation::Exactly(Some("1".into()));
         let group = vec![
             batch(vec![put("a", "one")]),
-            batch(vec![put("b", "two"), set("s", "k", "2", wrong), put("c", "three")]),
+            batch(vec![put("b", "two"), swap("s", "k", Some("1"), "2"), put("c", "three")]),
             batch(vec![put("d", "four")]),
         ];
         let outcome = store.commit(group, at(1)).unwrap();
@@ -146,22 +155,20 @@ fn a_batch_that_fails_leaves_no_trace_and_harms_no_other() {
 #[test]
 fn state_is_a_map_with_compare_and_swap() {
     on_each_store(|store| {
-        let any = StateExpectation::Anything;
-        commit(store, set("s", "b", "1", any.clone()), 1);
-        commit(store, set("s", "a", "2", any.clone()), 1);
-        let effect = commit(store, set("s", "b", "3", any), 1);
+        commit(store, set("s", "b", "1"), 1);
+        commit(store, set("s", "a", "2"), 1);
+        let effect = commit(store, set("s", "b", "3"), 1);
         let Effect::State(change) = effect else { panic!("{effect:?}") };
         assert_eq!((change.old.as_deref(), change.new.as_deref()), (Some("1"), Some("3")));
         assert_eq!(store.state_get("s", "b").unwrap().as_deref(), Some("3"));
         assert_eq!(store.state_size("s").unwrap(), (2, 2));
         assert_eq!(store.state_scopes().unwrap(), ["s"]);
 
-        let expect = |value: Option<&str>| StateExpectation::Exactly(value.map(Into::into));
-        let swap = |value| store.commit(vec![batch(vec![set("s", "b", "4", value)])], at(1));
-        let conflict = swap(expect(Some("1"))).unwrap().remove(0).expect_err("stale");
+        let swap = |expected| store.commit(vec![batch(vec![swap("s", "b", expected, "4")])], at(1));
+        let conflict = swap(Some("1")).unwrap().remove(0).expect_err("stale");
         assert!(matches!(conflict, BatchError::Conflict { current: Some(now), .. } if now == "3"));
-        assert!(swap(expect(None)).unwrap()[0].is_err());
-        assert!(swap(expect(Some("3"))).unwrap()[0].is_ok());
+        assert!(swap(None).unwrap()[0].is_err());
+        assert!(swap(Some("3")).unwrap()[0].is_ok());
 
         let delete = || Mutation::StateDelete { scope: "s".into(), key: "b".into() };
         let effect = commit(store, delete(), 1);
@@ -176,9 +183,9 @@ fn state_is_a_map_with_compare_and_swap() {
 fn state_pages_keep_the_order_of_first_insertion() {
     on_each_store(|store| {
         for key in ["c", "a", "b"] {
-            commit(store, set("s", key, "\"xx\"", StateExpectation::Anything), 1);
+            commit(store, set("s", key, "\"xx\""), 1);
         }
-        commit(store, set("s", "c", "\"yy\"", StateExpectation::Anything), 1);
+        commit(store, set("s", "c", "\"yy\""), 1);
         let keys = |after, limit, bytes| {
             let page = store.state_page("s", after, limit, bytes).unwrap();
             let last = page.last().map(|entry| entry.position);

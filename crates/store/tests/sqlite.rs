@@ -124,6 +124,56 @@ fn a_crash_in_a_checkpoint_is_no_damage() {
 }
 
 #[test]
+fn a_body_that_was_altered_on_disk_is_not_served() {
+    let dir = tempfile::tempdir().unwrap();
+    let body = "a line of the body ".repeat(2000);
+    put(&SqliteStore::open(dir.path()).unwrap(), "a", &body).unwrap();
+    let path = dir.path().join("skills.db");
+    let mut bytes = fs::read(&path).unwrap();
+    let at = bytes.len() - 2000;
+    bytes[at] ^= 1;
+    fs::write(&path, bytes).unwrap();
+    let store = SqliteStore::open(dir.path()).unwrap();
+    let error = store.blob(&Digest::of(body.as_bytes())).expect_err("damaged");
+    assert!(error.to_string().contains("damaged"), "{error}");
+}
+
+#[test]
+fn any_scrambled_page_of_the_structure_is_found() {
+    let good = tempfile::tempdir().unwrap();
+    let store = SqliteStore::open(good.path()).unwrap();
+    for number in 0..200 {
+        put(&store, &format!("s{number}"), &format!("body {number}")).unwrap();
+    }
+    drop(store);
+    let bytes = fs::read(good.path().join("skills.db")).unwrap();
+    for page in 1..bytes.len() / 4096 {
+        let dir = tempfile::tempdir().unwrap();
+        let mut scrambled = bytes.clone();
+        scrambled[page * 4096..(page + 1) * 4096].fill(0xa5);
+        fs::write(dir.path().join("skills.db"), &scrambled).unwrap();
+        let before = files(dir.path());
+        let error = SqliteStore::open(dir.path()).expect_err("scrambled");
+        assert!(matches!(error, StoreError::Corrupt { .. }), "page {page}: {error}");
+        assert_eq!(files(dir.path()), before, "page {page}: the directory was touched");
+    }
+}
+
+#[test]
+fn closing_leaves_everything_in_one_private_file() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let parent = tempfile::tempdir().unwrap();
+    let dir = parent.path().join("data");
+    put(&SqliteStore::open(&dir).unwrap(), "a", "one").unwrap();
+    let names = files(&dir).into_iter().map(|(name, _)| name).collect::<Vec<_>>();
+    assert_eq!(names, ["skills.db"]);
+    let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    assert_eq!(mode(&dir), 0o700);
+    assert_eq!(mode(&dir.join("skills.db")), 0o600);
+    assert_eq!(mode(&dir.join("skills.lock")), 0o600);
+}
+
+#[test]
 fn a_directory_that_cannot_be_made_is_named() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("file");

@@ -3,7 +3,7 @@
 //! Nothing here knows the code under test; it sees it as users do, over a socket. Nothing sleeps: every
 //! wait is for a frame or a condition, with a deadline.
 //!
-//! - [`Server`]: a running `skills serve`; [`program`], [`run`]: any other command
+//! - [`Server`]: a running `skills serve`; [`Process`], [`program`], [`run`]: any other command
 //! - [`Worker`]: a connection that serves and calls functions; [`Peer`]: one that reads only when told to
 //! - [`Random`]: randomness that a failing test can name
 
@@ -21,7 +21,7 @@ mod server;
 mod worker;
 
 pub use peer::Peer;
-pub use process::{Ran, Transcript, program, run, run_with_input};
+pub use process::{Process, Ran, Transcript, program, run, run_with_input};
 pub use random::{Random, SEED_VARIABLE};
 pub use server::Server;
 pub use worker::{CallFailure, Handler, Worker, next};

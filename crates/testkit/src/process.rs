@@ -10,11 +10,13 @@ use std::{
 use crate::DEADLINE;
 
 /// Variables that would change what the program does.
-const VARIABLES: [&str; 11] = [
+const VARIABLES: [&str; 13] = [
     "III_CONFIG",
     "III_ENGINE_URL",
+    "III_NAMESPACE",
     "III_TOKEN",
     "III_URL",
+    "III_WORKER_NAME",
     "CLICOLOR_FORCE",
     "NO_COLOR",
     "RUST_BACKTRACE",
@@ -134,4 +136,53 @@ pub(crate) fn spawn(command: &mut Command) -> (Child, Transcript, Transcript) {
     let stdout = Transcript::of(child.stdout.take().unwrap());
     let stderr = Transcript::of(child.stderr.take().unwrap());
     (child, stdout, stderr)
+}
+
+/// A program that runs beside the test. Dropping it kills it.
+pub struct Process {
+    child: Child,
+    /// Where answers belong.
+    pub stdout: Transcript,
+    /// The log.
+    pub stderr: Transcript,
+}
+
+impl Process {
+    /// Starts a command.
+    pub fn start(command: &mut Command) -> Self {
+        let (child, stdout, stderr) = spawn(command.stdin(Stdio::null()));
+        Self { child, stdout, stderr }
+    }
+
+    /// The process id.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Whether it has not ended.
+    pub fn is_running(&mut self) -> bool {
+        self.child.try_wait().unwrap().is_none()
+    }
+
+    /// Sends a signal by its name.
+    pub fn signal(&self, name: &str) {
+        let pid = self.child.id().to_string();
+        assert!(Command::new("kill").args(["-s", name, &pid]).status().unwrap().success());
+    }
+
+    /// Waits for its end: its exit code and all that it said on stderr.
+    ///
+    /// # Panics
+    /// When it does not end in time.
+    pub fn wait(mut self) -> (Option<i32>, String) {
+        let said = self.stderr.to_the_end().expect("the process did not end in time");
+        (self.child.wait().unwrap().code(), said)
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
 }

@@ -14,7 +14,14 @@ pub(crate) fn to_bus(error: &RegistryError) -> CallError {
 
 /// The error for a payload that does not have the shape of the function's input.
 pub(crate) fn bad_input(function_id: &str, error: &serde_json::Error) -> CallError {
-    CallError::remote("invalid_input", format!("invalid input for {function_id}: {error}"))
+    let reason = error.to_string();
+    // Where in the text, and what the type is called here, mean nothing to a caller.
+    let reason = reason.split(" at line ").next().unwrap_or_default();
+    let reason = match reason.split_once("expected struct ") {
+        Some((found, _)) => format!("{found}expected an object"),
+        None => reason.to_owned(),
+    };
+    CallError::remote("invalid_input", format!("invalid input for {function_id}: {reason}"))
 }
 
 /// The error for a result that cannot be written as JSON.

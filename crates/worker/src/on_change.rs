@@ -109,9 +109,17 @@ impl Announcer {
 
     /// Takes a ground from whichever target has it; a target without any is forgotten.
     fn take(&self, ground: impl Fn(&mut Target) -> bool) {
-        let mut targets = self.targets();
-        targets.retain(|_, target| {
-            !(ground(target) && target.triggers.is_empty() && target.observers.is_empty())
+        self.take_where(|_| true, ground);
+    }
+
+    fn take_from_others(&self, function_id: &str, ground: impl Fn(&mut Target) -> bool) {
+        self.take_where(|other| other != function_id, ground);
+    }
+
+    fn take_where(&self, which: impl Fn(&str) -> bool, ground: impl Fn(&mut Target) -> bool) {
+        self.targets().retain(|function_id, target| {
+            let taken = which(function_id) && ground(target);
+            !(taken && target.triggers.is_empty() && target.observers.is_empty())
         });
     }
 
@@ -194,11 +202,12 @@ fn envelope(function_id: &str, activation: &Activation, input: Value) -> Value {
 
 impl TriggerProvider for Announcer {
     fn bind(&self, binding: TriggerBinding) -> Result<(), CallError> {
-        // The same id with another function moves the subscription.
-        self.take(|target| target.triggers.remove(&binding.id));
+        // Added first: a target that is bound again goes on where it is, with what it has yet to hear.
         self.add(&binding.function_id, |target| {
             target.triggers.insert(binding.id.clone());
         });
+        // The same id with another function moves the subscription.
+        self.take_from_others(&binding.function_id, |target| target.triggers.remove(&binding.id));
         Ok(())
     }
 
@@ -209,10 +218,12 @@ impl TriggerProvider for Announcer {
 
 impl ObserverSink for Announcer {
     fn observe(&self, observer: Observer) {
-        self.unobserve(&observer.id);
         let watch = Watch { deliver: observer.deliver, metadata: observer.metadata };
         self.add(&observer.target, |target| {
             target.observers.insert(observer.id.clone(), watch);
+        });
+        self.take_from_others(&observer.target, |target| {
+            target.observers.remove(&observer.id).is_some()
         });
     }
 

@@ -1,13 +1,17 @@
 //! The contract's listings as JSON text, made at most once for each state of the catalog.
 //!
-//! Between two changes a listing of ten thousand skills is a copy of bytes, not a walk.
+//! Between two changes a listing of ten thousand skills is a copy of bytes; after one, only the rows that
+//! changed are rendered.
 
 use std::sync::{Arc, OnceLock};
 
 use arc_swap::ArcSwap;
 use bytes::Bytes;
 use serde::{Serialize, Serializer, ser::Error as _};
-use serde_json::{Value, json};
+use serde_json::{
+    Value, json,
+    value::{RawValue, to_raw_value},
+};
 use skills_bus::{CallError, Json};
 use skills_core::{output::MARKDOWN, uri::SCHEME};
 use skills_registry::{
@@ -16,7 +20,7 @@ use skills_registry::{
 };
 
 use crate::{
-    contract::{ListPromptsOutput, ListSkillsOutput, PromptEntry, SkillEntry},
+    contract::{ListPromptsOutput, PromptEntry, SkillEntry},
     error::bad_output,
 };
 
@@ -44,13 +48,16 @@ impl Rendered {
         self.listing(
             |listings| &listings.skills,
             |catalog| {
-                let entry = |row: &Arc<SkillRow>| SkillEntry {
-                    id: row.id.to_string(),
-                    bytes: usize::try_from(row.bytes()).unwrap_or(usize::MAX),
-                    registered_at: row.registered_at.to_string(),
+                let entry = |row: &SkillRow| {
+                    to_raw_value(&SkillEntry {
+                        id: row.id.to_string(),
+                        bytes: usize::try_from(row.bytes()).unwrap_or(usize::MAX),
+                        registered_at: row.registered_at.to_string(),
+                    })
                 };
-                let skills = catalog.skills().into_iter().map(entry).collect();
-                Json::from_serialize(&ListSkillsOutput { skills })
+                let skills = catalog.skills();
+                let rows = skills.iter().map(|row| row.keep(LISTED, entry));
+                Json::from_serialize(&Listing { skills: rows.collect::<Result<_, _>>()? })
             },
         )
     }
@@ -60,25 +67,30 @@ impl Rendered {
         self.listing(
             |listings| &listings.resources,
             |catalog| {
-                let index = ResourceEntry {
+                let index = to_raw_value(&ResourceEntry {
                     uri: format!("{SCHEME}{INDEX_NAME}"),
                     name: INDEX_NAME,
                     title: INDEX_TITLE,
                     description: Some(INDEX_DESCRIPTION),
                     mime_type: MARKDOWN,
                     size: None,
+                })?;
+                let entry = |row: &SkillRow| {
+                    to_raw_value(&ResourceEntry {
+                        uri: format!("{SCHEME}{}", row.id),
+                        name: &row.id,
+                        title: row.title(),
+                        description: row.meta.description.as_deref(),
+                        mime_type: MARKDOWN,
+                        size: Some(row.bytes()),
+                    })
                 };
                 let skills = catalog.skills();
-                let rows = skills.iter().map(|row| ResourceEntry {
-                    uri: format!("{SCHEME}{}", row.id),
-                    name: &row.id,
-                    title: row.title(),
-                    description: row.meta.description.as_deref(),
-                    mime_type: MARKDOWN,
-                    size: Some(row.bytes()),
-                });
-                let resources = std::iter::once(index).chain(rows).collect();
-                Json::from_serialize(&ResourceList { resources })
+                let rows = skills.iter().map(|row| row.keep(RESOURCE, entry));
+                let resources = std::iter::once(Ok(&*index)).chain(rows);
+                Json::from_serialize(&ResourceList {
+                    resources: resources.collect::<Result<_, _>>()?,
+                })
             },
         )
     }
@@ -138,9 +150,19 @@ impl Rendered {
     }
 }
 
+/// The slots in which a row keeps its part of a listing.
+const LISTED: usize = 0;
+const RESOURCE: usize = 1;
+
+/// [`ListSkillsOutput`](crate::contract::ListSkillsOutput), of entries that are JSON already.
+#[derive(Serialize)]
+struct Listing<'a> {
+    skills: Vec<&'a RawValue>,
+}
+
 #[derive(Serialize)]
 struct ResourceList<'a> {
-    resources: Vec<ResourceEntry<'a>>,
+    resources: Vec<&'a RawValue>,
 }
 
 #[derive(Serialize)]

@@ -46,7 +46,7 @@ pub(super) fn call(
     let answer = match id {
         IDENTIFY => {
             if let Some(peer) = caller {
-                peer.identify(Identity::read(&data));
+                hub.identify(peer, Identity::read(&data));
             }
             json!({"success": true})
         }

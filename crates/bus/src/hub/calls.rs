@@ -1,27 +1,30 @@
 //! Calls that a worker was asked to run and has not answered: who asked, and under which id.
 //!
 //! The hub gives each call an id of its own towards the callee. An answer counts only from the
-//! worker that was asked. A callee that goes stops its calls; a caller that goes is forgotten.
+//! worker that was asked. A callee that goes stops its calls; a caller that goes is forgotten
+//! unless it comes back soon.
 
 use std::{
     collections::HashMap,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicU64, AtomicUsize, Ordering},
+        atomic::{AtomicU64, Ordering},
     },
 };
 
-use tokio::sync::{Notify, oneshot};
+use tokio::sync::oneshot;
 use uuid::Uuid;
 
-use super::peer::Peer;
-use crate::{CallError, Json};
+use super::{activate::Observation, peer::Peer};
+use crate::{CallError, Json, running::Gauge};
 
 /// Who waits for an answer.
 #[derive(Debug)]
 pub(super) enum Caller {
     /// A worker, with its own id of the call as a JSON string.
     Worker { peer: Arc<Peer>, invocation_id: Box<str> },
+    /// A worker or this process, without wanting an answer; noted for the observers' sake.
+    Nobody,
     /// This process.
     Local(oneshot::Sender<Result<Json, CallError>>),
 }
@@ -32,6 +35,8 @@ pub(super) struct Pending {
     pub(super) callee: Arc<Peer>,
     /// As a JSON string.
     pub(super) function_id: Box<str>,
+    /// What its observers will want to know.
+    pub(super) observation: Option<Box<Observation>>,
 }
 
 impl Pending {
@@ -40,8 +45,12 @@ impl Pending {
     }
 
     /// Gives up on the call.
-    pub(super) fn fail(self, error: &CallError) {
+    pub(super) fn fail(mut self, error: &CallError) {
+        if let Some(observation) = self.observation.take() {
+            observation.complete(Err(&error.body()), None);
+        }
         match self.caller {
+            Caller::Nobody => {}
             Caller::Worker { peer, invocation_id } => {
                 peer.answer(&invocation_id, &self.function_id, Err(&error.body()));
             }
@@ -52,37 +61,6 @@ impl Pending {
     /// The error for a callee that has gone.
     pub(super) fn stopped(&self) -> CallError {
         CallError::Stopped(self.function_id.trim_matches('"').to_owned())
-    }
-}
-
-/// Counts what is under way, so that a stop can wait for it.
-#[derive(Debug, Default)]
-pub(super) struct Gauge {
-    count: AtomicUsize,
-    idle: Notify,
-}
-
-impl Gauge {
-    pub(super) fn enter(&self) {
-        self.count.fetch_add(1, Ordering::SeqCst);
-    }
-
-    pub(super) fn leave(&self) {
-        if self.count.fetch_sub(1, Ordering::SeqCst) == 1 {
-            self.idle.notify_waiters();
-        }
-    }
-
-    pub(super) async fn idle(&self) {
-        loop {
-            let idle = self.idle.notified();
-            tokio::pin!(idle);
-            idle.as_mut().enable();
-            if self.count.load(Ordering::SeqCst) == 0 {
-                return;
-            }
-            idle.await;
-        }
     }
 }
 
@@ -163,11 +141,20 @@ impl Calls {
         self.running.leave();
     }
 
-    /// Forgets the calls of a peer that has gone, and stops those it was running.
+    /// Forgets the calls of a peer that has gone.
     pub(super) fn forget(&self, peer: &Arc<Peer>) {
+        self.end(|pending| pending.is_from(peer));
+    }
+
+    /// Stops the calls that a peer was running when it went.
+    pub(super) fn stop(&self, peer: &Arc<Peer>) {
+        self.end(|pending| Arc::ptr_eq(&pending.callee, peer));
+    }
+
+    fn end(&self, which: impl Fn(&Pending) -> bool) {
         let ended: Vec<Pending> = self
             .lock()
-            .extract_if(|_, pending| Arc::ptr_eq(&pending.callee, peer) || pending.is_from(peer))
+            .extract_if(|_, pending| which(pending))
             .map(|(_, pending)| pending)
             .collect();
         for pending in ended {

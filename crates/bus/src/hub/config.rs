@@ -11,6 +11,9 @@ pub struct HubConfig {
     pub name: String,
     /// When set, every connection must present it, as `Authorization: Bearer` or `?token=`.
     pub token: Option<String>,
+    /// Whether a second worker of the same name is refused, as on an iii engine since 0.23. Only
+    /// SDKs since then understand the refusal, so others are not refused.
+    pub unique_names: bool,
     /// Whether object payloads that workers send each other get `_caller_worker_id`, as on an iii engine.
     pub inject_caller_id: bool,
     /// How long running calls may take to finish when the hub stops.
@@ -44,6 +47,8 @@ pub struct HubConfig {
     pub identify_wait: Duration,
     /// How long a client may take to send the request of its handshake.
     pub handshake: Duration,
+    /// How long the answers to calls of a worker whose connection broke are kept for its next one.
+    pub reattach_wait: Duration,
 }
 
 impl Default for HubConfig {
@@ -51,6 +56,7 @@ impl Default for HubConfig {
         Self {
             name: "hub".to_owned(),
             token: None,
+            unique_names: false,
             inject_caller_id: true,
             drain: Duration::from_secs(2),
             max_message: 64 * MIB,
@@ -67,6 +73,7 @@ impl Default for HubConfig {
             stall: Duration::from_secs(30),
             identify_wait: Duration::from_secs(1),
             handshake: Duration::from_secs(10),
+            reattach_wait: Duration::from_secs(10),
         }
     }
 }

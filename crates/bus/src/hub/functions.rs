@@ -45,6 +45,10 @@ pub(super) struct About {
     pub(super) metadata: Option<Json>,
     /// Only the worker that registered it may call it.
     pub(super) private: bool,
+    /// Nobody may observe it.
+    pub(super) unobservable: bool,
+    /// Its owner says which observers an event is for.
+    pub(super) owner_delivered: bool,
 }
 
 impl About {
@@ -63,6 +67,8 @@ impl From<FunctionSpec> for About {
             response_format: spec.response_format.as_ref().map(Json::from),
             metadata: spec.metadata.as_ref().map(Json::from),
             private: false,
+            unobservable: false,
+            owner_delivered: false,
         }
     }
 }
@@ -120,6 +126,13 @@ impl Functions {
         Some((entry.target.clone(), entry.about.private))
     }
 
+    /// Who serves `id` now, and how it presents itself.
+    pub(super) fn source(&self, id: &str) -> Option<(Target, Arc<About>)> {
+        let table = self.lock();
+        let entry = table.stacks.get(id)?.last()?;
+        Some((entry.target.clone(), entry.about.clone()))
+    }
+
     /// Registers a function of this process.
     pub(super) fn register_local(&self, id: String, about: About, target: Target) {
         let mut table = self.lock();
@@ -153,16 +166,20 @@ impl Functions {
     }
 
     /// Decides what was held for `peer`, now that it has said what it is or had its time to.
-    pub(super) fn decide(&self, peer: &Arc<Peer>) {
+    /// Returns what was decided about.
+    pub(super) fn decide(&self, peer: &Arc<Peer>) -> Vec<String> {
         let mut table = self.lock();
+        let mut decided = Vec::new();
         for (id, about) in table.held.remove(&peer.id).unwrap_or_default() {
             peer.release(id.len() + about.size());
             if !peer.is_gone() {
+                decided.push(id.clone());
                 self.settle(&mut table, peer, id, about);
             }
         }
         drop(table);
         self.changed.notify_one();
+        decided
     }
 
     fn settle(&self, table: &mut Table, peer: &Arc<Peer>, id: String, about: About) {
@@ -209,16 +226,21 @@ impl Functions {
         self.changed.notify_one();
     }
 
-    /// Removes everything of a worker that has gone.
-    pub(super) fn forget(&self, peer: &Arc<Peer>) {
+    /// Removes everything of a worker that has gone, and returns what it served.
+    pub(super) fn forget(&self, peer: &Arc<Peer>) -> Vec<String> {
         let mut table = self.lock();
+        let mut served = Vec::new();
         table.held.remove(&peer.id);
-        table.stacks.retain(|_, stack| {
+        table.stacks.retain(|id, stack| {
+            if stack.last().is_some_and(|entry| entry.target.is(peer)) {
+                served.push(id.to_string());
+            }
             stack.retain(|entry| !entry.target.is(peer));
             !stack.is_empty()
         });
         drop(table);
         self.changed.notify_one();
+        served
     }
 
     /// The active owners of all functions, sorted by id.

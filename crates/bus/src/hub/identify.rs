@@ -3,7 +3,7 @@
 
 use serde_json::Value;
 
-use crate::protocol::LARGE_MESSAGES;
+use crate::protocol::{FEATURES, LARGE_MESSAGES};
 
 const MIB: usize = 1024 * 1024;
 
@@ -63,6 +63,12 @@ impl Identity {
     /// (since 0.23). Before, the last to register wins.
     pub(crate) fn expects_conflicts(&self) -> bool {
         !self.features.is_empty() || self.sdk().is_some_and(|version| version >= (23, 0))
+    }
+
+    /// Whether the SDK comes back to calls it has made when its connection breaks (since 0.21.8).
+    pub(crate) fn comes_back(&self) -> bool {
+        self.features.iter().any(|feature| feature == FEATURES[0])
+            || self.sdk().is_some_and(|version| version >= (21, 8))
     }
 
     /// What the SDK takes the rows of `engine::triggers::list` for: bindings (before 0.13), or

@@ -7,15 +7,16 @@ use tokio::sync::oneshot;
 use uuid::Uuid;
 
 use super::{
-    Hub, builtins,
+    Hub,
+    activate::Observation,
+    builtins,
     calls::{Caller, Calls, Pending},
     functions::{RESERVED, Target},
     queue::Refused,
-    route::guarded,
 };
 use crate::{
     Activation, Bus, Call, CallError, Function, FunctionSpec, Json, ObserverSink, TriggerProvider,
-    TriggerTypeSpec, protocol::outbound,
+    TriggerTypeSpec, protocol::outbound, running::guarded,
 };
 
 /// Forgets the call when its caller stops waiting, for whatever reason.
@@ -56,6 +57,7 @@ impl Hub {
             caller: Caller::Local(sender),
             callee: callee.clone(),
             function_id: function_json.as_str().into(),
+            observation: Observation::begin(self, function_id, data.as_str(), None),
         };
         let id = calls.open(pending).map_err(|_| stopped())?;
         let _waiting = Waiting { calls, id };
@@ -72,7 +74,8 @@ impl Hub {
 impl Bus for Hub {
     fn register_function(&self, spec: FunctionSpec, function: Arc<dyn Function>) {
         let id = spec.id.clone();
-        self.inner.functions.register_local(id, spec.into(), Target::Local(function));
+        self.inner.functions.register_local(id.clone(), spec.into(), Target::Local(function));
+        self.inner.observers.source_changed(self, &id);
     }
 
     fn register_trigger_type(&self, spec: TriggerTypeSpec, provider: Arc<dyn TriggerProvider>) {
@@ -81,7 +84,9 @@ impl Bus for Hub {
 
     fn register_observable(&self, spec: FunctionSpec, observers: Arc<dyn ObserverSink>) {
         let id = spec.id.clone();
-        self.inner.functions.register_local(id, spec.into(), Target::Observable(observers));
+        let target = Target::Observable(observers);
+        self.inner.functions.register_local(id.clone(), spec.into(), target);
+        self.inner.observers.source_changed(self, &id);
     }
 
     async fn call(

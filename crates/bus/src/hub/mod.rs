@@ -4,6 +4,7 @@
 //! - `connection`: one socket, its reader and its writer
 //! - `route`: what each frame does
 //! - `functions`, `triggers`, `observe`, `calls`: the tables, each with its rules
+//! - `activate`: what observers of workers' functions receive
 //! - `peer`, `queue`, `identify`: one connection, what waits for it, what it has said it is
 //! - `builtins`, `availability`: what the hub itself offers under `engine::`
 //! - `local`: this process on the bus, `impl Bus for Hub`
@@ -11,6 +12,7 @@
 //! A payload is JSON text that is passed on; only `engine::` functions look into one. Tables are
 //! behind plain mutexes that are never held across an `await`.
 
+mod activate;
 mod availability;
 mod builtins;
 mod calls;
@@ -42,9 +44,10 @@ use uuid::Uuid;
 pub use config::HubConfig;
 
 use self::{
-    calls::Calls, functions::Functions, observe::Observers, peer::Peer, queue::Close,
-    triggers::Triggers,
+    calls::Calls, functions::Functions, identify::Identity, observe::Observers, peer::Peer,
+    queue::Close, triggers::Triggers,
 };
+use crate::protocol::outbound;
 
 /// The hub. Clones are handles to the same one.
 #[derive(Clone)]
@@ -59,6 +62,8 @@ struct Inner {
     observers: Observers,
     calls: Calls,
     peers: Mutex<HashMap<String, Arc<Peer>>>,
+    /// Workers without a connection whose calls are still under way.
+    away: Mutex<HashMap<String, Arc<Peer>>>,
     /// Set when the hub stops: workers may finish calls but not begin any.
     draining: AtomicBool,
     /// Set when connections are to part in good order.
@@ -79,6 +84,7 @@ impl Hub {
             observers: Observers::default(),
             calls: Calls::new(),
             peers: Mutex::default(),
+            away: Mutex::default(),
             draining: AtomicBool::new(false),
             closing: CancellationToken::new(),
             stop: CancellationToken::new(),
@@ -87,6 +93,30 @@ impl Hub {
         let hub = Self { inner: Arc::new(inner) };
         availability::provide(&hub);
         hub
+    }
+
+    /// Notes what a worker says it is. One whose name is taken is refused, where names are unique.
+    fn identify(&self, peer: &Arc<Peer>, identity: Identity) {
+        let name = identity
+            .name
+            .clone()
+            .filter(|_| self.inner.config.unique_names && identity.expects_conflicts());
+        peer.identify(identity);
+        let Some(name) = name else { return };
+        let owner = self.inner.peers().into_iter().find(|other| {
+            let same = || other.identity().is_some_and(|it| it.name.as_ref() == Some(&name));
+            !Arc::ptr_eq(other, peer) && !other.is_gone() && same()
+        });
+        if let Some(owner) = owner {
+            tracing::warn!(
+                worker = peer.id,
+                name,
+                owner = owner.id,
+                "worker refused: its name is taken"
+            );
+            peer.queue.push(outbound::worker_rejected(&name, &owner.id));
+            peer.queue.close(Close { code: 1008, reason: "the worker's name is taken" });
+        }
     }
 
     /// How many workers are connected.
@@ -106,20 +136,54 @@ impl Hub {
             return;
         }
         self.inner.lock_peers().remove(&peer.id);
-        self.inner.functions.forget(peer);
-        self.inner.calls.forget(peer);
-        self.inner.triggers.forget(peer);
-        self.inner.observers.forget(peer);
+        let served = self.inner.functions.forget(peer);
+        self.inner.calls.stop(peer);
+        let comes_back = peer.identity().is_some_and(|identity| identity.comes_back());
+        if comes_back && peer.open_calls.load(Ordering::SeqCst) > 0 {
+            self.await_return(peer);
+        } else {
+            self.inner.calls.forget(peer);
+        }
+        // Whoever goes because the hub stops still wants what it subscribed to: its providers
+        // are not told otherwise, and find it again on the next hub.
+        if !self.inner.is_draining() {
+            self.inner.triggers.forget(peer);
+            self.inner.observers.forget(peer);
+            for id in served {
+                self.inner.observers.source_changed(self, &id);
+            }
+        }
         tracing::debug!(worker = peer.id, "worker left");
     }
 
-    /// Replaces the connection of a worker that has come back. Its calls are stopped, its
-    /// registrations gone, before the worker registers again.
+    /// Keeps the answers to a worker's calls for a while: it may come back for them.
+    fn await_return(&self, peer: &Arc<Peer>) {
+        peer.away();
+        self.inner.lock_away().insert(peer.id.clone(), peer.clone());
+        let (inner, peer) = (Arc::downgrade(&self.inner), peer.clone());
+        let (wait, stop) = (self.inner.config.reattach_wait, self.inner.stop.clone());
+        tokio::spawn(async move {
+            tokio::select! {
+                () = tokio::time::sleep(wait) => {}
+                () = stop.cancelled() => {}
+            }
+            let Some(inner) = inner.upgrade() else { return };
+            inner.lock_away().remove(&peer.id);
+            if peer.give_up() {
+                inner.calls.forget(&peer);
+            }
+        });
+    }
+
+    /// Replaces the connection of a worker that has come back. What it was asked to do is stopped
+    /// and its registrations are gone before it registers again; what it asked for is still
+    /// answered, on the new connection.
     fn reattach(&self, peer: &Arc<Peer>, previous_worker_id: &str, token: &str) {
         use subtle::ConstantTimeEq as _;
 
-        let previous = self.inner.lock_peers().get(previous_worker_id).cloned();
-        // The hub may have restarted, or noticed the loss first: then there is nothing to replace.
+        let live = self.inner.lock_peers().get(previous_worker_id).cloned();
+        let previous = live.or_else(|| self.inner.lock_away().get(previous_worker_id).cloned());
+        // The hub may have restarted, or nobody waits for anything: then there is nothing to replace.
         let Some(previous) = previous.filter(|previous| !Arc::ptr_eq(previous, peer)) else {
             return;
         };
@@ -133,6 +197,9 @@ impl Hub {
         }
         tracing::debug!(worker = peer.id, previous = previous.id, "worker reattached");
         self.leave(&previous);
+        if self.inner.lock_away().remove(&previous.id).is_some() {
+            previous.moved(peer);
+        }
         previous.queue.close(Close { code: 1000, reason: "replaced by a new connection" });
     }
 }
@@ -140,6 +207,10 @@ impl Hub {
 impl Inner {
     fn lock_peers(&self) -> MutexGuard<'_, HashMap<String, Arc<Peer>>> {
         self.peers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn lock_away(&self) -> MutexGuard<'_, HashMap<String, Arc<Peer>>> {
+        self.away.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn peers(&self) -> Vec<Arc<Peer>> {

@@ -38,6 +38,22 @@ pub(crate) struct Peer {
     identify_by: Instant,
     quota: Mutex<Quota>,
     gone: AtomicBool,
+    answers: Mutex<Answers>,
+}
+
+/// Answers that may be kept for a worker without a connection, in bytes.
+const KEPT: usize = 16 * 1024 * 1024;
+
+/// Where the answers to a peer's calls go.
+#[derive(Debug, Default)]
+enum Answers {
+    /// Into its own queue.
+    #[default]
+    Here,
+    /// They are kept until the worker is back.
+    Kept { frames: Vec<String>, bytes: usize },
+    /// To the worker's next connection.
+    Moved(Arc<Peer>),
 }
 
 #[derive(Debug)]
@@ -66,7 +82,33 @@ impl Peer {
                 bytes: config.max_registration_bytes,
             }),
             gone: AtomicBool::new(false),
+            answers: Mutex::default(),
         }
+    }
+
+    /// The connection is gone, and the worker may come back for its answers.
+    pub(crate) fn away(&self) {
+        *lock(&self.answers) = Answers::Kept { frames: Vec::new(), bytes: 0 };
+    }
+
+    /// The worker has come back: here is its new connection.
+    pub(crate) fn moved(&self, next: &Arc<Self>) {
+        let kept = std::mem::replace(&mut *lock(&self.answers), Answers::Moved(next.clone()));
+        if let Answers::Kept { frames, .. } = kept {
+            for text in frames {
+                next.queue.push(text);
+            }
+        }
+    }
+
+    /// The worker did not come back in time. `false` when it did.
+    pub(crate) fn give_up(&self) -> bool {
+        let mut answers = lock(&self.answers);
+        let waited = matches!(*answers, Answers::Kept { .. });
+        if waited {
+            *answers = Answers::Here;
+        }
+        waited
     }
 
     /// What the peer has said it is, if it has.
@@ -186,6 +228,23 @@ impl Peer {
         function_id_json: &str,
         text: String,
     ) {
+        let mut answers = lock(&self.answers);
+        match &mut *answers {
+            Answers::Here => {}
+            Answers::Kept { frames, bytes } => {
+                if *bytes + text.len() <= KEPT {
+                    *bytes += text.len();
+                    frames.push(text);
+                }
+                return;
+            }
+            Answers::Moved(next) => {
+                let next = next.clone();
+                drop(answers);
+                return next.send_answer(invocation_id_json, function_id_json, text);
+            }
+        }
+        drop(answers);
         if self.queue.answer(text).is_err() {
             let error = ErrorBody {
                 code: "channel_send_failed".into(),

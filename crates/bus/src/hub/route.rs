@@ -2,17 +2,17 @@
 //! which the connection brought them, so calls reach a callee in the order in which they were made.
 
 use std::{
-    panic::AssertUnwindSafe,
     sync::{Arc, atomic::Ordering},
     task::{Context, Poll, Waker},
 };
 
-use futures_util::FutureExt as _;
 use serde_json::value::RawValue;
 use uuid::Uuid;
 
 use super::{
-    Hub, builtins,
+    Hub,
+    activate::{self, Observation},
+    builtins,
     calls::{Caller, Pending},
     functions::{About, Outcome, RESERVED, Target},
     peer::Peer,
@@ -26,6 +26,7 @@ use crate::{
         inbound::{self, brief, error_body},
         outbound,
     },
+    running::guarded,
 };
 
 /// Handles one frame.
@@ -41,7 +42,10 @@ pub(super) fn frame(hub: &Hub, peer: &Arc<Peer>, text: &str) {
         Frame::Invoke(call) => invoke(hub, peer, &call),
         Frame::Result(result) => finish(hub, peer, &result),
         Frame::RegisterFunction(function) => register_function(hub, peer, function),
-        Frame::UnregisterFunction(id) => hub.inner.functions.unregister(peer, &id),
+        Frame::UnregisterFunction(id) => {
+            hub.inner.functions.unregister(peer, &id);
+            hub.inner.observers.source_changed(hub, &id);
+        }
         Frame::RegisterTriggerType(spec) => {
             let about = AboutType {
                 description: spec.description.unwrap_or_default().into_owned(),
@@ -78,6 +82,11 @@ pub(super) fn frame(hub: &Hub, peer: &Arc<Peer>, text: &str) {
         }
         Frame::Observe(frame) => hub.inner.observers.observe(hub, peer, &frame),
         Frame::Unobserve(id) => hub.inner.observers.unobserve(peer, &id),
+        Frame::ObserverAck { id, error } => {
+            let error = error.map(|error| error_body(error, "OBSERVE_REJECTED"));
+            hub.inner.observers.acknowledged(peer, &id, error.as_ref());
+        }
+        Frame::InvocationsObserved(items) => activate::reported(hub, peer, &items),
         Frame::Ping => peer.queue.push(outbound::pong()),
         Frame::Other(kind) => {
             tracing::debug!(worker = peer.id, kind = %brief(&kind), "frame ignored")
@@ -139,13 +148,22 @@ fn register_function(hub: &Hub, peer: &Arc<Peer>, function: RegisterFunction<'_>
         response_format: function.response_format.map(json),
         metadata: function.metadata.map(json),
         private: function.private,
+        unobservable: !function.observable,
+        owner_delivered: function.owner_delivered,
     };
-    if hub.inner.functions.register(peer, function.id.into_owned(), about) == Outcome::FirstHeld {
-        let (hub, peer) = (hub.clone(), peer.clone());
-        tokio::spawn(async move {
-            peer.identified().await;
-            hub.inner.functions.decide(&peer);
-        });
+    let id = function.id.into_owned();
+    match hub.inner.functions.register(peer, id.clone(), about) {
+        Outcome::Done => hub.inner.observers.source_changed(hub, &id),
+        Outcome::Held => {}
+        Outcome::FirstHeld => {
+            let (hub, peer) = (hub.clone(), peer.clone());
+            tokio::spawn(async move {
+                peer.identified().await;
+                for id in hub.inner.functions.decide(&peer) {
+                    hub.inner.observers.source_changed(&hub, &id);
+                }
+            });
+        }
     }
 }
 
@@ -226,14 +244,17 @@ fn to_worker(
     callee: Arc<Peer>,
 ) -> Result<(), CallError> {
     let name = || brief(&call.function_id.value).into_owned();
-    let id = match answer_to {
-        None => hub.inner.calls.next_id(),
-        Some(invocation_id) => {
-            let caller = Caller::Worker { peer: peer.clone(), invocation_id: invocation_id.into() };
-            let function_id = call.function_id.json.into();
-            let pending = Pending { caller, callee: callee.clone(), function_id };
-            hub.inner.calls.open(pending).map_err(|_| CallError::Stopped(name()))?
-        }
+    let observation = Observation::begin(hub, &call.function_id.value, data, Some(peer));
+    let caller = match answer_to {
+        Some(id) => Caller::Worker { peer: peer.clone(), invocation_id: id.into() },
+        None => Caller::Nobody,
+    };
+    let id = if answer_to.is_none() && observation.is_none() {
+        hub.inner.calls.next_id()
+    } else {
+        let function_id = call.function_id.json.into();
+        let pending = Pending { caller, callee: callee.clone(), function_id, observation };
+        hub.inner.calls.open(pending).map_err(|_| CallError::Stopped(name()))?
     };
     let caller_id = hub.inner.config.inject_caller_id.then_some(peer.id.as_str());
     let text = outbound::invoke(id, call.function_id.json, data, caller_id, &call.sidecar);
@@ -281,17 +302,6 @@ fn to_local(
     });
 }
 
-/// A function that panics fails its call and nothing else.
-pub(super) async fn guarded(function: Arc<dyn Function>, call: Call) -> Result<Json, CallError> {
-    let run = AssertUnwindSafe(async move { function.call(call).await });
-    run.catch_unwind().await.unwrap_or_else(|_| {
-        Err(CallError::remote(
-            "invocation_failed",
-            "the function failed unexpectedly; see the hub's log",
-        ))
-    })
-}
-
 fn answered(hub: &Hub, callee: &Arc<Peer>, result: &CallResult<'_>) -> Option<Pending> {
     let id = Uuid::try_parse(&result.invocation_id).ok()?;
     hub.inner.calls.answered(id, callee)
@@ -300,13 +310,20 @@ fn answered(hub: &Hub, callee: &Arc<Peer>, result: &CallResult<'_>) -> Option<Pe
 /// Brings an answer to whoever waits for it. Answers nobody waits for are dropped: void calls
 /// are answered too, and callers may have gone.
 fn finish(hub: &Hub, callee: &Arc<Peer>, result: &CallResult<'_>) {
-    let Some(pending) = answered(hub, callee, result) else { return };
+    let Some(mut pending) = answered(hub, callee, result) else { return };
     if let Some(error) = result.error {
         let error = error_body(error, "invocation_failed");
+        if let Some(observation) = pending.observation.take() {
+            observation.complete(Err(&error), result.matched.as_deref());
+        }
         return pending.fail(&CallError::Remote { code: error.code, message: error.message });
     }
     let json = result.result.map_or("null", RawValue::get);
+    if let Some(observation) = pending.observation.take() {
+        observation.complete(Ok(json), result.matched.as_deref());
+    }
     match pending.caller {
+        Caller::Nobody => {}
         Caller::Worker { peer, invocation_id } => {
             let text =
                 outbound::result(&invocation_id, &pending.function_id, json, &result.sidecar);

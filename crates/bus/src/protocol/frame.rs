@@ -57,6 +57,8 @@ pub(crate) struct CallResult<'a> {
     pub(crate) function_id: &'a str,
     pub(crate) result: Raw<'a>,
     pub(crate) error: Raw<'a>,
+    /// The observers that the callee wants to hear of this call; `None` for all of them.
+    pub(crate) matched: Option<Vec<String>>,
     pub(crate) sidecar: Sidecar<'a>,
 }
 
@@ -68,6 +70,10 @@ pub(crate) struct RegisterFunction<'a> {
     pub(crate) response_format: Raw<'a>,
     pub(crate) metadata: Raw<'a>,
     pub(crate) private: bool,
+    /// Whether others may observe it.
+    pub(crate) observable: bool,
+    /// Whether its owner, and not the hub, says which observers an event is for.
+    pub(crate) owner_delivered: bool,
 }
 
 #[derive(Debug)]
@@ -107,6 +113,34 @@ pub(crate) struct Source {
     pub(crate) filters: serde_json::Value,
     #[serde(default)]
     pub(crate) deliver: Option<String>,
+    #[serde(default)]
+    pub(crate) on: Option<String>,
+    #[serde(default)]
+    pub(crate) capture: Option<Vec<String>>,
+}
+
+/// An event of a function whose owner says which observers it is for.
+#[derive(Debug, Deserialize)]
+pub(crate) struct Observed<'a> {
+    pub(crate) function_id: String,
+    pub(crate) invocation_id: String,
+    #[serde(default)]
+    pub(crate) matched: Vec<String>,
+    pub(crate) status: String,
+    #[serde(borrow)]
+    pub(crate) input: Raw<'a>,
+    #[serde(borrow)]
+    pub(crate) output: Raw<'a>,
+    #[serde(borrow)]
+    pub(crate) error: Raw<'a>,
+    #[serde(borrow)]
+    pub(crate) caller: Raw<'a>,
+    #[serde(borrow)]
+    pub(crate) metadata: Raw<'a>,
+    #[serde(default)]
+    pub(crate) started_at_ms: u64,
+    #[serde(default)]
+    pub(crate) duration_ms: f64,
 }
 
 /// One frame of a worker.
@@ -130,6 +164,12 @@ pub(crate) enum Frame<'a> {
     },
     Observe(Box<Observe<'a>>),
     Unobserve(Cow<'a, str>),
+    /// The owner of a function has, or has not, taken an observer.
+    ObserverAck {
+        id: Cow<'a, str>,
+        error: Raw<'a>,
+    },
+    InvocationsObserved(Vec<Observed<'a>>),
     Ping,
     /// A type that asks nothing of the hub, or that it does not know.
     Other(Cow<'a, str>),

@@ -71,6 +71,16 @@ struct Fields<'a> {
     #[serde(borrow)]
     expires_in_ms: Raw<'a>,
     #[serde(borrow)]
+    observe: Raw<'a>,
+    #[serde(borrow)]
+    observable: Raw<'a>,
+    #[serde(borrow)]
+    matched: Raw<'a>,
+    #[serde(borrow)]
+    delivered: Raw<'a>,
+    #[serde(borrow)]
+    items: Raw<'a>,
+    #[serde(borrow)]
     previous_worker_id: Raw<'a>,
     #[serde(borrow)]
     reattach_token: Raw<'a>,
@@ -110,16 +120,10 @@ impl<'a> Fields<'a> {
                     .map_or("\"\"", RawValue::get),
                 result: self.result,
                 error: self.error,
+                matched: self.matched(),
                 sidecar: Sidecar { metadata: None, caller: None, ..self.sidecar()? },
             }),
-            "registerfunction" => Frame::RegisterFunction(RegisterFunction {
-                id: key("id", self.id)?,
-                description: optional("description", self.description)?,
-                request_format: self.request_format,
-                response_format: self.response_format,
-                metadata: self.metadata,
-                private: value("private", self.private, "a boolean")?.unwrap_or(false),
-            }),
+            "registerfunction" => Frame::RegisterFunction(self.register_function()?),
             "unregisterfunction" => Frame::UnregisterFunction(need("id", self.id)?),
             "registertriggertype" => Frame::RegisterTriggerType(RegisterTriggerType {
                 id: key("id", self.id)?,
@@ -145,9 +149,47 @@ impl<'a> Fields<'a> {
             },
             "observe" => Frame::Observe(Box::new(self.observe()?)),
             "unobserve" => Frame::Unobserve(need("id", self.id)?),
+            "observerack" => Frame::ObserverAck { id: need("id", self.id)?, error: self.error },
+            "invocationsobserved" => Frame::InvocationsObserved(match self.items {
+                Some(raw) => serde_json::from_str(raw.get())
+                    .map_err(|error| format!("\"items\": {error}"))?,
+                None => Vec::new(),
+            }),
             "ping" => Frame::Ping,
             other => Frame::Other(other.to_owned().into()),
         })
+    }
+
+    fn register_function(&self) -> Typed<RegisterFunction<'a>> {
+        #[derive(Deserialize)]
+        struct Descriptor {
+            #[serde(default)]
+            delivery: Option<String>,
+            #[serde(default)]
+            allow: Option<bool>,
+        }
+        let descriptor: Option<Descriptor> = value("observe", self.observe, "a descriptor")?;
+        let allowed = value("observable", self.observable, "a boolean")?.unwrap_or(true);
+        Ok(RegisterFunction {
+            id: key("id", self.id)?,
+            description: optional("description", self.description)?,
+            request_format: self.request_format,
+            response_format: self.response_format,
+            metadata: self.metadata,
+            private: value("private", self.private, "a boolean")?.unwrap_or(false),
+            observable: allowed
+                && descriptor.as_ref().and_then(|observe| observe.allow).unwrap_or(true),
+            owner_delivered: descriptor
+                .is_some_and(|observe| observe.delivery.as_deref() == Some("owner")),
+        })
+    }
+
+    /// An answer is worth having even if what it says of observers is not understood.
+    fn matched(&self) -> Option<Vec<String>> {
+        if self.delivered.is_some_and(|raw| raw.get() == "true") {
+            return Some(Vec::new());
+        }
+        serde_json::from_str(self.matched?.get()).ok()
     }
 
     fn invoke(&self) -> Typed<Invoke<'a>> {

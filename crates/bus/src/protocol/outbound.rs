@@ -191,6 +191,15 @@ pub(crate) fn registration_rejected(function_id: &str, owner_worker_id: &str) ->
         .end()
 }
 
+pub(crate) fn worker_rejected(name: &str, owner_worker_id: &str) -> String {
+    Object::new("registrationrejected", 200)
+        .string("code", "WORKER_NAMESPACE_CONFLICT")
+        .string("namespace", "default")
+        .string("worker_name", name)
+        .string("owner_worker_id", owner_worker_id)
+        .end()
+}
+
 pub(crate) fn register_trigger(
     id: &str,
     trigger_type: &str,
@@ -228,19 +237,58 @@ pub(crate) fn trigger_failed(
         .end()
 }
 
-pub(crate) fn observe_result(id: &str, refused: Option<&ErrorBody>) -> String {
-    let frame = Object::new("observeresult", 160).string("id", id);
-    match refused {
-        None => frame.string("state", "active").end(),
-        Some(error) => frame.string("state", "error").error("error", error).end(),
-    }
+pub(crate) fn observe_result(id: &str, state: &str) -> String {
+    Object::new("observeresult", 160).string("id", id).string("state", state).end()
 }
 
-pub(crate) fn observer_disposed(id: &str, reason: &ErrorBody, fires: u64) -> String {
-    Object::new("observerstatechanged", 160)
+pub(crate) fn observe_refused(id: &str, error: &ErrorBody) -> String {
+    Object::new("observeresult", 160)
         .string("id", id)
-        .string("state", "disposed")
-        .error("reason", reason)
-        .json("fires", &fires.to_string())
+        .string("state", "error")
+        .error("error", error)
+        .end()
+}
+
+pub(crate) fn observer_state(
+    id: &str,
+    state: &str,
+    reason: Option<&ErrorBody>,
+    fires: u64,
+) -> String {
+    let frame = Object::new("observerstatechanged", 160).string("id", id).string("state", state);
+    match reason {
+        Some(reason) => frame.error("reason", reason),
+        None => frame,
+    }
+    .json("fires", &fires.to_string())
+    .end()
+}
+
+/// Tells the owner of a function that it is registered, and who observes it.
+pub(crate) fn function_registered(id: &str, revision: u64, observers_json: &str) -> String {
+    Object::new("functionregistered", observers_json.len() + 96)
+        .string("id", id)
+        .string("namespace", "default")
+        .json("revision", &revision.to_string())
+        .json("local_dispatch", "false")
+        .json("observers", observers_json)
+        .end()
+}
+
+pub(crate) fn observer_added(function_id: &str, revision: u64, observer_json: &str) -> String {
+    Object::new("observeradded", observer_json.len() + 96)
+        .string("function_id", function_id)
+        .string("namespace", "default")
+        .json("revision", &revision.to_string())
+        .json("observer", observer_json)
+        .end()
+}
+
+pub(crate) fn observer_removed(function_id: &str, revision: u64, id: &str) -> String {
+    Object::new("observerremoved", 160)
+        .string("function_id", function_id)
+        .string("namespace", "default")
+        .json("revision", &revision.to_string())
+        .string("id", id)
         .end()
 }

@@ -41,7 +41,11 @@ impl TestHub {
     }
 
     pub async fn with(config: HubConfig) -> Self {
-        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        Self::at("127.0.0.1:0".parse().unwrap(), config).await
+    }
+
+    pub async fn at(address: SocketAddr, config: HubConfig) -> Self {
+        let listener = tokio::net::TcpListener::bind(address).await.unwrap();
         let address = listener.local_addr().unwrap();
         let hub = Hub::new(config);
         let shutdown = CancellationToken::new();
@@ -50,6 +54,12 @@ impl TestHub {
             async move { hub.serve(listener, shutdown).await }
         });
         Self { hub, address, shutdown, served }
+    }
+
+    /// Stops it, and waits until its port is free.
+    pub async fn stop(self) {
+        self.shutdown.cancel();
+        self.served.await.unwrap().unwrap();
     }
 
     pub fn url(&self) -> String {

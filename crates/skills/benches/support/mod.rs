@@ -43,9 +43,11 @@ pub(crate) fn in_turn<S, const N: usize>(
     let deadline = Instant::now() + Duration::from_secs_f64(series_seconds());
     while Instant::now() < deadline || samples[0].len() < 20 {
         for (run, samples) in each.iter_mut().zip(&mut samples) {
-            let started = Instant::now();
-            run(state);
-            samples.push(started.elapsed());
+            samples.time(|| run(state));
+        }
+        // And back again: who comes after whom makes a difference, too.
+        for (run, samples) in each.iter_mut().zip(&mut samples).rev() {
+            samples.time(|| run(state));
         }
     }
     samples

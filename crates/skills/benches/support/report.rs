@@ -1,6 +1,10 @@
 //! Samples, and the report in Markdown.
 
-use std::{fmt, fs, process::ExitCode, time::Duration};
+use std::{
+    fmt, fs,
+    process::ExitCode,
+    time::{Duration, Instant},
+};
 
 /// Durations of one kind.
 #[derive(Default)]
@@ -9,6 +13,13 @@ pub(crate) struct Samples(Vec<Duration>);
 impl Samples {
     pub(crate) fn push(&mut self, sample: Duration) {
         self.0.push(sample);
+    }
+
+    /// Measures one run.
+    pub(crate) fn time(&mut self, run: impl FnOnce()) {
+        let started = Instant::now();
+        run();
+        self.push(started.elapsed());
     }
 
     pub(crate) fn len(&self) -> usize {

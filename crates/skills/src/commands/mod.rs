@@ -1,44 +1,48 @@
 //! What each command does.
 
+mod import;
 mod prompts;
 mod skills;
 
 use clap::CommandFactory as _;
+use skills_bus::engine::EngineConfig;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    Failure,
-    cli::{Cli, Command, Serve, Target},
+    Failure, attach,
+    cli::{Cli, Command, Serve, Target, environment},
     config::Config,
-    connect::DEFAULT_DATA_DIR,
+    connect::{self, DEFAULT_DATA_DIR},
     manifest::manifest,
     output,
     serve::{Options, Server},
 };
+
+/// The port of iii.
+const DEFAULT_BUS: &str = "127.0.0.1:49134";
+/// The port of the Model Drive Protocol.
+const DEFAULT_HTTP: &str = "127.0.0.1:47372";
 
 /// Runs what the command line asks for.
 ///
 /// # Errors
 /// What to tell the person who asked.
 pub async fn run(cli: Cli) -> Result<(), Failure> {
-    let Cli { manifest: wants_manifest, target, config, command } = cli;
+    let Cli { manifest: wants_manifest, target, config, headers, command } = cli;
     if wants_manifest {
         return Ok(output::json(&manifest())?);
     }
     let load = || Config::load(config.as_deref());
     match command {
-        None => Err(Failure::new(
-            "not_available",
-            "attaching to an iii engine is not part of this version",
-        )
-        .hint("`skills serve` runs a bus of its own; `skills --help` lists the commands")),
+        None => attach(target, &headers, load()).await,
         Some(Command::Serve(options)) => serve(options, target, load()).await,
         Some(Command::Completions { shell }) => {
             let mut script = Vec::new();
             clap_complete::generate(shell, &mut Cli::command(), "skills", &mut script);
             Ok(output::text(&String::from_utf8_lossy(&script))?)
         }
+        Some(Command::Import(options)) => import::run(options, &target, &load()).await,
         Some(Command::Prompt { command }) => prompts::run(command, &target, &load()).await,
         Some(command) => skills::run(command, &target, &load()).await,
     }
@@ -47,8 +51,8 @@ pub async fn run(cli: Cli) -> Result<(), Failure> {
 #[expect(clippy::print_stderr, reason = "the one thing a server says unasked")]
 async fn serve(options: Serve, target: Target, config: Config) -> Result<(), Failure> {
     let server = Server::start(Options {
-        bus: options.bus,
-        http: options.http,
+        bus: options.bus.unwrap_or_else(|| DEFAULT_BUS.to_owned()),
+        http: options.http.unwrap_or_else(|| DEFAULT_HTTP.to_owned()),
         data_dir: target.data_dir.unwrap_or_else(|| DEFAULT_DATA_DIR.into()),
         token: target.token.filter(|token| !token.is_empty()),
         config,
@@ -58,6 +62,28 @@ async fn serve(options: Serve, target: Target, config: Config) -> Result<(), Fai
     let shutdown = CancellationToken::new();
     stop_on_signal(shutdown.clone())?;
     server.run(shutdown).await
+}
+
+/// Runs as a worker of the engine that is named.
+async fn attach(target: Target, headers: &[String], config: Config) -> Result<(), Failure> {
+    let header = |header: &String| match header.split_once('=') {
+        Some((name, value)) => Ok((name.trim().to_owned(), value.trim().to_owned())),
+        None => Err(Failure::new("bad_header", "--header takes name=value")),
+    };
+    let engine = EngineConfig {
+        url: connect::url(&target),
+        name: environment("III_WORKER_NAME").unwrap_or_else(|| env!("CARGO_PKG_NAME").to_owned()),
+        namespace: environment("III_NAMESPACE"),
+        token: target.token.filter(|token| !token.is_empty()),
+        headers: headers.iter().map(header).collect::<Result<_, _>>()?,
+        description: env!("CARGO_PKG_DESCRIPTION").to_owned(),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        ..EngineConfig::default()
+    };
+    let data_dir = target.data_dir.unwrap_or_else(|| DEFAULT_DATA_DIR.into());
+    let shutdown = CancellationToken::new();
+    stop_on_signal(shutdown.clone())?;
+    attach::run(attach::Options { engine, data_dir, config }, shutdown).await
 }
 
 /// The first signal asks everyone to finish; the second does not ask.

@@ -27,7 +27,10 @@ pub(super) async fn run(command: Command, target: &Target, config: &Config) -> R
             add(&*open().await?, &id, body, format).await
         }
         Command::Remove { ids, format } => remove(&*open().await?, &ids, format).await,
-        Command::Serve(_) | Command::Prompt { .. } | Command::Completions { .. } => Ok(()),
+        Command::Serve(_)
+        | Command::Import(_)
+        | Command::Prompt { .. }
+        | Command::Completions { .. } => Ok(()),
     }
 }
 

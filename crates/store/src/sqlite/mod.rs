@@ -19,7 +19,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use rusqlite::{Connection, ErrorCode, OptionalExtension as _, params};
+use rusqlite::{Connection, ErrorCode, OptionalExtension as _, Row, params};
 use skills_core::{Digest, Timestamp};
 
 use crate::{Batch, Change, Entry, GroupOutcome, StateEntry, Store, StoreError};
@@ -31,8 +31,10 @@ const CHECKPOINT_PAGES: i64 = 2000;
 #[derive(Debug)]
 pub struct SqliteStore {
     path: PathBuf,
-    writer: Mutex<Writer>,
+    /// Closed first: the last connection to go moves the write-ahead log into the file, and this one
+    /// cannot write.
     reader: Mutex<Connection>,
+    writer: Mutex<Writer>,
     /// Held for as long as the store is open; the lock goes with the process.
     _lock: File,
 }
@@ -130,10 +132,17 @@ impl Store for SqliteStore {
 
     fn blob(&self, digest: &Digest) -> Result<Option<Bytes>, StoreError> {
         self.read(|connection| {
-            let sql = "SELECT bytes FROM blob WHERE digest = ?1";
+            let sql = "SELECT bytes, crc32 FROM blob WHERE digest = ?1";
             let mut statement = connection.prepare_cached(sql)?;
-            let bytes = statement.query_row([digest.as_bytes()], |row| row.get::<_, Vec<u8>>(0));
-            Ok(bytes.optional()?.map(Bytes::from))
+            let stored = |row: &Row<'_>| Ok((row.get::<_, Vec<u8>>(0)?, row.get::<_, u32>(1)?));
+            statement.query_row([digest.as_bytes()], stored).optional()
+        })
+        .and_then(|stored| match stored {
+            Some((bytes, crc32)) if crc32fast::hash(&bytes) != crc32 => Err(StoreError::Corrupt {
+                path: self.path.clone(),
+                detail: format!("the body {digest} is damaged"),
+            }),
+            stored => Ok(stored.map(|(bytes, _)| Bytes::from(bytes))),
         })
     }
 
@@ -189,5 +198,23 @@ impl Store for SqliteStore {
                 connection.prepare_cached("SELECT DISTINCT scope FROM state ORDER BY scope")?;
             statement.query_map([], |row| row.get(0))?.collect()
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_commit_waits_for_the_disk() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = SqliteStore::open(dir.path()).unwrap();
+        let writer = store.writer();
+        let pragma = |name: &str| {
+            let sql = format!("PRAGMA {name}");
+            writer.connection.query_row(&sql, [], |row| row.get::<_, rusqlite::types::Value>(0))
+        };
+        assert_eq!(pragma("journal_mode").unwrap(), "wal".to_owned().into());
+        assert_eq!(pragma("synchronous").unwrap(), 2.into(), "2 is FULL");
     }
 }

@@ -1,8 +1,9 @@
 //! Opening the file: everything that can speak against using it is found out before it is written to.
 
 use std::{
-    fs::{self, File, TryLockError},
+    fs::{self, File, OpenOptions, TryLockError},
     io::{self, Read as _},
+    os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _},
     path::Path,
     sync::Mutex,
 };
@@ -20,15 +21,22 @@ const APPLICATION_ID: i64 = 0x736b_696c;
 
 const SCHEMA: &str = include_str!("schema.sql");
 
+/// A file up to this size is walked whenever it is opened: it takes some tens of milliseconds.
+const WALKED_ALWAYS: u64 = 32 << 20;
+/// A file that was not closed in order is walked up to this size, which takes about a second. Beyond it
+/// damage shows where it is read.
+const WALKED_AFTER_A_CRASH: u64 = 512 << 20;
+
 pub(super) fn open(dir: &Path) -> Result<SqliteStore, StoreError> {
     let io = |action, path: &Path| {
         let path = path.to_owned();
         move |source| StoreError::Io { action, path, source }
     };
-    fs::create_dir_all(dir).map_err(io("create the data directory", dir))?;
+    create_dir(dir).map_err(io("create the data directory", dir))?;
     let lock = lock(dir)?;
     let path = dir.join("skills.db");
-    inspect_header(&path)?;
+    let walk = inspect_header(&path)?;
+    private_file().open(&path).map_err(io("write to", &path))?;
 
     let sql = |error: rusqlite::Error| match error.sqlite_error_code() {
         Some(rusqlite::ErrorCode::CannotOpen | rusqlite::ErrorCode::ReadOnly) => StoreError::Io {
@@ -42,6 +50,9 @@ pub(super) fn open(dir: &Path) -> Result<SqliteStore, StoreError> {
     let version: i64 =
         connection.query_row("PRAGMA user_version", [], |row| row.get(0)).map_err(sql)?;
     check_version(&path, version)?;
+    if version > 0 && walk {
+        check_structure(&path, &connection)?;
+    }
     configure_writer(&connection).map_err(sql)?;
     if version == 0 {
         create(&connection).map_err(sql)?;
@@ -52,15 +63,43 @@ pub(super) fn open(dir: &Path) -> Result<SqliteStore, StoreError> {
     Ok(SqliteStore { writer: Mutex::new(writer), reader: Mutex::new(reader), _lock: lock, path })
 }
 
+/// Creates what is missing of the directory, for this user alone, and makes sure that it is still there
+/// after a power cut.
+fn create_dir(dir: &Path) -> io::Result<()> {
+    if dir.is_dir() {
+        return Ok(());
+    }
+    fs::DirBuilder::new().recursive(true).mode(0o700).create(dir)?;
+    let parent = dir.parent().filter(|parent| !parent.as_os_str().is_empty());
+    File::open(parent.unwrap_or(Path::new(".")))?.sync_all()
+}
+
+/// Skills may be public, but what workers keep in the bus state may not.
+fn private_file() -> OpenOptions {
+    let mut options = File::options();
+    options.create(true).truncate(false).write(true).mode(0o600);
+    options
+}
+
+/// Walks the whole file, which takes a while.
+fn check_structure(path: &Path, connection: &Connection) -> Result<(), StoreError> {
+    let found = connection
+        .query_row("PRAGMA quick_check(1)", [], |row| row.get::<_, String>(0))
+        .map_err(|error| store_error(path, &error))?;
+    if found == "ok" {
+        return Ok(());
+    }
+    Err(StoreError::Corrupt { path: path.to_owned(), detail: format!("it is malformed: {found}") })
+}
+
 /// A lock of our own beside the database: SQLite's would let a second process in between two commits.
 fn lock(dir: &Path) -> Result<File, StoreError> {
     let path = dir.join("skills.lock");
-    let lock = File::options()
-        .create(true)
-        .truncate(false)
-        .write(true)
-        .open(&path)
-        .map_err(|source| StoreError::Io { action: "write to", path: path.clone(), source })?;
+    let lock = private_file().open(&path).map_err(|source| StoreError::Io {
+        action: "write to",
+        path: path.clone(),
+        source,
+    })?;
     match lock.try_lock() {
         Ok(()) => Ok(lock),
         Err(TryLockError::WouldBlock) => Err(StoreError::InUse { path: dir.to_owned() }),
@@ -69,17 +108,18 @@ fn lock(dir: &Path) -> Result<File, StoreError> {
 }
 
 /// Reads the first hundred bytes ourselves: letting SQLite look would already create files beside it.
-fn inspect_header(path: &Path) -> Result<(), StoreError> {
+/// Tells whether the rest is worth a walk.
+fn inspect_header(path: &Path) -> Result<bool, StoreError> {
     let io = |source| StoreError::Io { action: "read", path: path.to_owned(), source };
     let mut file = match File::open(path) {
         Ok(file) => file,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
         Err(error) => return Err(io(error)),
     };
     let mut header = Vec::with_capacity(100);
     (&mut file).take(100).read_to_end(&mut header).map_err(io)?;
     if header.is_empty() {
-        return Ok(());
+        return Ok(false);
     }
     let corrupt =
         |detail: &str| StoreError::Corrupt { path: path.to_owned(), detail: detail.into() };
@@ -108,7 +148,7 @@ fn inspect_header(path: &Path) -> Result<(), StoreError> {
     if change_counter == valid_for && length < expected && !has_log {
         return Err(corrupt(&format!("it is cut off: {length} bytes where {expected} are due")));
     }
-    Ok(())
+    Ok(length <= if has_log { WALKED_AFTER_A_CRASH } else { WALKED_ALWAYS })
 }
 
 fn check_version(path: &Path, found: i64) -> Result<(), StoreError> {

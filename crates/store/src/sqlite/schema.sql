@@ -29,8 +29,9 @@ CREATE TABLE entry (
 
 CREATE TABLE blob (
     number INTEGER PRIMARY KEY,
-    digest BLOB NOT NULL UNIQUE,
-    bytes  BLOB NOT NULL
+    digest BLOB    NOT NULL UNIQUE,
+    crc32  INTEGER NOT NULL, -- checked on every read; the digest would cost ten times as much
+    bytes  BLOB    NOT NULL
 ) STRICT;
 
 CREATE TABLE state (

@@ -6,10 +6,7 @@ use rusqlite::{Connection, OptionalExtension as _, Savepoint, TransactionBehavio
 use skills_core::{Digest, EntryKey, Timestamp};
 
 use super::{Writer, rows};
-use crate::{
-    Batch, BatchError, Change, Effect, EntryContent, GroupOutcome, Mutation, StateChange,
-    StateExpectation,
-};
+use crate::{Batch, BatchError, Change, Effect, EntryContent, GroupOutcome, Mutation, StateChange};
 
 /// Where the log stands; a batch that is undone puts it back.
 #[derive(Clone, Copy)]
@@ -68,11 +65,12 @@ fn apply(
                 None => Effect::Nothing,
                 before => Effect::Changed(log(savepoint, end, now, &actor, key, before, None)?),
             },
-            Mutation::StateSet { scope, key, value, expect } => {
+            Mutation::StateSet { scope, key, value } => {
                 let old = rows::state_value(savepoint, &scope, &key)?;
-                if matches!(&expect, StateExpectation::Exactly(expected) if *expected != old) {
-                    return Ok(Err(BatchError::Conflict { scope, key, current: old }));
-                }
+                let value = match value.after(old.as_deref()) {
+                    Ok(value) => value,
+                    Err(refusal) => return Ok(Err(refusal.into_error(scope, key, old))),
+                };
                 let sql = "INSERT INTO state (scope, key, value) VALUES (?1, ?2, ?3)
                            ON CONFLICT (scope, key) DO UPDATE SET value = excluded.value";
                 savepoint.prepare_cached(sql)?.execute([&scope, &key, &value])?;
@@ -97,8 +95,8 @@ fn put_blob(connection: &Connection, digest: &Digest, bytes: &[u8]) -> rusqlite:
         .exists([digest.as_bytes()])?;
     if !known {
         connection
-            .prepare_cached("INSERT INTO blob (digest, bytes) VALUES (?1, ?2)")?
-            .execute(params![digest.as_bytes(), bytes])?;
+            .prepare_cached("INSERT INTO blob (digest, crc32, bytes) VALUES (?1, ?2, ?3)")?
+            .execute(params![digest.as_bytes(), crc32fast::hash(bytes), bytes])?;
     }
     Ok(())
 }

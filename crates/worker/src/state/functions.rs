@@ -1,10 +1,12 @@
 //! The functions `state::*`.
 
+use std::sync::{Arc, Mutex, PoisonError};
+
 use serde::{Deserialize, Serialize, de::IgnoredAny};
 use serde_json::{Value, value::RawValue};
 use skills_bus::{Bus, FunctionSpec};
 use skills_registry::{BusState, RegistryError, state::Swap};
-use skills_store::{StateChange, StateEntry};
+use skills_store::{Refusal, StateChange, StateEntry};
 
 use super::update::{self, Op, OpError};
 use crate::offer::offer;
@@ -133,7 +135,7 @@ fn register_writes(bus: &dyn Bus, state: &BusState) {
     offer(
         bus,
         spec("state::update", "Change parts of a value in one step."),
-        move |actor, input: UpdateInput| update_value(store.clone(), actor, input),
+        move |actor, input: UpdateInput| update_value(&store, &actor, input),
     );
     let store = state.clone();
     offer(
@@ -142,7 +144,7 @@ fn register_writes(bus: &dyn Bus, state: &BusState) {
             "state::compare_and_set",
             "Store a value only if the key holds the expected one (null: nothing).",
         ),
-        move |actor, input: SwapInput| swap_value(store.clone(), actor, input),
+        move |actor, input: SwapInput| swap_value(&store, &actor, input),
     );
 }
 
@@ -230,46 +232,53 @@ async fn page(store: BusState, input: PageInput) -> Result<Page, RegistryError> 
     Ok(Page { entries, next_cursor, done, total })
 }
 
-async fn update_value(
-    store: BusState,
-    actor: String,
+fn update_value(
+    store: &BusState,
+    actor: &str,
     UpdateInput { scope, key, ops }: UpdateInput,
-) -> Result<Changed, RegistryError> {
-    let mut current = store.get(scope.clone(), key.clone()).await?;
-    loop {
-        let mut value = current.as_deref().map(parse).unwrap_or_default();
-        let errors = update::apply(&mut value, &ops);
-        let new = value.to_string();
-        let swap = store.compare_and_set(&actor, scope.clone(), key.clone(), current, new).await?;
-        match swap {
-            Swap::Done(change) => return Ok(Changed { errors, ..Changed::from(change) }),
-            Swap::Conflict(now) => current = now,
-        }
-    }
-}
-
-async fn swap_value(
-    store: BusState,
-    actor: String,
-    SwapInput { scope, key, expected, value }: SwapInput,
-) -> Result<Swapped, RegistryError> {
-    let mut current = store.get(scope.clone(), key.clone()).await?;
-    loop {
-        // The same value may be written in more than one way, so values are compared, not texts.
-        if current.as_deref().map(parse).unwrap_or_default() != expected {
-            return Ok(Swapped { swapped: false, value: current.map(raw) });
-        }
-        let new = value.to_string();
-        let swap = store.compare_and_set(&actor, scope.clone(), key.clone(), current, new).await?;
-        match swap {
+) -> impl Future<Output = Result<Changed, RegistryError>> + Send + use<> {
+    let errors = Arc::new(Mutex::new(Vec::new()));
+    let noted = Arc::clone(&errors);
+    let compute = move |present: Option<&str>| {
+        let mut value = parse(present)?;
+        *noted.lock().unwrap_or_else(PoisonError::into_inner) = update::apply(&mut value, &ops);
+        Ok(value.to_string())
+    };
+    let write = store.compute(actor, scope, key, Arc::new(compute));
+    async move {
+        match write.await? {
             Swap::Done(change) => {
-                return Ok(Swapped { swapped: true, value: change.new.map(raw) });
+                let errors =
+                    std::mem::take(&mut *errors.lock().unwrap_or_else(PoisonError::into_inner));
+                Ok(Changed { errors, ..Changed::from(change) })
             }
-            Swap::Conflict(now) => current = now,
+            Swap::Conflict(_) => Err(RegistryError::Unexpected("an update")),
         }
     }
 }
 
-fn parse(text: &str) -> Value {
-    serde_json::from_str(text).unwrap_or_default()
+fn swap_value(
+    store: &BusState,
+    actor: &str,
+    SwapInput { scope, key, expected, value }: SwapInput,
+) -> impl Future<Output = Result<Swapped, RegistryError>> + Send + use<> {
+    let new = value.to_string();
+    // The same value may be written in more than one way, so values are compared, not texts.
+    let compute = move |present: Option<&str>| {
+        if parse(present)? == expected { Ok(new.clone()) } else { Err(Refusal::Conflict) }
+    };
+    let write = store.compute(actor, scope, key, Arc::new(compute));
+    async move {
+        Ok(match write.await? {
+            Swap::Done(change) => Swapped { swapped: true, value: change.new.map(raw) },
+            Swap::Conflict(current) => Swapped { swapped: false, value: current.map(raw) },
+        })
+    }
+}
+
+/// A stored value; nothing is null.
+fn parse(present: Option<&str>) -> Result<Value, Refusal> {
+    present.map_or(Ok(Value::Null), |text| {
+        serde_json::from_str(text).map_err(|error| Refusal::Unreadable(error.to_string()))
+    })
 }

@@ -75,16 +75,28 @@ impl<'a> Event<'a> {
     }
 }
 
+/// The task of one subscription, and what it was asked for.
+struct Follower {
+    follows: (String, String),
+    _task: AbortOnDropHandle<()>,
+}
+
 struct StateTrigger {
     /// Weak, because the bus holds this provider.
     bus: Weak<dyn Bus>,
     state: BusState,
-    bindings: Mutex<HashMap<String, AbortOnDropHandle<()>>>,
+    bindings: Mutex<HashMap<String, Follower>>,
 }
 
 impl TriggerProvider for StateTrigger {
     fn bind(&self, binding: TriggerBinding) -> Result<(), CallError> {
         let TriggerBinding { id, function_id, config } = binding;
+        let mut bindings = self.bindings.lock().unwrap_or_else(PoisonError::into_inner);
+        let follows = (function_id.clone(), config.as_str().to_owned());
+        // Bound again as it was: it goes on where it is, with what it has yet to hear.
+        if bindings.get(&id).is_some_and(|follower| follower.follows == follows) {
+            return Ok(());
+        }
         let config = config.parse::<Option<Config>>().map_err(|error| {
             CallError::remote(
                 "trigger_registration_failed",
@@ -94,7 +106,7 @@ impl TriggerProvider for StateTrigger {
         let follow =
             follow(self.bus.clone(), self.state.changes(), function_id, config.unwrap_or_default());
         let task = AbortOnDropHandle::new(tokio::spawn(follow));
-        self.bindings.lock().unwrap_or_else(PoisonError::into_inner).insert(id, task);
+        bindings.insert(id, Follower { follows, _task: task });
         Ok(())
     }
 

@@ -1,0 +1,128 @@
+//! What is known of each record, and the changes that led there.
+
+use std::{
+    collections::{BTreeMap, BTreeSet, HashMap, VecDeque},
+    sync::Arc,
+};
+
+use skills_core::{Digest, EntryKey, Kind, Timestamp};
+use skills_store::{Change, Entry};
+
+use super::record::Record;
+
+/// How many changes are remembered for subscribers that fall behind. The state keeps no log.
+const LOG: usize = 100_000;
+
+/// Who is named for changes that were made elsewhere.
+const ELSEWHERE: &str = "state";
+
+#[derive(Debug, Default)]
+pub(super) struct Index {
+    known: BTreeMap<EntryKey, (Record, u64)>,
+    /// Which skills have a body; more than one may have the same.
+    by_digest: HashMap<Digest, BTreeSet<EntryKey>>,
+    log: VecDeque<Change>,
+    revision: u64,
+    /// What could not be listed.
+    pub(super) incomplete: BTreeSet<Kind>,
+}
+
+impl Index {
+    /// Takes in a record that was there before anyone listened: no change.
+    pub(super) fn load(&mut self, key: EntryKey, record: Record) {
+        self.revision += 1;
+        self.by_digest.entry(record.body_digest()).or_default().insert(key.clone());
+        self.known.insert(key, (record, self.revision));
+    }
+
+    pub(super) const fn revision(&self) -> u64 {
+        self.revision
+    }
+
+    pub(super) fn entries(&self) -> Vec<Entry> {
+        let entry = |(key, (record, revision)): (&EntryKey, &(Record, u64))| Entry {
+            key: key.clone(),
+            revision: *revision,
+            registered_at: record.registered_at,
+            content: Arc::clone(&record.content),
+        };
+        self.known.iter().map(entry).collect()
+    }
+
+    pub(super) fn keys(&self, kind: Kind) -> impl Iterator<Item = &EntryKey> {
+        self.known.keys().filter(move |key| key.kind == kind)
+    }
+
+    pub(super) fn with_digest(&self, digest: &Digest) -> Option<EntryKey> {
+        self.by_digest.get(digest)?.first().cloned()
+    }
+
+    /// Whether the index has just this record, or none.
+    pub(super) fn knows(&self, key: &EntryKey, record: Option<&Record>) -> bool {
+        self.known.get(key).map(|(known, _)| known) == record
+    }
+
+    /// The moment to stamp a record with: later than the one it replaces.
+    pub(super) fn moment(&self, key: &EntryKey, now: Timestamp) -> Timestamp {
+        match self.known.get(key) {
+            Some((known, _)) => Timestamp::after(now, known.registered_at),
+            None => now,
+        }
+    }
+
+    /// Takes in what somebody else wrote; `None` when it is what is known already.
+    pub(super) fn absorb(
+        &mut self,
+        key: EntryKey,
+        record: Option<Record>,
+        now: Timestamp,
+    ) -> Option<Change> {
+        if self.knows(&key, record.as_ref()) {
+            return None;
+        }
+        self.put(key, record, &ELSEWHERE.into(), now)
+    }
+
+    /// Notes a write; `None` when there was nothing to remove.
+    pub(super) fn put(
+        &mut self,
+        key: EntryKey,
+        record: Option<Record>,
+        actor: &Arc<str>,
+        now: Timestamp,
+    ) -> Option<Change> {
+        let before = self.known.remove(&key);
+        if let Some((old, _)) = &before
+            && let Some(keys) = self.by_digest.get_mut(&old.body_digest())
+            && keys.remove(&key)
+            && keys.is_empty()
+        {
+            self.by_digest.remove(&old.body_digest());
+        }
+        if before.is_none() && record.is_none() {
+            return None;
+        }
+        self.revision += 1;
+        let change = Change {
+            revision: self.revision,
+            at: record.as_ref().map_or(now, |record| record.registered_at),
+            actor: Arc::clone(actor),
+            key: key.clone(),
+            before: before.map(|(old, _)| old.content.digest()),
+            content: record.as_ref().map(|record| Arc::clone(&record.content)),
+        };
+        if let Some(record) = record {
+            self.by_digest.entry(record.body_digest()).or_default().insert(key.clone());
+            self.known.insert(key, (record, self.revision));
+        }
+        self.log.push_back(change.clone());
+        if self.log.len() > LOG {
+            self.log.pop_front();
+        }
+        Some(change)
+    }
+
+    pub(super) fn log(&self, after: u64, limit: usize) -> Vec<Change> {
+        self.log.iter().filter(|change| change.revision > after).take(limit).cloned().collect()
+    }
+}

@@ -1,0 +1,376 @@
+//! Skills and prompts in the state of an iii engine, under an index of our own.
+//!
+//! - `record`: the stored shape, which is that of the worker this one replaces
+//! - `remote`: the `state::*` calls, page by page where the state worker can
+//! - `index`: what is known of each record, so that nothing has to be listed twice
+//! - [`sync`]: following what others write to the same scopes
+//!
+//! The state is the truth and has no versions, no transactions and no compare-and-swap. So all that
+//! changes the index happens on the registry's writer thread: our own writes, and looking at what
+//! others wrote. A listing costs no call and no body; a body is fetched when it is read.
+
+mod index;
+mod record;
+mod remote;
+pub mod sync;
+
+use std::{
+    collections::{HashMap, HashSet},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use bytes::Bytes;
+use skills_bus::{Bus, CallError};
+use skills_core::{Digest, EntryKey, Kind, Layer, Timestamp};
+use skills_store::{
+    Batch, BatchError, Change, Effect, Entry, GroupOutcome, Mutation, StateEntry, Store, StoreError,
+};
+use tokio::runtime::Handle;
+
+pub use crate::writer::Foreign;
+
+use index::Index;
+use record::Record;
+pub use remote::Place;
+use remote::Remote;
+
+/// Which scopes of the state hold the content.
+#[derive(Debug, Clone)]
+pub struct Scopes {
+    /// Skills by id.
+    pub skills: String,
+    /// Prompts by name.
+    pub prompts: String,
+}
+
+impl Scopes {
+    fn of(&self, kind: Kind) -> &str {
+        match kind {
+            Kind::Skill => &self.skills,
+            Kind::Prompt => &self.prompts,
+        }
+    }
+
+    fn kind(&self, scope: &str) -> Option<Kind> {
+        [Kind::Skill, Kind::Prompt].into_iter().find(|kind| self.of(*kind) == scope)
+    }
+}
+
+/// The store. Its calls block; they belong on a thread that may wait.
+pub struct StateStore {
+    remote: Remote,
+    scopes: Scopes,
+    runtime: Handle,
+    index: Mutex<Index>,
+}
+
+impl std::fmt::Debug for StateStore {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("StateStore").field("scopes", &self.scopes).finish_non_exhaustive()
+    }
+}
+
+fn key(kind: Kind, id: &str) -> EntryKey {
+    EntryKey { kind, layer: Layer::Official, id: id.into() }
+}
+
+fn unavailable(error: &CallError) -> StoreError {
+    StoreError::Unavailable { code: error.code().to_owned(), message: error.to_string() }
+}
+
+impl StateStore {
+    /// A store over the `state::*` functions of a bus, which are called on `runtime`.
+    #[must_use]
+    pub fn new(
+        bus: Arc<dyn Bus>,
+        place: Place,
+        scopes: Scopes,
+        timeout: Duration,
+        runtime: Handle,
+    ) -> Self {
+        Self { remote: Remote::new(bus, place, timeout), scopes, runtime, index: Mutex::default() }
+    }
+
+    /// Where the state functions of a bus are, if it has any.
+    ///
+    /// # Errors
+    /// When there are some that do not answer.
+    pub async fn find(bus: &Arc<dyn Bus>, timeout: Duration) -> Result<Option<Place>, CallError> {
+        Remote::find(bus, timeout).await
+    }
+
+    /// The scopes it keeps its content in.
+    #[must_use]
+    pub const fn scopes(&self) -> &Scopes {
+        &self.scopes
+    }
+
+    fn index(&self) -> MutexGuard<'_, Index> {
+        self.index.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Reads the whole of a scope and hands each record to `each`. A scope that cannot be listed leaves
+    /// the index incomplete: its records are then found one by one, as they are asked for.
+    fn scan(&self, kind: Kind, each: &mut dyn FnMut(Record)) -> Result<(), StoreError> {
+        let scope = self.scopes.of(kind);
+        let mut take = |key: Option<&str>, value: &str| match Record::decode(kind, key, value) {
+            Ok(record) => each(record),
+            Err(reason) => {
+                tracing::warn!(
+                    scope,
+                    key,
+                    reason,
+                    "a record of the state is not ours; it is left alone"
+                );
+            }
+        };
+        match self.runtime.block_on(self.remote.each(scope, &mut take)) {
+            Ok(()) => Ok(()),
+            Err(error) if remote::is_too_large(&error) => {
+                tracing::warn!(
+                    scope,
+                    %error,
+                    "the scope is too large to be listed by this state worker; its entries appear as they are used"
+                );
+                self.index().incomplete.insert(kind);
+                Ok(())
+            }
+            Err(error) => Err(unavailable(&error)),
+        }
+    }
+
+    /// Compares the whole state with the index and returns what is different, as changes. Runs on the
+    /// writer thread, after a connection was lost: events of that time never came.
+    pub fn resync(&self, now: Timestamp) -> Foreign {
+        let mut found = Foreign::default();
+        for kind in [Kind::Skill, Kind::Prompt] {
+            let mut seen = HashSet::new();
+            self.index().incomplete.remove(&kind);
+            let scanned = self.scan(kind, &mut |record| {
+                let key = key(kind, &record.id);
+                seen.insert(record.id.clone());
+                found.changes.extend(self.index().absorb(key, Some(record), now));
+            });
+            if let Err(error) = scanned {
+                found.error = Some(error);
+                break;
+            }
+            let mut index = self.index();
+            if !index.incomplete.contains(&kind) {
+                let is_gone = |key: &&EntryKey| !seen.contains(&*key.id);
+                let gone: Vec<EntryKey> = index.keys(kind).filter(is_gone).cloned().collect();
+                found
+                    .changes
+                    .extend(gone.into_iter().filter_map(|key| index.absorb(key, None, now)));
+            }
+        }
+        found
+    }
+
+    /// Looks at one record in the state and returns what is different. Runs on the writer thread.
+    ///
+    /// # Errors
+    /// When the state cannot be read.
+    pub fn look(&self, key: &EntryKey, now: Timestamp) -> Result<Option<Change>, StoreError> {
+        let found = self.fetch(key)?;
+        Ok(self.index().absorb(key.clone(), found, now))
+    }
+
+    /// Takes in what an event says, if it continues what is known; else looks for itself, because
+    /// events overtake each other. Runs on the writer thread.
+    ///
+    /// # Errors
+    /// When the state has to be read and cannot be.
+    pub fn hear(&self, event: &sync::Event, now: Timestamp) -> Result<Option<Change>, StoreError> {
+        let Some(kind) = self.scopes.kind(&event.scope) else { return Ok(None) };
+        let key = key(kind, &event.key);
+        let decode = |value: &serde_json::Value| match value {
+            serde_json::Value::Null => Ok(None),
+            value => Record::decode(kind, Some(&event.key), &value.to_string()).map(Some),
+        };
+        match (decode(&event.old_value), decode(&event.new_value)) {
+            (_, Ok(new)) if self.index().knows(&key, new.as_ref()) => Ok(None),
+            (Ok(old), Ok(new)) if self.index().knows(&key, old.as_ref()) => {
+                Ok(self.index().absorb(key, new, now))
+            }
+            (_, Err(reason)) => {
+                tracing::warn!(
+                    scope = event.scope,
+                    key = event.key,
+                    reason,
+                    "a record of the state is not ours; it is left alone"
+                );
+                // What was a skill is one no longer.
+                self.look(&key, now)
+            }
+            _ => self.look(&key, now),
+        }
+    }
+
+    fn fetch(&self, key: &EntryKey) -> Result<Option<Record>, StoreError> {
+        let scope = self.scopes.of(key.kind);
+        let value = self
+            .runtime
+            .block_on(self.remote.get(scope, &key.id))
+            .map_err(|error| unavailable(&error))?;
+        Ok(value.and_then(|value| Record::decode(key.kind, Some(&key.id), &value).ok()))
+    }
+
+    /// Whether the state has a record there that we can read; others are left alone.
+    async fn is_ours(&self, key: &EntryKey) -> Result<bool, CallError> {
+        let value = self.remote.get(self.scopes.of(key.kind), &key.id).await?;
+        let decode = |value: String| Record::decode(key.kind, Some(&key.id), &value).ok();
+        Ok(value.and_then(decode).is_some())
+    }
+
+    /// Carries out the batches; writes to different records at once, writes to the same one in order.
+    async fn write(
+        &self,
+        group: Vec<Batch>,
+        now: Timestamp,
+    ) -> Vec<Result<Vec<Effect>, BatchError>> {
+        let mut outcome: Vec<Result<Vec<Effect>, BatchError>> =
+            group.iter().map(|_| Ok(Vec::new())).collect();
+        let mut by_key: HashMap<EntryKey, Vec<(usize, Arc<str>, Mutation)>> = HashMap::new();
+        for (number, Batch { actor, mutations }) in group.into_iter().enumerate() {
+            for mutation in mutations {
+                let key = match &mutation {
+                    Mutation::Put { layer, id, content, .. } => {
+                        EntryKey { kind: content.kind(), layer: layer.clone(), id: id.clone() }
+                    }
+                    Mutation::Remove(key) => key.clone(),
+                    Mutation::StateSet { .. } | Mutation::StateDelete { .. } => {
+                        outcome[number] = Err(BatchError::Failed {
+                            code: "not_supported".to_owned(),
+                            message: "the state belongs to the engine; call state::* on it"
+                                .to_owned(),
+                        });
+                        continue;
+                    }
+                };
+                by_key.entry(key).or_default().push((number, actor.clone(), mutation));
+            }
+        }
+        let writes = by_key.into_iter().map(|(key, writes)| async move {
+            let mut done = Vec::new();
+            for (number, actor, mutation) in writes {
+                done.push((number, self.write_one(&key, &actor, mutation, now).await));
+            }
+            done
+        });
+        for (number, effect) in futures_util::future::join_all(writes).await.into_iter().flatten() {
+            match (effect, &mut outcome[number]) {
+                (Ok(effect), Ok(effects)) => effects.push(effect),
+                (Err(error), slot) => *slot = Err(error),
+                (Ok(_), Err(_)) => {}
+            }
+        }
+        outcome
+    }
+
+    async fn write_one(
+        &self,
+        key: &EntryKey,
+        actor: &Arc<str>,
+        mutation: Mutation,
+        now: Timestamp,
+    ) -> Result<Effect, BatchError> {
+        let scope = self.scopes.of(key.kind);
+        let failed = |error: CallError| BatchError::Failed {
+            code: error.code().to_owned(),
+            message: format!("the state did not take it: {error}"),
+        };
+        let Mutation::Put { content, blobs, .. } = mutation else {
+            let is_known = !self.index().knows(key, None);
+            if !is_known && !self.is_ours(key).await.map_err(failed)? {
+                return Ok(Effect::Nothing);
+            }
+            self.remote.delete(scope, &key.id).await.map_err(failed)?;
+            // Whoever removed it, the catalog is not to keep it.
+            let change = self.index().put(key.clone(), None, actor, now);
+            return Ok(change.map_or(Effect::Nothing, Effect::Changed));
+        };
+        let at = self.index().moment(key, now);
+        let record = Record::new(key, content, at);
+        let body = blobs.first().map(|(_, body)| body);
+        let value = record.encode(body).map_err(|error| BatchError::Failed {
+            code: "serialization_error".to_owned(),
+            message: error.to_string(),
+        })?;
+        self.remote.set(scope, &key.id, &value).await.map_err(failed)?;
+        let change = self.index().put(key.clone(), Some(record), actor, now);
+        Ok(change.map_or(Effect::Nothing, Effect::Changed))
+    }
+}
+
+impl Store for StateStore {
+    fn entries(&self) -> Result<Vec<Entry>, StoreError> {
+        for kind in [Kind::Skill, Kind::Prompt] {
+            self.scan(kind, &mut |record| {
+                self.index().load(key(kind, &record.id), record);
+            })?;
+        }
+        Ok(self.index().entries())
+    }
+
+    fn revision(&self) -> Result<u64, StoreError> {
+        Ok(self.index().revision())
+    }
+
+    fn commit(&self, group: Vec<Batch>, now: Timestamp) -> Result<GroupOutcome, StoreError> {
+        Ok(self.runtime.block_on(self.write(group, now)))
+    }
+
+    fn blob(&self, digest: &Digest) -> Result<Option<Bytes>, StoreError> {
+        let Some(key) = self.index().with_digest(digest) else { return Ok(None) };
+        let value = self
+            .runtime
+            .block_on(self.remote.get(self.scopes.of(key.kind), &key.id))
+            .map_err(|error| unavailable(&error))?;
+        let body = value.and_then(|value| record::body(&value));
+        // Another body means that somebody has just replaced it: the caller looks again.
+        Ok(body.filter(|body| Digest::of(body) == *digest))
+    }
+
+    fn changes(&self, after: u64, limit: usize) -> Result<Vec<Change>, StoreError> {
+        Ok(self.index().log(after, limit))
+    }
+
+    fn lookup(&self, key: &EntryKey, now: Timestamp) -> Result<Option<Change>, StoreError> {
+        self.look(key, now)
+    }
+
+    fn is_complete(&self) -> bool {
+        self.index().incomplete.is_empty()
+    }
+
+    fn state_get(&self, _: &str, _: &str) -> Result<Option<String>, StoreError> {
+        Err(not_here())
+    }
+
+    fn state_page(
+        &self,
+        _: &str,
+        _: i64,
+        _: usize,
+        _: usize,
+    ) -> Result<Vec<StateEntry>, StoreError> {
+        Err(not_here())
+    }
+
+    fn state_size(&self, _: &str) -> Result<(u64, u64), StoreError> {
+        Err(not_here())
+    }
+
+    fn state_scopes(&self) -> Result<Vec<String>, StoreError> {
+        Err(not_here())
+    }
+}
+
+fn not_here() -> StoreError {
+    StoreError::Unavailable {
+        code: "not_supported".to_owned(),
+        message: "the state belongs to the engine; call state::* on it".to_owned(),
+    }
+}

@@ -1,0 +1,168 @@
+//! The stored shape: `{id, skill, registered_at}` and
+//! `{name, description, arguments, function_id, registered_at}`, as the worker this one replaces writes it.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use serde::{Deserialize, Serialize};
+use skills_core::{
+    Digest, EntryKey, Kind, PromptArgument, PromptDefinition, PromptName, SkillId, SkillMeta,
+    Timestamp,
+};
+use skills_store::EntryContent;
+
+/// A record without its body.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Record {
+    pub(super) id: String,
+    pub(super) content: Arc<EntryContent>,
+    pub(super) registered_at: Timestamp,
+}
+
+#[derive(Serialize, Deserialize)]
+struct StoredSkill {
+    id: String,
+    skill: String,
+    #[serde(default)]
+    registered_at: String,
+}
+
+#[derive(Serialize, Deserialize)]
+struct StoredPrompt {
+    name: String,
+    description: String,
+    #[serde(default)]
+    arguments: Vec<PromptArgument>,
+    function_id: String,
+    #[serde(default)]
+    registered_at: String,
+}
+
+impl Record {
+    pub(super) fn new(key: &EntryKey, content: EntryContent, registered_at: Timestamp) -> Self {
+        Self { id: key.id.to_string(), content: Arc::new(content), registered_at }
+    }
+
+    /// Reads a stored value. The key, where it is known, must be the record's own id.
+    ///
+    /// # Errors
+    /// Why it is not a record of ours.
+    pub(super) fn decode(kind: Kind, key: Option<&str>, value: &str) -> Result<Self, String> {
+        let (id, content, registered_at) = match kind {
+            Kind::Skill => {
+                let stored: StoredSkill = parse(value)?;
+                stored.id.parse::<SkillId>().map_err(|error| error.to_string())?;
+                let meta =
+                    SkillMeta::of_document(&stored.skill).map_err(|error| error.to_string())?;
+                (stored.id, EntryContent::Skill(meta), stored.registered_at)
+            }
+            Kind::Prompt => {
+                let StoredPrompt { name, description, arguments, function_id, registered_at } =
+                    parse(value)?;
+                name.parse::<PromptName>().map_err(|error| error.to_string())?;
+                let definition = PromptDefinition { description, arguments, function_id };
+                let checked = definition.checked().map_err(|error| error.to_string())?;
+                (name, EntryContent::Prompt(checked), registered_at)
+            }
+        };
+        if key.is_some_and(|key| key != id) {
+            return Err(format!("it says that its id is {id:?}"));
+        }
+        // One without a readable moment is as old as can be: the next registration is later.
+        let registered_at = registered_at
+            .parse::<jiff::Timestamp>()
+            .map_or(Timestamp::from_micros(0), |at| Timestamp::from_micros(at.as_microsecond()));
+        Ok(Self { id, content: Arc::new(content), registered_at })
+    }
+
+    /// The value to store.
+    pub(super) fn encode(&self, body: Option<&Bytes>) -> Result<String, serde_json::Error> {
+        let registered_at = self.registered_at.to_string();
+        match &*self.content {
+            EntryContent::Skill(_) => {
+                let body = body.map(|body| String::from_utf8_lossy(body).into_owned());
+                let skill = body.unwrap_or_default();
+                serde_json::to_string(&StoredSkill { id: self.id.clone(), skill, registered_at })
+            }
+            EntryContent::Prompt(prompt) => {
+                let PromptDefinition { description, arguments, function_id } = prompt.clone();
+                let name = self.id.clone();
+                serde_json::to_string(&StoredPrompt {
+                    name,
+                    description,
+                    arguments,
+                    function_id,
+                    registered_at,
+                })
+            }
+        }
+    }
+
+    /// The digest that the catalog asks for the body by.
+    pub(super) fn body_digest(&self) -> Digest {
+        self.content.digest()
+    }
+}
+
+/// The body of a stored skill.
+pub(super) fn body(value: &str) -> Option<Bytes> {
+    serde_json::from_str::<StoredSkill>(value).ok().map(|stored| stored.skill.into())
+}
+
+fn parse<'a, T: Deserialize<'a>>(value: &'a str) -> Result<T, String> {
+    serde_json::from_str(value).map_err(|error| error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn skill(value: &serde_json::Value) -> Result<Record, String> {
+        Record::decode(Kind::Skill, Some("a"), &value.to_string())
+    }
+
+    #[test]
+    fn records_of_the_other_worker_are_read() {
+        let record = skill(&json!({
+            "id": "a", "skill": "# A\n\nText", "registered_at": "2026-05-04T12:00:00.123456789+00:00",
+            "extra": [1],
+        }))
+        .unwrap();
+        assert_eq!(record.registered_at.to_string(), "2026-05-04T12:00:00.123456Z");
+        let prompt = json!({"name": "p", "description": "d", "function_id": "a::b"});
+        let record = Record::decode(Kind::Prompt, None, &prompt.to_string()).unwrap();
+        assert_eq!(record.id, "p");
+    }
+
+    #[test]
+    fn what_is_written_reads_back_the_same() {
+        let body = Bytes::from_static("# A\r\n\u{1F600}\0".as_bytes());
+        let meta = SkillMeta::of_document(std::str::from_utf8(&body).unwrap()).unwrap();
+        let key =
+            EntryKey { kind: Kind::Skill, layer: skills_core::Layer::Official, id: "a".into() };
+        let record = Record::new(&key, EntryContent::Skill(meta), Timestamp::from_micros(5));
+        let value = record.encode(Some(&body)).unwrap();
+        assert_eq!(Record::decode(Kind::Skill, Some("a"), &value), Ok(record));
+        assert_eq!(super::body(&value), Some(body));
+        let fields: serde_json::Value = serde_json::from_str(&value).unwrap();
+        let names: Vec<_> = fields.as_object().unwrap().keys().cloned().collect();
+        assert_eq!(names, ["id", "registered_at", "skill"]);
+    }
+
+    #[test]
+    fn odd_records_are_refused_with_a_reason() {
+        for (value, words) in [
+            (json!("text"), "invalid type"),
+            (json!(7), "invalid type"),
+            (json!({"id": "a"}), "missing field"),
+            (json!({"id": "a", "skill": ""}), "non-empty"),
+            (json!({"id": "A", "skill": "x"}), "lowercase"),
+            (json!({"id": "b", "skill": "x"}), "its id is \"b\""),
+        ] {
+            let reason = skill(&value).expect_err(words);
+            assert!(reason.contains(words), "{reason}");
+        }
+    }
+}

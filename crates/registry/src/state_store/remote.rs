@@ -1,0 +1,154 @@
+//! The `state::*` calls. Large scopes are read page by page where the state worker can do that.
+
+use std::{sync::Arc, time::Duration};
+
+use serde::Deserialize;
+use serde_json::{json, value::RawValue};
+use skills_bus::{Bus, CallError, Json};
+
+/// How much one page may weigh: far from what any peer refuses.
+const PAGE_BYTES: usize = 2_000_000;
+const PAGE_ENTRIES: usize = 500;
+
+/// Where the state lives unless a worker's namespace has one of its own.
+const DEFAULT_NAMESPACE: &str = "default";
+
+/// Where the state functions of a bus are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Place {
+    /// In the worker's own namespace.
+    Own,
+    /// In the engine's default one.
+    Default,
+}
+
+pub(super) struct Remote {
+    bus: Arc<dyn Bus>,
+    place: Place,
+    timeout: Duration,
+}
+
+#[derive(Deserialize)]
+struct Page {
+    entries: Vec<(String, Box<RawValue>)>,
+    next_cursor: Option<serde_json::Value>,
+    #[serde(default)]
+    done: bool,
+}
+
+/// Whether a listing failed because of its size.
+pub(super) fn is_too_large(error: &CallError) -> bool {
+    error.code() == "payload_too_large"
+}
+
+impl Remote {
+    pub(super) fn new(bus: Arc<dyn Bus>, place: Place, timeout: Duration) -> Self {
+        Self { bus, place, timeout }
+    }
+
+    /// Looks for the state functions: in the worker's own namespace first.
+    pub(super) async fn find(
+        bus: &Arc<dyn Bus>,
+        timeout: Duration,
+    ) -> Result<Option<Place>, CallError> {
+        let probe = json!({ "scope": "skills", "key": "probe" });
+        for place in [Place::Own, Place::Default] {
+            let remote = Self::new(Arc::clone(bus), place, timeout);
+            match remote.call("state::get", Json::from(&probe)).await {
+                Err(CallError::NotFound(_)) => {}
+                // It answered, if only to refuse the probe.
+                Ok(_) | Err(CallError::Remote { .. }) => return Ok(Some(place)),
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(None)
+    }
+
+    async fn call(&self, function: &str, payload: Json) -> Result<Json, CallError> {
+        match self.place {
+            Place::Own => self.bus.call(function, payload, self.timeout).await,
+            Place::Default => {
+                self.bus.call_in(DEFAULT_NAMESPACE, function, payload, self.timeout).await
+            }
+        }
+    }
+
+    async fn ask(&self, function: &str, payload: &serde_json::Value) -> Result<Json, CallError> {
+        self.call(function, Json::from(payload)).await
+    }
+
+    /// Hands every value of a scope to `each`, with its key where the state worker tells it.
+    pub(super) async fn each(
+        &self,
+        scope: &str,
+        each: &mut dyn FnMut(Option<&str>, &str),
+    ) -> Result<(), CallError> {
+        let mut cursor = None;
+        loop {
+            let request = json!({
+                "scope": scope, "limit": PAGE_ENTRIES, "max_bytes": PAGE_BYTES, "cursor": cursor,
+            });
+            let page = match self.ask("state::list_entries", &request).await {
+                Err(CallError::NotFound(_)) if cursor.is_none() => {
+                    return self.each_at_once(scope, each).await;
+                }
+                page => {
+                    page?.parse::<Page>().map_err(|error| unexpected("list_entries", &error))?
+                }
+            };
+            for (key, value) in &page.entries {
+                each(Some(key), value.get());
+            }
+            if page.done || page.next_cursor.is_none() {
+                return Ok(());
+            }
+            cursor = page.next_cursor;
+        }
+    }
+
+    async fn each_at_once(
+        &self,
+        scope: &str,
+        each: &mut dyn FnMut(Option<&str>, &str),
+    ) -> Result<(), CallError> {
+        let values = match self.ask("state::list", &json!({ "scope": scope })).await {
+            // Older engines cut the connection instead of saying so.
+            Err(stopped @ CallError::Stopped(_)) => {
+                return Err(CallError::PayloadTooLarge(stopped.to_string()));
+            }
+            values => values?,
+        };
+        let values: Vec<Box<RawValue>> =
+            values.parse().map_err(|error| unexpected("list", &error))?;
+        for value in &values {
+            each(None, value.get());
+        }
+        Ok(())
+    }
+
+    pub(super) async fn get(&self, scope: &str, key: &str) -> Result<Option<String>, CallError> {
+        let value = self.ask("state::get", &json!({ "scope": scope, "key": key })).await?;
+        Ok((value.as_str() != "null").then(|| value.as_str().to_owned()))
+    }
+
+    pub(super) async fn set(&self, scope: &str, key: &str, value: &str) -> Result<(), CallError> {
+        #[derive(serde::Serialize)]
+        struct Set<'a> {
+            scope: &'a str,
+            key: &'a str,
+            value: &'a RawValue,
+        }
+        let value = serde_json::from_str(value).map_err(|error| unexpected("set", &error))?;
+        let payload = Json::from_serialize(&Set { scope, key, value })
+            .map_err(|error| unexpected("set", &error))?;
+        self.call("state::set", payload).await.map(drop)
+    }
+
+    pub(super) async fn delete(&self, scope: &str, key: &str) -> Result<(), CallError> {
+        self.ask("state::delete", &json!({ "scope": scope, "key": key })).await.map(drop)
+    }
+}
+
+fn unexpected(function: &str, error: &serde_json::Error) -> CallError {
+    CallError::remote("unexpected_answer", format!("state::{function}: {error}"))
+}

@@ -1,0 +1,296 @@
+//! Content in the state of an engine: what others write appears, ours is written in their shape, each
+//! change is announced once.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+
+use std::{
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use serde_json::{Map, Value, json};
+use skills_bus::{
+    Activation, Bus, CallError, Function, FunctionSpec, Json, ObserverSink, TriggerProvider,
+    TriggerTypeSpec,
+};
+use skills_core::PromptDefinition;
+use skills_registry::{
+    ChangeFeed, Registry, RegistryConfig, StateStore,
+    state_store::{
+        Place, Scopes,
+        sync::{Event, Follower},
+    },
+};
+
+const TIMEOUT: Duration = Duration::from_secs(5);
+
+/// A bus with a state worker and nothing else.
+#[derive(Default)]
+struct StateBus {
+    scopes: Mutex<Map<String, Value>>,
+    calls: Mutex<Vec<String>>,
+    /// Whether the worker knows `state::list_entries`.
+    pages: AtomicBool,
+    /// Whether a whole scope is too much for one message.
+    too_large: AtomicBool,
+    down: AtomicBool,
+}
+
+impl StateBus {
+    fn scope(&self, name: &str) -> Map<String, Value> {
+        let scopes = self.scopes.lock().unwrap();
+        scopes.get(name).and_then(Value::as_object).cloned().unwrap_or_default()
+    }
+
+    /// What another worker does, and the event that tells of it.
+    fn write(&self, scope: &str, key: &str, value: Value) -> Event {
+        let mut scopes = self.scopes.lock().unwrap();
+        let values = scopes.entry(scope).or_insert_with(|| json!({})).as_object_mut().unwrap();
+        let old = match &value {
+            Value::Null => values.remove(key),
+            value => values.insert(key.to_owned(), value.clone()),
+        };
+        serde_json::from_value(json!({
+            "type": "state", "scope": scope, "key": key,
+            "old_value": old.unwrap_or_default(), "new_value": value,
+        }))
+        .unwrap()
+    }
+
+    fn answer(&self, function_id: &str, data: &Value) -> Result<Value, CallError> {
+        let (scope, key) =
+            (data["scope"].as_str().unwrap_or_default(), data["key"].as_str().unwrap_or_default());
+        let values = self.scope(scope);
+        match function_id {
+            "state::get" => Ok(values.get(key).cloned().unwrap_or_default()),
+            "state::set" => {
+                self.write(scope, key, data["value"].clone());
+                Ok(json!({ "old_value": null, "new_value": data["value"] }))
+            }
+            "state::delete" => {
+                self.write(scope, key, Value::Null);
+                Ok(values.get(key).cloned().unwrap_or_default())
+            }
+            "state::list" if self.too_large.load(Ordering::SeqCst) => {
+                Err(CallError::remote("payload_too_large", "too much"))
+            }
+            "state::list" => Ok(values.values().cloned().collect()),
+            "state::list_entries" if self.pages.load(Ordering::SeqCst) => {
+                let start: usize = data["cursor"].as_str().map_or(0, |at| at.parse().unwrap());
+                let entries: Vec<_> = values.iter().skip(start).take(2).collect();
+                let next = start + entries.len();
+                let done = next >= values.len();
+                let cursor = (!done).then(|| next.to_string());
+                Ok(json!({ "entries": entries, "next_cursor": cursor, "done": done }))
+            }
+            other => Err(CallError::NotFound(other.to_owned())),
+        }
+    }
+}
+
+#[async_trait::async_trait]
+impl Bus for StateBus {
+    fn register_function(&self, _: FunctionSpec, _: Arc<dyn Function>) {}
+
+    fn register_trigger_type(&self, _: TriggerTypeSpec, _: Arc<dyn TriggerProvider>) {}
+
+    fn register_observable(&self, _: FunctionSpec, _: Arc<dyn ObserverSink>) {}
+
+    async fn call(&self, function_id: &str, data: Json, _: Duration) -> Result<Json, CallError> {
+        self.calls.lock().unwrap().push(function_id.to_owned());
+        if self.down.load(Ordering::SeqCst) {
+            return Err(CallError::Disconnected(function_id.to_owned()));
+        }
+        self.answer(function_id, &data.parse().unwrap()).map(|value| Json::from(&value))
+    }
+
+    async fn notify(&self, _: &str, _: Json, _: Option<Activation>) -> Result<(), CallError> {
+        Ok(())
+    }
+}
+
+struct Home {
+    bus: Arc<StateBus>,
+    registry: Arc<Registry>,
+    follower: Follower,
+}
+
+async fn attach(bus: Arc<StateBus>) -> Home {
+    let (shared, runtime) = (bus.clone() as Arc<dyn Bus>, tokio::runtime::Handle::current());
+    let scopes = Scopes { skills: "skills".into(), prompts: "prompts".into() };
+    let store = Arc::new(StateStore::new(shared, Place::Own, scopes, TIMEOUT, runtime));
+    let stand = store.clone();
+    let open = move || Registry::open(stand, None, RegistryConfig::default());
+    let registry = tokio::task::spawn_blocking(open).await.unwrap().unwrap();
+    Home { bus, follower: Follower::new(registry.clone(), store), registry }
+}
+
+fn skill(id: &str, body: &str, registered_at: &str) -> Value {
+    json!({ "id": id, "skill": body, "registered_at": registered_at })
+}
+
+impl Home {
+    fn ids(&self) -> Vec<String> {
+        self.registry.catalog().skills().iter().map(|row| row.id.to_string()).collect()
+    }
+
+    async fn body(&self, id: &str) -> String {
+        let resource = self.registry.read(&format!("iii://{id}")).await.unwrap();
+        String::from_utf8(resource.text.to_vec()).unwrap()
+    }
+}
+
+async fn next(feed: &mut ChangeFeed) -> (String, bool) {
+    let change = tokio::time::timeout(TIMEOUT, feed.next()).await.unwrap().unwrap().unwrap();
+    (change.key.id.to_string(), change.content.is_some())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_the_other_worker_stored_is_there_with_and_without_pages() {
+    for pages in [true, false] {
+        let bus = Arc::new(StateBus::default());
+        bus.pages.store(pages, Ordering::SeqCst);
+        for number in 0..7 {
+            let id = format!("s{number}");
+            bus.write("skills", &id, skill(&id, "# T\n\nText", "2026-01-01T00:00:00Z"));
+        }
+        bus.write("skills", "odd", json!("not an object"));
+        bus.write("skills", "alias", skill("s1", "# other", ""));
+        bus.write("prompts", "p", json!({"name": "p", "description": "d", "function_id": "a::b"}));
+        let home = attach(bus).await;
+        let known = home.ids();
+        assert_eq!(known.len(), 7, "pages {pages}: {known:?}");
+        assert_eq!(home.registry.catalog().prompts().len(), 1);
+        assert_eq!(home.body("s3").await, "# T\n\nText");
+        assert_eq!(home.bus.scope("skills").len(), 9, "what is not ours is never deleted");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn ours_is_written_in_the_shape_of_the_other_worker() {
+    let home = attach(Arc::default()).await;
+    let at = home.registry.register_skill("t", "a", "# A".into()).await.unwrap();
+    assert_eq!(home.bus.scope("skills")["a"], skill("a", "# A", &at.to_string()));
+    let definition =
+        PromptDefinition { description: "d".into(), arguments: vec![], function_id: "a::b".into() };
+    let at = home.registry.register_prompt("t", "p", definition).await.unwrap();
+    assert_eq!(
+        home.bus.scope("prompts")["p"],
+        json!({"name": "p", "description": "d", "arguments": [], "function_id": "a::b",
+            "registered_at": at.to_string()})
+    );
+    assert!(home.registry.remove_skill("t", "a").await.unwrap());
+    assert!(!home.registry.remove_skill("t", "a").await.unwrap());
+    assert!(home.bus.scope("skills").is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_listing_costs_no_call() {
+    let home = attach(Arc::default()).await;
+    for number in 0..50 {
+        let write = home.registry.register_skill("t", &format!("s{number}"), "# T".into());
+        write.await.unwrap();
+    }
+    home.bus.calls.lock().unwrap().clear();
+    assert_eq!(home.ids().len(), 50);
+    home.registry.read("iii://skills").await.unwrap();
+    assert_eq!(*home.bus.calls.lock().unwrap(), Vec::<String>::new());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_others_write_is_announced_once_and_ours_not_again() {
+    let home = attach(Arc::default()).await;
+    let mut feed = home.registry.changes();
+    let at = home.registry.register_skill("t", "mine", "# M".into()).await.unwrap();
+    assert_eq!(next(&mut feed).await, ("mine".into(), true));
+    // The event of our own write, which tells nothing new.
+    let echo = serde_json::from_value(json!({
+        "scope": "skills", "key": "mine", "old_value": null,
+        "new_value": skill("mine", "# M", &at.to_string()),
+    }));
+    home.follower.hear(echo.unwrap());
+    for (body, moment) in [("# 1", "2026-01-01T00:00:01Z"), ("# 2", "2026-01-01T00:00:02Z")] {
+        let event = home.bus.write("skills", "theirs", skill("theirs", body, moment));
+        home.follower.hear(event.clone());
+        home.follower.hear(event);
+    }
+    home.follower.hear(home.bus.write("skills", "theirs", Value::Null));
+    assert_eq!(next(&mut feed).await, ("theirs".into(), true));
+    assert_eq!(next(&mut feed).await, ("theirs".into(), true));
+    assert_eq!(next(&mut feed).await, ("theirs".into(), false));
+    home.registry.register_skill("t", "last", "# L".into()).await.unwrap();
+    assert_eq!(next(&mut feed).await, ("last".into(), true), "nothing was announced twice");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn events_that_overtake_each_other_end_at_the_truth() {
+    let home = attach(Arc::default()).await;
+    let first = home.bus.write("skills", "a", skill("a", "# 1", "2026-01-01T00:00:01Z"));
+    let second = home.bus.write("skills", "a", skill("a", "# 2", "2026-01-01T00:00:02Z"));
+    let mut feed = home.registry.changes();
+    home.follower.hear(second);
+    home.follower.hear(first);
+    next(&mut feed).await;
+    let sentinel = home.registry.register_skill("t", "z", "# Z".into());
+    sentinel.await.unwrap();
+    assert_eq!(home.registry.catalog().skill("a").unwrap().title(), "2");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn after_a_lost_connection_everything_is_compared() {
+    let home = attach(Arc::default()).await;
+    for id in ["kept", "changed", "removed"] {
+        home.registry.register_skill("t", id, "# T".into()).await.unwrap();
+    }
+    let mut feed = home.registry.changes();
+    home.bus.write("skills", "changed", skill("changed", "# New", "2027-01-01T00:00:00Z"));
+    home.bus.write("skills", "added", skill("added", "# A", "2027-01-01T00:00:00Z"));
+    home.bus.write("skills", "removed", Value::Null);
+    assert_eq!(home.follower.resync().await.unwrap(), 3);
+    let mut heard = vec![next(&mut feed).await, next(&mut feed).await, next(&mut feed).await];
+    heard.sort();
+    let expected = [("added", true), ("changed", true), ("removed", false)];
+    assert_eq!(heard, expected.map(|(id, there)| (id.to_owned(), there)));
+    assert_eq!(home.follower.resync().await.unwrap(), 0);
+    assert_eq!(home.body("changed").await, "# New");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_body_that_was_replaced_a_moment_ago_is_read_as_it_is_now() {
+    let home = attach(Arc::default()).await;
+    home.registry.register_skill("t", "a", "# Old".into()).await.unwrap();
+    // The event has not come yet.
+    home.bus.write("skills", "a", skill("a", "# New", "2027-01-01T00:00:00Z"));
+    assert_eq!(home.body("a").await, "# New");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_scope_too_large_to_list_is_found_key_by_key() {
+    let bus = Arc::new(StateBus::default());
+    bus.write("skills", "a", skill("a", "# A", "2026-01-01T00:00:00Z"));
+    bus.too_large.store(true, Ordering::SeqCst);
+    let home = attach(bus).await;
+    assert!(home.ids().is_empty());
+    assert_eq!(home.body("a").await, "# A");
+    assert_eq!(home.ids(), ["a"]);
+    let error = home.registry.read("iii://nothing").await.unwrap_err();
+    assert_eq!(error.code(), "not_found");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn without_a_connection_writes_fail_and_listings_go_on() {
+    let home = attach(Arc::default()).await;
+    home.registry.register_skill("t", "a", "# A".into()).await.unwrap();
+    home.bus.down.store(true, Ordering::SeqCst);
+    let mut feed = home.registry.changes();
+    let error = home.registry.register_skill("t", "b", "# B".into()).await.unwrap_err();
+    assert_eq!(error.code(), "not_connected");
+    assert_eq!(home.ids(), ["a"]);
+    assert!(home.follower.resync().await.is_err());
+    home.bus.down.store(false, Ordering::SeqCst);
+    home.registry.register_skill("t", "c", "# C".into()).await.unwrap();
+    assert_eq!(next(&mut feed).await, ("c".into(), true), "what failed was not announced");
+}

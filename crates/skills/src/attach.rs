@@ -1,0 +1,277 @@
+//! Attached to an iii engine: this process as a worker there.
+//!
+//! The engine may come before or after us and may go at any time. Content lives in the engine's state, or
+//! in the embedded store where the engine has none.
+
+use std::{path::PathBuf, sync::Arc, time::Duration};
+
+use skills_bus::{
+    Bus, Call, CallError, FunctionSpec, Json,
+    engine::{Connection, EngineBus, EngineConfig},
+};
+use skills_http::Readiness;
+use skills_registry::{
+    Registry, RegistryConfig, StateStore,
+    state_store::{self, Place, sync::Follower},
+};
+use tokio::{net::TcpListener, sync::watch};
+use tokio_util::sync::CancellationToken;
+use uuid::Uuid;
+
+use crate::{
+    Failure,
+    config::{Config, StoreChoice},
+    serve::{bind, open_registry},
+};
+
+/// The function that the state worker calls when something in our scopes has changed. Each instance
+/// has one of its own under this name: an engine gives a function to one worker only.
+const STATE_CHANGED: &str = "skills::state-changed";
+
+/// How long a state worker may take to appear before the engine counts as one without: workers of one
+/// site start side by side.
+const STATE_GRACE: Duration = Duration::from_secs(3);
+const ASK_AGAIN: Duration = Duration::from_millis(200);
+/// Between two attempts to compare everything with the state.
+const RESYNC_AGAIN: Duration = Duration::from_secs(1);
+
+/// What to attach to, and how.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// Where the engine is and who we are there.
+    pub engine: EngineConfig,
+    /// The embedded store's directory, should it be needed.
+    pub data_dir: PathBuf,
+    /// The configuration file's settings.
+    pub config: Config,
+}
+
+/// Runs as a worker until `shutdown`.
+///
+/// # Errors
+/// When the settings are wrong, the engine rejects this worker, or the store cannot be used.
+pub async fn run(options: Options, shutdown: CancellationToken) -> Result<(), Failure> {
+    let Options { engine, data_dir, config } = options;
+    let http = match &config.http {
+        Some(address) => Some(bind(address, "http:").await?),
+        None => None,
+    };
+    let bus = EngineBus::connect(engine)
+        .map_err(|error| Failure::new("bad_engine", error.to_string()))?;
+    let readiness = Readiness::default();
+    let served = http.map(|listener| serve_http(listener, &readiness, &shutdown));
+    let worked = tokio::select! {
+        worked = work(&bus, &data_dir, &config, &readiness) => worked,
+        () = shutdown.cancelled() => Ok(()),
+    };
+    readiness.set(false);
+    shutdown.cancel();
+    bus.shutdown().await;
+    if let Some(served) = served {
+        let _ = served.await;
+    }
+    worked
+}
+
+fn serve_http(
+    listener: TcpListener,
+    readiness: &Readiness,
+    shutdown: &CancellationToken,
+) -> tokio::task::JoinHandle<std::io::Result<()>> {
+    tokio::spawn(skills_http::serve(listener, readiness.clone(), shutdown.clone()))
+}
+
+/// Waits for the engine, offers the contract, and follows the connection. Ends only with an error.
+async fn work(
+    engine: &EngineBus,
+    data_dir: &std::path::Path,
+    config: &Config,
+    readiness: &Readiness,
+) -> Result<(), Failure> {
+    let bus: Arc<dyn Bus> = Arc::new(engine.clone());
+    let mut connection = engine.connection();
+    connected(&mut connection).await?;
+    let place = find_state(&bus, &mut connection, config).await?;
+    let settings =
+        RegistryConfig { handler_timeout: config.handler_timeout(), ..RegistryConfig::default() };
+    let Some(place) = place else {
+        let registry = open_registry(data_dir, Some(Arc::downgrade(&bus)), settings).await?;
+        skills_worker::serve(&bus, &registry);
+        readiness.set(true);
+        let outcome = rejected(&mut connection).await;
+        return close(registry, outcome).await;
+    };
+    let (registry, follower) = open_state(&bus, &mut connection, place, config, settings).await?;
+    skills_worker::serve(&bus, &registry);
+    follow_state(engine, &bus, &follower, config)?;
+    readiness.set(true);
+    let outcome = keep_in_step(&follower, &mut connection).await;
+    close(registry, outcome).await
+}
+
+async fn close(registry: Arc<Registry>, outcome: Result<(), Failure>) -> Result<(), Failure> {
+    let closed = tokio::task::spawn_blocking(move || registry.close()).await;
+    outcome?;
+    closed.map_err(|error| Failure::new("internal", error.to_string()))
+}
+
+/// Waits until there is a connection and returns its number.
+async fn connected(connection: &mut watch::Receiver<Connection>) -> Result<u64, Failure> {
+    loop {
+        match &*connection.borrow_and_update() {
+            Connection::Connected { epoch } => return Ok(*epoch),
+            Connection::Rejected { reason } => return Err(refused(reason)),
+            Connection::Connecting | Connection::Lost { .. } => {}
+        }
+        if connection.changed().await.is_err() {
+            return Err(Failure::new("internal", "the connection to the engine is gone"));
+        }
+    }
+}
+
+fn refused(reason: &str) -> Failure {
+    Failure::new("rejected", format!("the engine does not take this worker: {reason}"))
+        .hint("another worker of this name is probably running; III_WORKER_NAME gives this one another name")
+}
+
+/// Waits for the engine to reject this worker, which it may do on any connection.
+async fn rejected(connection: &mut watch::Receiver<Connection>) -> Result<(), Failure> {
+    loop {
+        connected(connection).await?;
+        if connection.changed().await.is_err() {
+            return Ok(());
+        }
+    }
+}
+
+/// Where the content is to live: in the state found at a place, or in the embedded store (`None`).
+async fn find_state(
+    bus: &Arc<dyn Bus>,
+    connection: &mut watch::Receiver<Connection>,
+    config: &Config,
+) -> Result<Option<Place>, Failure> {
+    if config.store == StoreChoice::Embedded {
+        return Ok(None);
+    }
+    let mut deadline = tokio::time::Instant::now() + STATE_GRACE;
+    let mut has_warned = false;
+    loop {
+        connected(connection).await?;
+        match StateStore::find(bus, config.handler_timeout()).await {
+            Ok(Some(place)) => return Ok(Some(place)),
+            Ok(None) if tokio::time::Instant::now() < deadline => {}
+            Ok(None) if config.store == StoreChoice::Auto => {
+                tracing::warn!(
+                    "the engine has no state worker; skills and prompts are kept in the embedded store"
+                );
+                return Ok(None);
+            }
+            Ok(None) if !has_warned => {
+                has_warned = true;
+                tracing::warn!("the engine has no state worker yet; waiting for it (store: state)");
+            }
+            Ok(None) => {}
+            Err(error) => {
+                tracing::debug!(%error, "the state worker did not answer");
+                deadline = tokio::time::Instant::now() + STATE_GRACE;
+            }
+        }
+        tokio::time::sleep(ASK_AGAIN).await;
+    }
+}
+
+async fn open_state(
+    bus: &Arc<dyn Bus>,
+    connection: &mut watch::Receiver<Connection>,
+    place: Place,
+    config: &Config,
+    settings: RegistryConfig,
+) -> Result<(Arc<Registry>, Follower), Failure> {
+    loop {
+        connected(connection).await?;
+        let store = Arc::new(StateStore::new(
+            Arc::clone(bus),
+            place,
+            state_store::Scopes {
+                skills: config.scopes.skills.clone(),
+                prompts: config.scopes.prompts.clone(),
+            },
+            config.handler_timeout(),
+            tokio::runtime::Handle::current(),
+        ));
+        let (stand, weak, settings) = (Arc::clone(&store), Arc::downgrade(bus), settings.clone());
+        let open = move || Registry::open(stand, Some(weak), settings);
+        let opened = tokio::task::spawn_blocking(open)
+            .await
+            .map_err(|error| Failure::new("internal", error.to_string()))?;
+        match opened {
+            Ok(registry) => return Ok((Arc::clone(&registry), Follower::new(registry, store))),
+            Err(error) => {
+                tracing::warn!(%error, "the state cannot be read; trying again");
+                tokio::time::sleep(RESYNC_AGAIN).await;
+            }
+        }
+    }
+}
+
+/// Has the state worker tell us of every change in our scopes.
+fn follow_state(
+    engine: &EngineBus,
+    bus: &Arc<dyn Bus>,
+    follower: &Follower,
+    config: &Config,
+) -> Result<(), Failure> {
+    let id = format!("{STATE_CHANGED}::{}", Uuid::new_v4().simple());
+    let spec = FunctionSpec {
+        id: id.clone(),
+        description: "Internal: told by the state worker of changes in the registry's scopes."
+            .to_owned(),
+        ..FunctionSpec::default()
+    };
+    let hears = follower.clone();
+    let function = move |call: Call| {
+        let heard = call.data.parse().map(|event| hears.hear(event));
+        let answer = heard.map(|()| Json::null()).map_err(|error| {
+            CallError::remote("invalid_input", format!("not an event of the state: {error}"))
+        });
+        std::future::ready(answer)
+    };
+    bus.register_function(spec, Arc::new(function));
+    for scope in [&config.scopes.skills, &config.scopes.prompts] {
+        let wanted = Json::from(&serde_json::json!({ "scope": scope }));
+        engine
+            .subscribe("state", &id, &wanted)
+            .map(std::mem::forget)
+            .map_err(|error| Failure::new(error.code(), error.to_string()))?;
+    }
+    Ok(())
+}
+
+/// Compares everything with the state now and after each reconnection, since events of the time without a
+/// connection never come.
+async fn keep_in_step(
+    follower: &Follower,
+    connection: &mut watch::Receiver<Connection>,
+) -> Result<(), Failure> {
+    let mut in_step_with = 0;
+    loop {
+        let epoch = connected(connection).await?;
+        if epoch != in_step_with {
+            match follower.resync().await {
+                Ok(differences) => {
+                    tracing::debug!(epoch, differences, "in step with the state");
+                    in_step_with = epoch;
+                    continue;
+                }
+                Err(error) => {
+                    tracing::warn!(%error, "the state cannot be compared; trying again");
+                    tokio::time::sleep(RESYNC_AGAIN).await;
+                    continue;
+                }
+            }
+        }
+        if connection.changed().await.is_err() {
+            return Ok(());
+        }
+    }
+}
