@@ -1,0 +1,283 @@
+//! A stream of writes through 200 rounds of random faults, and a model of what must be left.
+//!
+//! The model knows of each skill what was acknowledged last. A write without an acknowledgement may or may
+//! not have happened, perhaps much later; its skill is not written to again, so that there are just two
+//! things that can be left of it. Several changes during one loss of the connection may be announced as
+//! one, so the events of a skill are checked by where they end, and that there are not too many.
+//!
+//! An event is sent once. One that was under way when the connection broke may have reached nobody and is
+//! not sent again, so as many skills as connections broke may have an event too few, never one too many.
+
+use std::{
+    collections::BTreeMap,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, AtomicUsize, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use serde_json::{Value, json};
+use skills_testkit::{CallFailure, Random, Worker};
+use tokio::time::{sleep, timeout};
+
+use crate::{
+    attached::{Attached, eventually, serves, subscriber},
+    engine::{Engine, record, state},
+    proxy::{Proxy, Side, Weather},
+    support::{ids, read},
+};
+
+const ROUNDS: usize = 200;
+const WRITERS: usize = 6;
+/// Who has no answer after this has none.
+const PATIENCE: Duration = Duration::from_secs(4);
+/// What has not been announced by then never is.
+const SETTLED: Duration = Duration::from_secs(15);
+
+/// What is known of one skill; `None` is a skill that is not there.
+#[derive(Debug, Default)]
+struct Subject {
+    acknowledged: Option<String>,
+    /// A write whose end is not known.
+    open: Option<Option<String>>,
+    puts: usize,
+    removals: usize,
+}
+
+impl Subject {
+    fn may_be(&self, found: Option<&String>) -> bool {
+        found == self.acknowledged.as_ref()
+            || self.open.as_ref().is_some_and(|open| found == open.as_ref())
+    }
+}
+
+type Model = BTreeMap<String, Subject>;
+
+/// How a write ended.
+enum End {
+    Done,
+    Nothing,
+    Unknown,
+}
+
+fn end(answer: Result<Result<Value, CallFailure>, tokio::time::error::Elapsed>) -> End {
+    match answer {
+        Ok(Ok(_)) => End::Done,
+        // Nobody was there to do it, or to be asked.
+        Ok(Err(failure)) if ["function_not_found", "not_connected"].contains(&&*failure.code) => {
+            End::Nothing
+        }
+        Ok(Err(_)) | Err(_) => End::Unknown,
+    }
+}
+
+struct Writers {
+    worker: Worker,
+    random: Mutex<Random>,
+    stop: AtomicBool,
+    acknowledged: AtomicUsize,
+}
+
+impl Writers {
+    fn below(&self, end: usize) -> usize {
+        self.random.lock().unwrap().below(end)
+    }
+
+    /// Writes to skills of its own, one write at a time, until it is told to stop.
+    async fn write(&self, writer: usize) -> Model {
+        let mut model = Model::new();
+        let mut present: Vec<String> = Vec::new();
+        let mut number = 0;
+        while !self.stop.load(Ordering::SeqCst) {
+            number += 1;
+            let id = if present.len() < 4 || self.below(4) == 0 {
+                format!("w{writer}-{number}")
+            } else {
+                present.swap_remove(self.below(present.len()))
+            };
+            let subject = model.entry(id.clone()).or_default();
+            let is_open = self.one(&id, number, subject).await;
+            if !is_open {
+                present.push(id);
+            }
+        }
+        model
+    }
+
+    /// One write; tells whether its end is not known.
+    async fn one(&self, id: &str, number: usize, subject: &mut Subject) -> bool {
+        let body = format!("# {id}\n\nVersion {number}");
+        let (function, data, after) = match self.below(6) {
+            0 => ("skills::unregister", json!({ "id": id }), None),
+            1 => ("state::delete", json!({ "scope": "skills", "key": id }), None),
+            2 | 3 => {
+                let value = record(id, &body);
+                let data = json!({ "scope": "skills", "key": id, "value": value });
+                ("state::set", data, Some(body))
+            }
+            _ => ("skills::register", json!({ "id": id, "skill": body }), Some(body)),
+        };
+        let counted = if after.is_some() { &mut subject.puts } else { &mut subject.removals };
+        *counted += 1;
+        match end(timeout(PATIENCE, self.worker.call(function, data)).await) {
+            End::Done => {
+                self.acknowledged.fetch_add(1, Ordering::SeqCst);
+                subject.acknowledged = after;
+            }
+            End::Nothing => {
+                *counted -= 1;
+                // Nobody is there for a while; the others are to be heard of, too.
+                sleep(Duration::from_millis(20)).await;
+            }
+            End::Unknown => {
+                subject.open = Some(after);
+                return true;
+            }
+        }
+        // A stream, not a flood.
+        sleep(Duration::from_millis(5)).await;
+        false
+    }
+}
+
+/// One round of bad weather; tells whether it broke connections.
+async fn round(proxy: &Proxy, fault: usize, lasts: Duration) -> bool {
+    match fault {
+        0..8 => {
+            proxy.set(Weather::Slow(lasts / 8));
+            sleep(lasts).await;
+        }
+        8..14 => {
+            proxy.set(Weather::Blackhole);
+            sleep(lasts).await;
+        }
+        14 => {
+            proxy.set(Weather::Blackhole);
+            sleep(lasts).await;
+            proxy.cut();
+        }
+        15 => {
+            proxy.open(false);
+            proxy.cut();
+            sleep(lasts).await;
+            proxy.open(true);
+        }
+        16 | 17 => {
+            proxy.half_close(if fault == 16 { Side::Worker } else { Side::Engine });
+            sleep(lasts).await;
+        }
+        _ => {
+            proxy.cut();
+            sleep(lasts).await;
+        }
+    }
+    proxy.set(Weather::Fine);
+    fault >= 14
+}
+
+/// The bodies in the state, by id.
+async fn stored(worker: &Worker) -> BTreeMap<String, String> {
+    let body = |value: &Value| value["skill"].as_str().unwrap().to_owned();
+    let entries = state(worker, "skills").await;
+    entries.into_iter().map(|(key, value)| (key, body(&value))).collect()
+}
+
+/// What a subscriber heard, by id and in order; `true` is a registration.
+type Heard = BTreeMap<String, Vec<bool>>;
+
+/// Which skills' events do not end where the skill did.
+fn unfinished(heard: &Heard, model: &Model, left: &BTreeMap<String, String>) -> Vec<String> {
+    let ended_well = |id: &&String| {
+        let last = heard.get(*id).and_then(|events| events.last());
+        last.copied().unwrap_or(false) == left.contains_key(*id)
+    };
+    model.keys().filter(|id| !ended_well(id)).cloned().collect()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn catalog_state_and_events_agree_with_the_model() {
+    let random = Random::new();
+    let seed = random.seed;
+    eprintln!("{}={seed}", skills_testkit::SEED_VARIABLE);
+    let engine = Engine::start().await;
+    let proxy = Proxy::before(engine.address).await;
+    let mut attached = Attached::spawn(&proxy.url(), "state_timeout_ms: 1000");
+    let worker = engine.worker().await;
+    serves(&worker).await;
+    let (_subscriber, mut events) = subscriber(&engine).await;
+
+    let writers = Arc::new(Writers {
+        worker: engine.worker().await,
+        random: Mutex::new(random),
+        stop: AtomicBool::new(false),
+        acknowledged: AtomicUsize::new(0),
+    });
+    let tasks: Vec<_> = (0..WRITERS)
+        .map(|number| {
+            let writers = Arc::clone(&writers);
+            tokio::spawn(async move { writers.write(number).await })
+        })
+        .collect();
+    let started = Instant::now();
+    let mut broken = 0;
+    for _ in 0..ROUNDS {
+        let lasts = Duration::from_millis(100 + writers.below(150) as u64);
+        broken += usize::from(round(&proxy, writers.below(19), lasts).await);
+    }
+    writers.stop.store(true, Ordering::SeqCst);
+    let mut model = Model::new();
+    for task in tasks {
+        model.extend(task.await.unwrap());
+    }
+    let open = model.values().filter(|subject| subject.open.is_some()).count();
+    eprintln!(
+        "{ROUNDS} rounds in {:.0?}: {} writes acknowledged to {} skills, {open} not",
+        started.elapsed(),
+        writers.acknowledged.load(Ordering::SeqCst),
+        model.len(),
+    );
+    assert!(attached.is_running(), "seed {seed}");
+
+    // Fine weather: all three come to agree.
+    serves(&worker).await;
+    eventually("the catalog is the state", async || {
+        let left: Vec<String> = stored(&worker).await.into_keys().collect();
+        worker.call("skills::list", json!({})).await.is_ok() && ids(&worker).await == left
+    })
+    .await;
+    let left = stored(&worker).await;
+    for (id, subject) in &model {
+        let found = left.get(id);
+        assert!(subject.may_be(found), "seed {seed}: {id} is {found:?}, not {subject:?}");
+    }
+    for (id, body) in &left {
+        assert_eq!(&read(&worker, &format!("iii://{id}")).await, body, "seed {seed}");
+    }
+
+    let mut heard = Heard::new();
+    let settled = Instant::now();
+    eventually("the events have come", async || {
+        while let Ok(event) = events.try_recv() {
+            let id = event["id"].as_str().unwrap().to_owned();
+            heard.entry(id).or_default().push(event["op"] == "register");
+        }
+        unfinished(&heard, &model, &left).is_empty() || settled.elapsed() > SETTLED
+    })
+    .await;
+    let unfinished = unfinished(&heard, &model, &left);
+    eprintln!("{broken} breaks; an event too few: {unfinished:?}");
+    assert!(unfinished.len() <= broken, "seed {seed}: {} of {}", unfinished.len(), model.len());
+    for (id, events) in &heard {
+        let subject = &model[id];
+        let (puts, removals) = (
+            events.iter().filter(|event| **event).count(),
+            events.iter().filter(|event| !**event).count(),
+        );
+        assert!(puts <= subject.puts, "seed {seed}: {id} {events:?} of {subject:?}");
+        assert!(removals <= subject.removals, "seed {seed}: {id} {events:?} of {subject:?}");
+        let is_twice = events.windows(2).any(|pair| !pair[0] && !pair[1]);
+        assert!(!is_twice, "seed {seed}: {id} was removed twice: {events:?}");
+    }
+    assert_eq!(left.len(), ids(&worker).await.len());
+}

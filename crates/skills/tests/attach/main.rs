@@ -1,0 +1,35 @@
+//! Attached mode: the real binary as a worker of an engine.
+//!
+//! No engine can be installed, so the tests play one with this project's own hub and its `state::*`
+//! functions, without the contract. Between the two a proxy can make the network as bad as it gets.
+//!
+//! - `engine`, `proxy`, `attached`: the engine, the network, and the process under test
+//! - `contract`, `records`, `foreign`, `instances`, `import`: content
+//! - `lifecycle`, `stopping`, `settings`, `refusals`: the process
+//! - `faults`, `late`, `size`: under bad conditions
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stderr,
+    reason = "a test fails by panicking, and says what it has measured"
+)]
+
+mod attached;
+mod contract;
+mod engine;
+mod faults;
+mod foreign;
+mod import;
+mod instances;
+mod late;
+mod lifecycle;
+mod proxy;
+mod records;
+mod refusals;
+mod settings;
+mod size;
+mod stopping;
+#[path = "../support/mod.rs"]
+mod support;
