@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use skills_store::{
-    Batch, BatchError, Effect, Mutation, NewValue, Refusal, StateChange, StateEntry, Store,
+    Batch, BatchError, Compute, Effect, Mutation, NewValue, StateChange, StateEntry, Store,
     StoreError,
 };
 
@@ -60,7 +60,7 @@ impl BusState {
         actor: &str,
         scope: String,
         key: String,
-        compute: Arc<dyn Fn(Option<&str>) -> Result<String, Refusal> + Send + Sync>,
+        compute: Compute,
     ) -> impl Future<Output = Result<Swap, RegistryError>> + Send + use<> {
         let value = NewValue::Computed(compute);
         self.write(actor, Mutation::StateSet { scope, key, value })

@@ -19,7 +19,7 @@ use skills_core::{Digest, EntryKey, Timestamp};
 pub use error::{BatchError, StoreError};
 pub use memory::MemoryStore;
 pub use model::{
-    Batch, Change, Effect, Entry, EntryContent, Mutation, NewValue, Refusal, StateChange,
+    Batch, Change, Compute, Effect, Entry, EntryContent, Mutation, NewValue, Refusal, StateChange,
     StateEntry,
 };
 pub use sqlite::SqliteStore;

@@ -92,6 +92,9 @@ pub enum Mutation {
     },
 }
 
+/// What comes of a present value, if there is one.
+pub type Compute = Arc<dyn Fn(Option<&str>) -> Result<String, Refusal> + Send + Sync>;
+
 /// A value of the bus state to be, as JSON text.
 #[derive(Clone)]
 pub enum NewValue {
@@ -99,7 +102,7 @@ pub enum NewValue {
     Given(String),
     /// What comes of the present one, if there is one. Reading and writing are one step, so no update
     /// is lost in between.
-    Computed(Arc<dyn Fn(Option<&str>) -> Result<String, Refusal> + Send + Sync>),
+    Computed(Compute),
 }
 
 impl NewValue {

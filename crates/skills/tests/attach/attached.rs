@@ -115,10 +115,15 @@ pub(crate) async fn serves_no_more(worker: &Worker) {
 }
 
 /// Waits for a condition.
-pub(crate) async fn eventually(what: &str, mut holds: impl AsyncFnMut() -> bool) {
+pub(crate) async fn eventually(what: &str, holds: impl AsyncFnMut() -> bool) {
+    within(DEADLINE, what, holds).await;
+}
+
+/// The same with a deadline of its own.
+pub(crate) async fn within(time: Duration, what: &str, mut holds: impl AsyncFnMut() -> bool) {
     let started = Instant::now();
     while !holds().await {
-        assert!(started.elapsed() < DEADLINE, "not in time: {what}");
+        assert!(started.elapsed() < time, "not in time: {what}");
         sleep(Duration::from_millis(10)).await;
     }
 }
