@@ -5,9 +5,10 @@
 //! things that can be left of it. Several changes during one loss of the connection may be announced as
 //! one, so the events of a skill are checked by where they end, and that there are not too many.
 //!
-//! Open: an event that was under way when the connection broke may have reached nobody, and the bus does
-//! not send it again. Where connections break, that events end where the skills did is therefore a test
-//! of its own, which is ignored; all else holds there, and events are complete where nothing breaks.
+//! Open, and therefore ignored: an event that was under way when the connection broke may have reached
+//! nobody, and the bus does not send it again; one that is late may be taken for a new change. Catalog and
+//! state agreed with the model in the runs seen, but how many writes get through in time varies too much
+//! to be checked with everything else.
 
 use std::{
     collections::BTreeMap,
