@@ -8,6 +8,7 @@ use std::{sync::Arc, time::Duration};
 use async_trait::async_trait;
 use futures_util::future::BoxFuture;
 use serde_json::Value;
+use tokio::sync::watch;
 
 use crate::{CallError, Json};
 
@@ -176,6 +177,11 @@ pub trait Bus: Send + Sync + 'static {
     ) -> Result<Json, CallError> {
         let _ = namespace;
         self.call(function_id, data, timeout).await
+    }
+
+    /// Moves when functions come or go. On a bus that does not tell it is closed from the start.
+    fn functions_changed(&self) -> watch::Receiver<u64> {
+        watch::channel(0).1
     }
 
     /// Sends a void call: waits until there is room in the callee's queue, never for an answer.

@@ -5,6 +5,7 @@
 //! - [`uri`]: the three shapes of an `iii://` URI
 //! - [`skill`], [`prompt`]: what an entry holds, and what makes one acceptable
 //! - [`markdown`]: title, description and frontmatter of a document
+//! - [`frontmatter`]: its fields, and the names of Agent Skills
 //! - [`function`]: which functions may back a section or a prompt
 //! - [`output`]: how the output of such a function becomes content or messages
 //! - [`digest`], [`time`]: content addresses and timestamps
@@ -13,6 +14,7 @@
 
 pub mod digest;
 mod error;
+pub mod frontmatter;
 pub mod function;
 pub mod id;
 pub mod layer;

@@ -1,6 +1,6 @@
 //! Timestamps: microseconds since 1970, printed as RFC 3339.
 
-use std::fmt;
+use std::{fmt, str::FromStr};
 
 /// A moment. Its text has a fixed width, so that texts sort as the moments do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -33,6 +33,20 @@ impl fmt::Display for Timestamp {
             Ok(moment) => write!(f, "{moment:.6}"),
             Err(_) => write!(f, "{} us", self.0),
         }
+    }
+}
+
+/// A text that is not a moment in RFC 3339.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("not a moment in RFC 3339")]
+pub struct NotAMoment;
+
+impl FromStr for Timestamp {
+    type Err = NotAMoment;
+
+    fn from_str(text: &str) -> Result<Self, NotAMoment> {
+        let moment: jiff::Timestamp = text.parse().map_err(|_| NotAMoment)?;
+        Ok(Self(moment.as_microsecond()))
     }
 }
 

@@ -33,8 +33,8 @@ impl Readiness {
 }
 
 /// All routes.
-pub fn router(readiness: Readiness) -> Router {
-    Router::new()
+pub fn router(routes: Router, readiness: Readiness) -> Router {
+    let own = Router::new()
         .route("/healthz", get(async || Json(json!({ "status": "ok" }))))
         .route("/readyz", get(ready))
         .fallback(async || {
@@ -42,7 +42,8 @@ pub fn router(readiness: Readiness) -> Router {
                 json!({ "code": "not_found", "message": "there is nothing at this address" });
             (StatusCode::NOT_FOUND, Json(json!({ "error": error })))
         })
-        .with_state(readiness)
+        .with_state(readiness);
+    routes.merge(own)
 }
 
 async fn ready(State(readiness): State<Readiness>) -> (StatusCode, Json<Value>) {
@@ -63,6 +64,7 @@ const DRAIN: Duration = Duration::from_secs(2);
 /// When the listener fails.
 pub async fn serve(
     listener: TcpListener,
+    routes: Router,
     readiness: Readiness,
     shutdown: CancellationToken,
 ) -> io::Result<()> {
@@ -73,7 +75,7 @@ pub async fn serve(
             tracing::debug!(%error, "TCP_NODELAY could not be set");
         }
     });
-    let served = axum::serve(listener, router(readiness))
+    let served = axum::serve(listener, router(routes, readiness))
         .with_graceful_shutdown(shutdown.clone().cancelled_owned())
         .into_future();
     let too_late = async {
@@ -95,7 +97,7 @@ mod tests {
 
     async fn status(readiness: &Readiness, path: &str) -> StatusCode {
         let request = Request::get(path).body(Body::empty()).unwrap();
-        router(readiness.clone()).oneshot(request).await.unwrap().status()
+        router(Router::new(), readiness.clone()).oneshot(request).await.unwrap().status()
     }
 
     #[tokio::test]

@@ -1,11 +1,13 @@
 //! The trait that surfaces are written against, so that none of them knows where the registry lives.
 
+use std::sync::Arc;
+
 use async_trait::async_trait;
 use bytes::Bytes;
 use serde_json::Value;
-use skills_core::{PromptArgument, PromptDefinition};
+use skills_core::{HandlerId, PromptArgument, PromptDefinition};
 
-use crate::RegistryError;
+use crate::{Catalog, Changes, ExposedFunction, RegistryError};
 
 /// A skill in a listing.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
@@ -62,10 +64,18 @@ pub struct RenderedPrompt {
 /// A registry, wherever it lives.
 #[async_trait]
 pub trait Skills: Send + Sync {
+    /// The present snapshot of all that is registered.
+    async fn catalog(&self) -> Result<Arc<Catalog>, RegistryError>;
+    /// News of changes from now on.
+    fn changes(&self) -> Changes;
     /// All skills, sorted by id.
-    async fn skills(&self) -> Result<Vec<SkillInfo>, RegistryError>;
+    async fn skills(&self) -> Result<Vec<SkillInfo>, RegistryError> {
+        Ok(self.catalog().await?.skills_after(None).map(|row| row.as_ref().into()).collect())
+    }
     /// All prompts, sorted by name.
-    async fn prompts(&self) -> Result<Vec<PromptInfo>, RegistryError>;
+    async fn prompts(&self) -> Result<Vec<PromptInfo>, RegistryError> {
+        Ok(self.catalog().await?.prompts_after(None).map(|row| row.as_ref().into()).collect())
+    }
     /// What a URI names.
     async fn read(&self, uri: &str) -> Result<Resource, RegistryError>;
     /// The messages of a prompt.
@@ -74,6 +84,14 @@ pub trait Skills: Send + Sync {
         name: &str,
         arguments: Value,
     ) -> Result<RenderedPrompt, RegistryError>;
+    /// The functions of workers that ask to be offered to agents.
+    async fn functions(&self) -> Result<Vec<ExposedFunction>, RegistryError>;
+    /// Calls a function of a worker.
+    async fn call_function(
+        &self,
+        function: &HandlerId,
+        arguments: Value,
+    ) -> Result<Value, RegistryError>;
     /// Registers a skill and returns when that was, in RFC 3339.
     async fn register_skill(&self, id: &str, body: String) -> Result<String, RegistryError>;
     /// Removes a skill; `false` when there was none.

@@ -3,7 +3,11 @@
 //! Snapshots share structure, so that a commit costs O(log n) and a reader keeps the one it took for
 //! as long as it likes.
 
-use std::sync::{Arc, OnceLock};
+use std::{
+    iter::Peekable,
+    ops::Bound,
+    sync::{Arc, OnceLock},
+};
 
 use imbl::OrdMap;
 use serde_json::value::RawValue;
@@ -30,13 +34,23 @@ pub struct SkillRow {
     pub meta: SkillMeta,
     /// When this version was registered.
     pub registered_at: Timestamp,
+    bytes: u64,
     index_line: OnceLock<Box<str>>,
+    search_text: OnceLock<Box<str>>,
     kept: [OnceLock<Box<RawValue>>; KEPT],
 }
 
 impl SkillRow {
-    fn new(id: Arc<str>, meta: SkillMeta, registered_at: Timestamp) -> Self {
-        Self { id, meta, registered_at, index_line: OnceLock::new(), kept: Default::default() }
+    fn new(id: Arc<str>, meta: SkillMeta, bytes: u64, registered_at: Timestamp) -> Self {
+        Self {
+            id,
+            meta,
+            registered_at,
+            bytes,
+            index_line: OnceLock::new(),
+            search_text: OnceLock::new(),
+            kept: Default::default(),
+        }
     }
 
     /// What a surface has made of this row, which is made once. Each kind of text has a slot of its own.
@@ -69,10 +83,18 @@ impl SkillRow {
         })
     }
 
+    /// Id, title and description, a line each, in lower case.
+    pub(crate) fn search_text(&self) -> &str {
+        self.search_text.get_or_init(|| {
+            let description = self.meta.description.as_deref().unwrap_or_default();
+            format!("{}\n{}\n{description}", self.id, self.title()).to_lowercase().into()
+        })
+    }
+
     /// Size of the root document in bytes.
     #[must_use]
-    pub fn bytes(&self) -> u64 {
-        self.meta.root().map_or(0, |root| root.size)
+    pub const fn bytes(&self) -> u64 {
+        self.bytes
     }
 
     /// What a person calls it.
@@ -105,6 +127,7 @@ pub struct Catalog {
     revision: u64,
     shelves: OrdMap<Layer, Shelf>,
     index: OnceLock<Arc<str>>,
+    skill_count: OnceLock<usize>,
 }
 
 impl Catalog {
@@ -122,8 +145,12 @@ impl Catalog {
     /// The next snapshot.
     #[must_use]
     pub fn with<'a>(&self, changes: impl IntoIterator<Item = &'a Change>) -> Self {
-        let mut next =
-            Self { revision: self.revision, shelves: self.shelves.clone(), index: OnceLock::new() };
+        let mut next = Self {
+            revision: self.revision,
+            shelves: self.shelves.clone(),
+            index: OnceLock::new(),
+            skill_count: OnceLock::new(),
+        };
         for change in changes {
             next.revision = change.revision;
             match &change.content {
@@ -138,7 +165,8 @@ impl Catalog {
         let shelf = self.shelves.entry(key.layer.clone()).or_default();
         match content.clone() {
             EntryContent::Skill(meta) => {
-                let row = SkillRow::new(key.id.clone(), meta, registered_at);
+                let bytes = meta.root().map_or(0, |root| root.size);
+                let row = SkillRow::new(key.id.clone(), meta, bytes, registered_at);
                 shelf.skills.insert(key.id.clone(), Arc::new(row));
             }
             EntryContent::Prompt(definition) => {
@@ -146,6 +174,29 @@ impl Catalog {
                 shelf.prompts.insert(key.id.clone(), Arc::new(row));
             }
         }
+    }
+
+    /// Adds a skill of which a listing told.
+    pub(crate) fn list_skill(
+        &mut self,
+        id: Arc<str>,
+        meta: SkillMeta,
+        bytes: u64,
+        registered_at: Timestamp,
+    ) {
+        let row = SkillRow::new(Arc::clone(&id), meta, bytes, registered_at);
+        self.shelves.entry(Layer::Official).or_default().skills.insert(id, Arc::new(row));
+    }
+
+    /// Adds a prompt of which a listing told.
+    pub(crate) fn list_prompt(
+        &mut self,
+        name: Arc<str>,
+        definition: PromptDefinition,
+        registered_at: Timestamp,
+    ) {
+        let row = PromptRow { name: Arc::clone(&name), definition, registered_at };
+        self.shelves.entry(Layer::Official).or_default().prompts.insert(name, Arc::new(row));
     }
 
     fn remove(&mut self, key: &EntryKey) {
@@ -182,13 +233,32 @@ impl Catalog {
     /// All skills, sorted by id.
     #[must_use]
     pub fn skills(&self) -> Vec<&Arc<SkillRow>> {
-        first_of_each(self.visible().map(|shelf| shelf.skills.iter()))
+        self.skills_after(None).collect()
+    }
+
+    /// The skills whose ids come after one, sorted by id. To begin costs O(log n), and so does a step.
+    pub fn skills_after(&self, id: Option<&str>) -> impl Iterator<Item = &Arc<SkillRow>> {
+        FirstOfEach::new(self.visible().map(|shelf| shelf.skills.range::<_, str>(after(id))))
+    }
+
+    /// How many skills there are.
+    pub fn skill_count(&self) -> usize {
+        *self.skill_count.get_or_init(|| match self.visible().collect::<Vec<_>>().as_slice() {
+            [] => 0,
+            [only] => only.skills.len(),
+            _ => self.skills_after(None).count(),
+        })
     }
 
     /// All prompts, sorted by name.
     #[must_use]
     pub fn prompts(&self) -> Vec<&Arc<PromptRow>> {
-        first_of_each(self.visible().map(|shelf| shelf.prompts.iter()))
+        self.prompts_after(None).collect()
+    }
+
+    /// The prompts whose names come after one, sorted by name.
+    pub fn prompts_after(&self, name: Option<&str>) -> impl Iterator<Item = &Arc<PromptRow>> {
+        FirstOfEach::new(self.visible().map(|shelf| shelf.prompts.range::<_, str>(after(name))))
     }
 
     /// The Markdown index that `iii://skills` serves. It is rendered once for each snapshot.
@@ -197,24 +267,33 @@ impl Catalog {
     }
 }
 
-/// Sorted by key; of equal keys the one from the earliest iterator.
-fn first_of_each<'a, T, I>(layers: impl Iterator<Item = I>) -> Vec<&'a Arc<T>>
-where
-    T: 'a,
-    I: Iterator<Item = (&'a Arc<str>, &'a Arc<T>)>,
-{
-    let mut rows = Vec::new();
-    let mut layer_count = 0;
-    for layer in layers {
-        rows.extend(layer);
-        layer_count += 1;
+fn after(key: Option<&str>) -> (Bound<&str>, Bound<&str>) {
+    (key.map_or(Bound::Unbounded, Bound::Excluded), Bound::Unbounded)
+}
+
+/// Merges sorted layers; of equal keys only the one of the earliest layer is given.
+struct FirstOfEach<I: Iterator>(Vec<Peekable<I>>);
+
+impl<'a, T: 'a, I: Iterator<Item = (&'a Arc<str>, &'a Arc<T>)>> FirstOfEach<I> {
+    fn new(layers: impl Iterator<Item = I>) -> Self {
+        Self(layers.map(Iterator::peekable).collect())
     }
-    // One layer is sorted already. The sort is stable, so the earlier layer stays in front.
-    if layer_count > 1 {
-        rows.sort_by_key(|(id, _)| *id);
-        rows.dedup_by(|(later, _), (earlier, _)| later == earlier);
+}
+
+impl<'a, T: 'a, I: Iterator<Item = (&'a Arc<str>, &'a Arc<T>)>> Iterator for FirstOfEach<I> {
+    type Item = &'a Arc<T>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let least =
+            self.0.iter_mut().filter_map(|layer| layer.peek().map(|(key, _)| *key)).min()?;
+        let mut first = None;
+        for layer in &mut self.0 {
+            if let Some((_, row)) = layer.next_if(|(key, _)| *key == least) {
+                first = first.or(Some(row));
+            }
+        }
+        first
     }
-    rows.into_iter().map(|(_, row)| row).collect()
 }
 
 fn render_index(skills: &[&Arc<SkillRow>]) -> String {

@@ -103,6 +103,11 @@ impl RegistryError {
         Self::Handler { function_id: function_id.to_owned(), problem }
     }
 
+    /// The other end of a bus said something that the contract does not have.
+    pub(crate) fn unexpected_answer(message: String) -> Self {
+        Self::Remote { code: "unexpected_answer".to_owned(), message }
+    }
+
     /// A stable code for machines.
     #[must_use]
     pub fn code(&self) -> &str {

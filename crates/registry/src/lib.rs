@@ -4,6 +4,9 @@
 //! - [`catalog`]: the immutable snapshot all reads are answered from
 //! - `writer`: the one thread that commits, swaps the catalog and announces
 //! - [`feed`]: announcements in commit order, for any number of subscribers, in bounded memory
+//! - `changed`: the same for surfaces, which only need to know that something is different
+//! - [`search`]: finding skills by words
+//! - `functions`: which functions of workers are offered to agents
 //! - `blobs`: bodies, through a bounded cache
 //! - [`state`]: the bus's key-value store, which shares the write path
 //! - [`state_store`]: a store in the state of an iii engine
@@ -15,20 +18,25 @@
 pub mod api;
 mod blobs;
 pub mod catalog;
+mod changed;
 mod error;
 pub mod feed;
+mod functions;
 mod local;
 mod registry;
 pub mod remote;
+pub mod search;
 pub mod state;
 pub mod state_store;
 mod writer;
 
 pub use api::{PromptInfo, RenderedPrompt, Resource, SkillInfo, Skills};
 pub use catalog::{Catalog, PromptRow, SkillRow};
+pub use changed::{Changed, Changes};
 pub use error::{HandlerProblem, RegistryError};
 pub use feed::{ChangeFeed, Delivery, Subscription};
+pub use functions::ExposedFunction;
 pub use registry::{Registry, RegistryConfig};
-pub use remote::RemoteRegistry;
+pub use remote::{Mirror, RemoteRegistry};
 pub use state::BusState;
 pub use state_store::StateStore;

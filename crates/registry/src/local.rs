@@ -1,12 +1,14 @@
 //! The registry of this process, as surfaces see it.
 
+use std::sync::Arc;
+
 use async_trait::async_trait;
-use serde_json::Value;
-use skills_core::PromptDefinition;
+use serde_json::{Value, json};
+use skills_core::{HandlerId, PromptDefinition};
 
 use crate::{
-    PromptInfo, PromptRow, Registry, RegistryError, RenderedPrompt, Resource, SkillInfo, SkillRow,
-    Skills,
+    Catalog, Changes, ExposedFunction, PromptInfo, PromptRow, Registry, RegistryError,
+    RenderedPrompt, Resource, SkillInfo, SkillRow, Skills, changed, functions,
 };
 
 /// Who is named in the log for writes that come through the trait.
@@ -38,12 +40,29 @@ impl From<&PromptRow> for PromptInfo {
 
 #[async_trait]
 impl Skills for Registry {
-    async fn skills(&self) -> Result<Vec<SkillInfo>, RegistryError> {
-        Ok(self.catalog().skills().into_iter().map(|row| row.as_ref().into()).collect())
+    async fn catalog(&self) -> Result<Arc<Catalog>, RegistryError> {
+        Ok(Self::catalog(self))
     }
 
-    async fn prompts(&self) -> Result<Vec<PromptInfo>, RegistryError> {
-        Ok(self.catalog().prompts().into_iter().map(|row| row.as_ref().into()).collect())
+    fn changes(&self) -> Changes {
+        let functions = self.bus().map(|bus| bus.functions_changed());
+        changed::of_feed(self.published().changes.subscribe(), functions)
+    }
+
+    async fn functions(&self) -> Result<Vec<ExposedFunction>, RegistryError> {
+        match self.bus() {
+            Some(_) => functions::exposed(self.call(functions::LIST, &json!({})).await?),
+            // Without a bus there are no workers.
+            None => Ok(vec![]),
+        }
+    }
+
+    async fn call_function(
+        &self,
+        function: &HandlerId,
+        arguments: Value,
+    ) -> Result<Value, RegistryError> {
+        self.call(function.as_str(), &arguments).await
     }
 
     async fn read(&self, uri: &str) -> Result<Resource, RegistryError> {

@@ -247,7 +247,8 @@ impl Registry {
             }
             ResourceUri::Skill(id) => (output::MARKDOWN, self.body(&id).await?),
             ResourceUri::Section { function, .. } => {
-                let output = self.call(&function, &Value::Object(serde_json::Map::new())).await?;
+                let output =
+                    self.call(function.as_str(), &Value::Object(serde_json::Map::new())).await?;
                 let content = Content::from_output(output);
                 (content.mime_type, content.text.into())
             }
@@ -332,7 +333,7 @@ impl Registry {
         };
         // Checked again: the entry may have been stored under other rules.
         let function: HandlerId = row.definition.function_id.parse()?;
-        let output = self.call(&function, &arguments).await?;
+        let output = self.call(function.as_str(), &arguments).await?;
         let rendered = PromptMessages::from_output(output).map_err(|source| {
             RegistryError::Output { function_id: function.to_string(), source }
         })?;
@@ -341,11 +342,17 @@ impl Registry {
         Ok(RenderedPrompt { description: Some(description), messages: rendered.messages })
     }
 
-    async fn call(&self, function: &HandlerId, data: &Value) -> Result<Value, RegistryError> {
-        let id = function.as_str();
+    /// The bus, if there is one and it is still there.
+    pub(crate) fn bus(&self) -> Option<Arc<dyn Bus>> {
+        self.bus.as_ref()?.upgrade()
+    }
+
+    pub(crate) async fn call(&self, id: &str, data: &Value) -> Result<Value, RegistryError> {
         let failed = |error| RegistryError::from_call(id, error);
-        let no_bus = || RegistryError::NoBus { function_id: id.to_owned() };
-        let bus = self.bus.as_ref().ok_or_else(no_bus)?.upgrade().ok_or(RegistryError::Closed)?;
+        let bus = self.bus().ok_or_else(|| match &self.bus {
+            Some(_) => RegistryError::Closed,
+            None => RegistryError::NoBus { function_id: id.to_owned() },
+        })?;
         let output =
             bus.call(id, Json::from(data), self.config.handler_timeout).await.map_err(failed)?;
         output.parse().map_err(|error| {

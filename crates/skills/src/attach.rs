@@ -78,7 +78,12 @@ fn serve_http(
     readiness: &Readiness,
     shutdown: &CancellationToken,
 ) -> tokio::task::JoinHandle<std::io::Result<()>> {
-    tokio::spawn(skills_http::serve(listener, readiness.clone(), shutdown.clone()))
+    tokio::spawn(skills_http::serve(
+        listener,
+        axum::Router::new(),
+        readiness.clone(),
+        shutdown.clone(),
+    ))
 }
 
 /// Waits for the engine, offers the contract, and follows the connection. Ends only with an error.

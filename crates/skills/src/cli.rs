@@ -58,9 +58,22 @@ pub struct Format {
 pub enum Command {
     /// Serve bus, registry and HTTP in one process
     Serve(Serve),
+    /// Serve MCP over standard input and output, for a host that starts this program
+    Mcp,
     /// List all skills
     #[command(visible_alias = "ls")]
     List {
+        #[command(flatten)]
+        format: Format,
+    },
+    /// Find skills by words in their id, title or description
+    Search {
+        /// The words
+        #[arg(required = true)]
+        words: Vec<String>,
+        /// At most so many
+        #[arg(long, default_value_t = 20)]
+        limit: usize,
         #[command(flatten)]
         format: Format,
     },
@@ -176,6 +189,7 @@ impl Cli {
         match &self.command {
             Some(
                 Command::List { format }
+                | Command::Search { format, .. }
                 | Command::Show { format, .. }
                 | Command::Read { format, .. }
                 | Command::Add { format, .. }

@@ -28,7 +28,22 @@ fn url_from_environment() -> Option<String> {
 
 /// The bus that is meant: by flag, by environment, or by default.
 pub(crate) fn url(target: &Target) -> String {
-    target.url.clone().or_else(url_from_environment).unwrap_or_else(|| DEFAULT_URL.to_owned())
+    named_url(target).unwrap_or_else(|| DEFAULT_URL.to_owned())
+}
+
+/// The bus that is named, by flag or by environment.
+pub(crate) fn named_url(target: &Target) -> Option<String> {
+    target.url.clone().or_else(url_from_environment)
+}
+
+/// Whether a bus answers where one is looked for unless it is named.
+pub(crate) async fn answers_by_default(target: &Target) -> bool {
+    BusClient::connect(DEFAULT_URL, target.token.as_deref(), CONNECT_TIMEOUT).await.is_ok()
+}
+
+/// What a call may take, with the handler it may lead to.
+pub(crate) fn call_timeout(config: &Config) -> Duration {
+    config.handler_timeout() + CALL_MARGIN
 }
 
 /// Opens the registry that a command means. `create` tells whether an empty store may be made.
@@ -37,7 +52,7 @@ pub(crate) async fn open(
     config: &Config,
     create: bool,
 ) -> Result<Arc<dyn Skills>, Failure> {
-    let named = target.url.clone().or_else(url_from_environment);
+    let named = named_url(target);
     match (&named, &target.data_dir) {
         (Some(url), None) => Ok(remote(target, config, url).await?),
         (Some(url), Some(_)) if target.url.is_some() => Ok(remote(target, config, url).await?),
@@ -66,8 +81,7 @@ async fn remote(
     url: &str,
 ) -> Result<Arc<dyn Skills>, ClientError> {
     let client = BusClient::connect(url, target.token.as_deref(), CONNECT_TIMEOUT).await?;
-    let timeout = config.handler_timeout() + CALL_MARGIN;
-    Ok(Arc::new(RemoteRegistry::new(client, timeout)))
+    Ok(Arc::new(RemoteRegistry::new(client, call_timeout(config))))
 }
 
 async fn local(dir: &Path, create: bool) -> Result<Arc<dyn Skills>, Failure> {

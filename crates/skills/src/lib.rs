@@ -5,6 +5,8 @@
 //! - [`attach`]: a worker of an iii engine
 //! - [`serve`]: the server: hub, registry and HTTP in one process
 //! - `connect`: which registry a command talks to
+//! - `follow`: a registry behind a bus, kept in step, for surfaces that stay
+//! - `late`: a registry that is still being opened
 //! - `commands`: what each command does
 //! - `output`: what it prints
 //! - `failure`: how an error is shown
@@ -16,6 +18,8 @@ mod commands;
 pub mod config;
 mod connect;
 mod failure;
+mod follow;
+mod late;
 mod manifest;
 mod output;
 pub mod serve;

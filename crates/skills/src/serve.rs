@@ -7,9 +7,11 @@ use std::{
     time::Duration,
 };
 
+use axum::Router;
 use skills_bus::{Bus, Hub, HubConfig};
 use skills_http::Readiness;
-use skills_registry::{Registry, RegistryConfig};
+use skills_mcp::{Mcp, Settings};
+use skills_registry::{Registry, RegistryConfig, Skills};
 use skills_store::SqliteStore;
 use tokio::net::{TcpListener, lookup_host};
 use tokio_util::sync::CancellationToken;
@@ -45,6 +47,7 @@ pub struct Server {
     bus: TcpListener,
     http: TcpListener,
     data_dir: PathBuf,
+    has_token: bool,
 }
 
 impl Server {
@@ -56,6 +59,7 @@ impl Server {
         let Options { bus, http, data_dir, token, config } = options;
         let bus = bind_bus(&bus, token.is_some()).await?;
         let http = bind(&http, "--http").await?;
+        let has_token = token.is_some();
         let hub = Hub::new(HubConfig {
             name: "skills".to_owned(),
             token,
@@ -71,7 +75,7 @@ impl Server {
         .await?;
         skills_worker::serve(&offered, &registry);
         skills_worker::state::serve(&offered, &registry);
-        Ok(Self { hub, offered, registry, bus, http, data_dir })
+        Ok(Self { hub, offered, registry, bus, http, data_dir, has_token })
     }
 
     /// Where iii workers connect.
@@ -100,9 +104,10 @@ impl Server {
             format!("{number} {what}{}", if number == 1 { "" } else { "s" })
         };
         Ok(format!(
-            "skills {} is serving\n  bus   ws://{}\n  http  http://{}\n  data  {} ({}, {})",
+            "skills {} is serving\n  bus   ws://{}\n  http  http://{}\n  mcp   http://{}/mcp\n  data  {} ({}, {})",
             env!("CARGO_PKG_VERSION"),
             self.bus_address()?,
+            self.http_address()?,
             self.http_address()?,
             self.data_dir.display(),
             count(catalog.skills().len(), "skill"),
@@ -115,7 +120,8 @@ impl Server {
     /// # Errors
     /// When a listener fails.
     pub async fn run(self, shutdown: CancellationToken) -> Result<(), Failure> {
-        let Self { hub, offered: _offered, registry, bus, http, .. } = self;
+        let Self { hub, offered: _offered, registry, bus, http, has_token, .. } = self;
+        let routes = surfaces(&registry, has_token, &shutdown);
         let readiness = Readiness::default();
         readiness.set(true);
         let draining = readiness.clone();
@@ -126,7 +132,7 @@ impl Server {
         });
         let serving = async {
             let hub = hub.serve(bus, shutdown.clone());
-            let http = skills_http::serve(http, readiness, shutdown.clone());
+            let http = skills_http::serve(http, routes, readiness, shutdown.clone());
             tokio::try_join!(hub, http).map(drop)
         };
         let deadline = async {
@@ -149,6 +155,17 @@ impl Server {
         }
         Ok(outcome?)
     }
+}
+
+/// The surfaces that speak HTTP.
+pub(crate) fn surfaces(
+    registry: &Arc<Registry>,
+    is_private: bool,
+    shutdown: &CancellationToken,
+) -> Router {
+    let skills: Arc<dyn Skills> = registry.clone();
+    let mcp = Mcp::new(skills, Settings { is_private, shutdown: shutdown.clone() });
+    skills_mcp::http::routes(&mcp)
 }
 
 /// Opens the store in a directory and the registry on it, away from the async threads.

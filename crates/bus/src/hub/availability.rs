@@ -54,10 +54,15 @@ impl TriggerProvider for Provider {
 
 /// Runs from the first subscription until the hub stops.
 async fn announce(this: Arc<Availability>) {
+    let Some(mut changed) = this.hub.upgrade().map(|hub| hub.functions.changed.subscribe()) else {
+        return;
+    };
+    // Who has just subscribed is told what there is.
+    changed.mark_changed();
     loop {
         let Some(hub) = this.hub.upgrade().map(|inner| Hub { inner }) else { return };
         tokio::select! {
-            () = hub.inner.functions.changed.notified() => {}
+            moved = changed.changed() => if moved.is_err() { return },
             () = hub.inner.stop.cancelled() => return,
         }
         tokio::time::sleep(GATHER).await;

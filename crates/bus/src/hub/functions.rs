@@ -14,7 +14,7 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use tokio::sync::Notify;
+use tokio::sync::watch;
 
 use super::peer::Peer;
 use crate::{CallError, Function, FunctionSpec, Json, ObserverSink, protocol::outbound};
@@ -106,13 +106,13 @@ pub(super) struct Functions {
     table: Mutex<Table>,
     /// The id by which this process is named as an owner.
     own_id: String,
-    /// Told of every change.
-    pub(super) changed: Notify,
+    /// Counts the changes.
+    pub(super) changed: watch::Sender<u64>,
 }
 
 impl Functions {
     pub(super) fn new(own_id: String) -> Self {
-        Self { table: Mutex::default(), own_id, changed: Notify::new() }
+        Self { table: Mutex::default(), own_id, changed: watch::Sender::new(0) }
     }
 
     fn lock(&self) -> MutexGuard<'_, Table> {
@@ -140,7 +140,7 @@ impl Functions {
         stack.retain(|entry| matches!(entry.target, Target::Worker(_)));
         stack.push(Entry { target, about: Arc::new(about) });
         drop(table);
-        self.changed.notify_one();
+        self.changed.send_modify(|count| *count += 1);
     }
 
     /// Registers a function of a worker. A refusal is told to the worker here.
@@ -161,7 +161,7 @@ impl Functions {
         }
         self.settle(&mut table, peer, id, about);
         drop(table);
-        self.changed.notify_one();
+        self.changed.send_modify(|count| *count += 1);
         Outcome::Done
     }
 
@@ -178,7 +178,7 @@ impl Functions {
             }
         }
         drop(table);
-        self.changed.notify_one();
+        self.changed.send_modify(|count| *count += 1);
         decided
     }
 
@@ -223,7 +223,7 @@ impl Functions {
         table.unhold(peer, id);
         table.remove(peer, id);
         drop(table);
-        self.changed.notify_one();
+        self.changed.send_modify(|count| *count += 1);
     }
 
     /// Removes everything of a worker that has gone, and returns what it served.
@@ -239,7 +239,7 @@ impl Functions {
             !stack.is_empty()
         });
         drop(table);
-        self.changed.notify_one();
+        self.changed.send_modify(|count| *count += 1);
         served
     }
 

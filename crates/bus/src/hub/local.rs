@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use async_trait::async_trait;
-use tokio::sync::oneshot;
+use tokio::sync::{oneshot, watch};
 use uuid::Uuid;
 
 use super::{
@@ -98,6 +98,10 @@ impl Bus for Hub {
         tokio::time::timeout(timeout, self.call_any(function_id, data)).await.unwrap_or_else(|_| {
             Err(CallError::Timeout { function_id: function_id.to_owned(), after: timeout })
         })
+    }
+
+    fn functions_changed(&self) -> watch::Receiver<u64> {
+        self.inner.functions.changed.subscribe()
     }
 
     async fn notify(

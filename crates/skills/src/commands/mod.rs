@@ -1,6 +1,7 @@
 //! What each command does.
 
 mod import;
+mod mcp;
 mod prompts;
 mod skills;
 
@@ -43,6 +44,7 @@ pub async fn run(cli: Cli) -> Result<(), Failure> {
             Ok(output::text(&String::from_utf8_lossy(&script))?)
         }
         Some(Command::Import(options)) => import::run(options, &target, &load()).await,
+        Some(Command::Mcp) => mcp::run(&target, &load()).await,
         Some(Command::Prompt { command }) => prompts::run(command, &target, &load()).await,
         Some(command) => skills::run(command, &target, &load()).await,
     }
@@ -70,20 +72,32 @@ async fn attach(target: Target, headers: &[String], config: Config) -> Result<()
         Some((name, value)) => Ok((name.trim().to_owned(), value.trim().to_owned())),
         None => Err(Failure::new("bad_header", "--header takes name=value")),
     };
-    let engine = EngineConfig {
-        url: connect::url(&target),
-        name: environment("III_WORKER_NAME").unwrap_or_else(|| env!("CARGO_PKG_NAME").to_owned()),
-        namespace: environment("III_NAMESPACE"),
-        token: target.token.filter(|token| !token.is_empty()),
-        headers: headers.iter().map(header).collect::<Result<_, _>>()?,
-        description: env!("CARGO_PKG_DESCRIPTION").to_owned(),
-        version: env!("CARGO_PKG_VERSION").to_owned(),
-        ..EngineConfig::default()
-    };
+    let headers = headers.iter().map(header).collect::<Result<_, _>>()?;
+    let name = environment("III_WORKER_NAME").unwrap_or_else(|| env!("CARGO_PKG_NAME").to_owned());
+    let engine = engine(&target, connect::url(&target), name, headers);
     let data_dir = target.data_dir.unwrap_or_else(|| DEFAULT_DATA_DIR.into());
     let shutdown = CancellationToken::new();
     stop_on_signal(shutdown.clone())?;
     attach::run(attach::Options { engine, data_dir, config }, shutdown).await
+}
+
+/// How to be a worker of an engine.
+fn engine(
+    target: &Target,
+    url: String,
+    name: String,
+    headers: Vec<(String, String)>,
+) -> EngineConfig {
+    EngineConfig {
+        url,
+        name,
+        namespace: environment("III_NAMESPACE"),
+        token: target.token.clone().filter(|token| !token.is_empty()),
+        headers,
+        description: env!("CARGO_PKG_DESCRIPTION").to_owned(),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        ..EngineConfig::default()
+    }
 }
 
 /// The first signal asks everyone to finish; the second does not ask.

@@ -18,6 +18,9 @@ pub(super) async fn run(command: Command, target: &Target, config: &Config) -> R
     let open = || connect::open(target, config, creates);
     match command {
         Command::List { format } => list(&*open().await?, format).await,
+        Command::Search { words, limit, format } => {
+            search(&*open().await?, &words.join(" "), limit, format).await
+        }
         Command::Show { id, format } => show(&*open().await?, &id, format).await,
         Command::Read { uri, format } => read(&*open().await?, &uri, format).await,
         Command::Add { file, id, format } => {
@@ -29,6 +32,7 @@ pub(super) async fn run(command: Command, target: &Target, config: &Config) -> R
         Command::Remove { ids, format } => remove(&*open().await?, &ids, format).await,
         Command::Serve(_)
         | Command::Import(_)
+        | Command::Mcp
         | Command::Prompt { .. }
         | Command::Completions { .. } => Ok(()),
     }
@@ -42,6 +46,28 @@ async fn list(skills: &dyn Skills, format: Format) -> Result<(), Failure> {
     if rows.is_empty() {
         return Ok(output::line("No skills are registered. `skills add FILE.md` registers one.")?);
     }
+    table(&rows)
+}
+
+async fn search(
+    skills: &dyn Skills,
+    query: &str,
+    limit: usize,
+    format: Format,
+) -> Result<(), Failure> {
+    let catalog = skills.catalog().await?;
+    let rows = skills_registry::search::search(&catalog, query, limit);
+    let rows: Vec<SkillInfo> = rows.into_iter().map(|row| row.as_ref().into()).collect();
+    if format.json {
+        return Ok(output::json(&json!({ "skills": rows }))?);
+    }
+    if rows.is_empty() {
+        return Ok(output::line("No skill has any of these words.")?);
+    }
+    table(&rows)
+}
+
+fn table(rows: &[SkillInfo]) -> Result<(), Failure> {
     let cells = |row: &SkillInfo| {
         vec![
             row.id.clone(),

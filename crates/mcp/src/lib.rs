@@ -1,0 +1,25 @@
+//! The registry as an MCP server.
+//!
+//! - [`server`]: [`Mcp`], what all connections share, and the handler that rmcp calls
+//! - `resources`, `prompts`, `tools`, `completion`: one part of the protocol each
+//! - `skills_extension`: skills over MCP (SEP-2640), which rmcp has no types for
+//! - `live`: telling clients of changes
+//! - `cursor`: where a listing goes on
+//! - `error`: the one mapping of the registry's errors
+//! - [`http`], [`stdio`]: the two transports
+//!
+//! It knows the registry by its trait alone: not where it lives, how it stores, or what a bus is.
+
+mod completion;
+mod cursor;
+mod error;
+pub mod http;
+mod live;
+mod prompts;
+mod resources;
+pub mod server;
+mod skills_extension;
+pub mod stdio;
+mod tools;
+
+pub use server::{Mcp, Settings};

@@ -1,0 +1,293 @@
+//! Telling clients of changes.
+//!
+//! Every session and every listen stream has a task that follows the registry's news. What happens within
+//! a few milliseconds, or while the client is still taking in what came before, becomes one notification
+//! of each kind; so the memory of a client that is slow is bounded, and nothing is lost for it.
+
+use std::{
+    collections::HashSet,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use futures_util::{FutureExt as _, StreamExt as _};
+use rmcp::model::{
+    PromptListChangedNotification, ResourceListChangedNotification, ResourceUpdatedNotification,
+    ResourceUpdatedNotificationParam, ServerNotification, SubscriptionFilter,
+    ToolListChangedNotification,
+};
+use skills_core::{id::INDEX_ID, uri};
+use skills_registry::Changed;
+
+use crate::{server::Shared, skills_extension};
+
+/// Changes this close to each other are told together. A client hears of a change well within 50 ms.
+const GATHER: Duration = Duration::from_millis(5);
+/// Who has not taken in a notification after this does not read.
+const STALLED: Duration = Duration::from_secs(30);
+/// More changed skills than this at once are told as "any may have changed".
+const MAX_GATHERED: usize = 10_000;
+/// More subscriptions than this, or longer URIs, are not kept for one client.
+pub(crate) const MAX_SUBSCRIPTIONS: usize = 1_000;
+pub(crate) const MAX_URI_BYTES: usize = 2_048;
+
+/// The URIs that a session has subscribed to. They need not exist yet.
+#[derive(Debug, Default, Clone)]
+pub(crate) struct Subscriptions(Arc<Mutex<HashSet<String>>>);
+
+impl Subscriptions {
+    fn lock(&self) -> MutexGuard<'_, HashSet<String>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Adds a URI, unless there are too many.
+    pub(crate) fn add(&self, uri: String) -> Result<(), &'static str> {
+        let mut uris = self.lock();
+        if uri.len() > MAX_URI_BYTES {
+            return Err("the URI is too long to be subscribed to");
+        }
+        if uris.len() >= MAX_SUBSCRIPTIONS && !uris.contains(&uri) {
+            return Err("too many subscriptions; unsubscribe from some first");
+        }
+        uris.insert(uri);
+        Ok(())
+    }
+
+    pub(crate) fn remove(&self, uri: &str) {
+        self.lock().remove(uri);
+    }
+}
+
+/// What a client wants to hear of.
+pub(crate) enum Wants {
+    /// All lists, and the URIs it has subscribed to.
+    Session(Subscriptions),
+    /// What it asked for when it began to listen.
+    Filter(SubscriptionFilter),
+}
+
+impl Wants {
+    fn resources(&self) -> bool {
+        self.list(|filter| filter.resources_list_changed)
+    }
+
+    fn prompts(&self) -> bool {
+        self.list(|filter| filter.prompts_list_changed)
+    }
+
+    fn tools(&self) -> bool {
+        self.list(|filter| filter.tools_list_changed)
+    }
+
+    fn list(&self, which: impl Fn(&SubscriptionFilter) -> Option<bool>) -> bool {
+        match self {
+            Self::Session(_) => true,
+            Self::Filter(filter) => which(filter) == Some(true),
+        }
+    }
+
+    fn uris(&self, is_wanted: impl Fn(&str) -> bool) -> Vec<String> {
+        let wanted = |uri: &&String| is_wanted(uri);
+        match self {
+            Self::Session(uris) => uris.lock().iter().filter(wanted).cloned().collect(),
+            Self::Filter(filter) => {
+                let uris = filter.resource_subscriptions.as_deref().unwrap_or_default();
+                uris.iter().filter(wanted).cloned().collect()
+            }
+        }
+    }
+}
+
+/// What happened since the client was last told.
+#[derive(Debug, Default)]
+struct News {
+    skills: HashSet<Arc<str>>,
+    any_skill: bool,
+    prompts: bool,
+    tools: bool,
+}
+
+impl News {
+    fn add(&mut self, changed: Changed) {
+        match changed {
+            Changed::Skill(id) => {
+                if self.skills.len() < MAX_GATHERED {
+                    self.skills.insert(id);
+                } else {
+                    self.any_skill = true;
+                }
+            }
+            Changed::Prompt(_) => self.prompts = true,
+            // The tools have news of their own, when it is known whether theirs changed.
+            Changed::Functions => {}
+            Changed::Everything => {
+                self.any_skill = true;
+                self.prompts = true;
+            }
+        }
+    }
+
+    fn affects(&self, uri: &str) -> bool {
+        let path =
+            uri.strip_prefix(uri::SCHEME).or_else(|| uri.strip_prefix(skills_extension::SCHEME));
+        let Some(path) = path else { return false };
+        let id = path.split('/').next().unwrap_or_default();
+        let is_index = path == INDEX_ID && !self.skills.is_empty();
+        self.any_skill || is_index || self.skills.contains(id)
+    }
+
+    /// The notifications that tell a client of it.
+    fn notifications(&self, wants: &Wants) -> Vec<ServerNotification> {
+        let mut notifications: Vec<ServerNotification> = wants
+            .uris(|uri| self.affects(uri))
+            .into_iter()
+            .map(|uri| {
+                let params = ResourceUpdatedNotificationParam::new(uri);
+                ResourceUpdatedNotification::new(params).into()
+            })
+            .collect();
+        let has_skills = self.any_skill || !self.skills.is_empty();
+        if has_skills && wants.resources() {
+            notifications.push(ResourceListChangedNotification::default().into());
+        }
+        if self.prompts && wants.prompts() {
+            notifications.push(PromptListChangedNotification::default().into());
+        }
+        if self.tools && wants.tools() {
+            notifications.push(ToolListChangedNotification::default().into());
+        }
+        notifications
+    }
+}
+
+/// Why a client is no longer told of changes.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum End {
+    /// It does not read.
+    Stalled,
+    /// It is gone, or the registry is.
+    Gone,
+}
+
+/// News for one client, from the moment this was made.
+pub(crate) struct Follow {
+    changes: skills_registry::Changes,
+    tools: tokio::sync::watch::Receiver<Option<Arc<crate::tools::WorkerTools>>>,
+    wants: Wants,
+}
+
+impl Follow {
+    pub(crate) fn new(shared: &Shared, wants: Wants) -> Self {
+        let tools = shared.worker_tools.subscribe();
+        Self { changes: shared.skills.changes(), tools, wants }
+    }
+
+    /// Tells of every change until the client or the registry is gone.
+    pub(crate) async fn tell<Sent>(mut self, send: impl Fn(ServerNotification) -> Sent) -> End
+    where
+        Sent: Future<Output = bool>,
+    {
+        while let Some(news) = self.next().await {
+            for notification in news.notifications(&self.wants) {
+                match tokio::time::timeout(STALLED, send(notification)).await {
+                    Ok(true) => {}
+                    Ok(false) => return End::Gone,
+                    Err(_) => return End::Stalled,
+                }
+            }
+        }
+        End::Gone
+    }
+
+    async fn next(&mut self) -> Option<News> {
+        let mut news = News::default();
+        tokio::select! {
+            changed = self.changes.next() => news.add(changed?),
+            moved = self.tools.changed() => { moved.ok()?; news.tools = true; }
+        }
+        let gathered = tokio::time::sleep(GATHER);
+        tokio::pin!(gathered);
+        loop {
+            tokio::select! {
+                // First, so that news without end do not put it off.
+                biased;
+                () = &mut gathered => break,
+                Some(changed) = self.changes.next() => news.add(changed),
+                Ok(()) = self.tools.changed() => news.tools = true,
+            }
+        }
+        // What is there already costs nothing to take along.
+        while let Some(Some(changed)) = self.changes.next().now_or_never()
+            && news.skills.len() < MAX_GATHERED
+        {
+            news.add(changed);
+        }
+        Some(news)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn methods(news: &News, wants: &Wants) -> Vec<String> {
+        let shown = |notification: &ServerNotification| {
+            let json = serde_json::to_value(notification).unwrap();
+            let method = json["method"].as_str().unwrap().trim_start_matches("notifications/");
+            match json["params"]["uri"].as_str() {
+                Some(uri) => format!("{method} {uri}"),
+                None => method.to_owned(),
+            }
+        };
+        news.notifications(wants).iter().map(shown).collect()
+    }
+
+    fn news(changes: &[Changed]) -> News {
+        let mut news = News::default();
+        changes.iter().cloned().for_each(|changed| news.add(changed));
+        news
+    }
+
+    #[test]
+    fn a_burst_is_one_notification_of_each_kind() {
+        let subscriptions = Subscriptions::default();
+        for uri in ["iii://a", "iii://b", "iii://c", "iii://skills", "skill://a/SKILL.md", "x://a"]
+        {
+            subscriptions.add(uri.to_owned()).unwrap();
+        }
+        let wants = Wants::Session(subscriptions);
+        let skill = |id: &str| Changed::Skill(id.into());
+        let news = news(&[skill("a"), skill("b"), skill("a"), Changed::Prompt("p".into())]);
+        let mut told = methods(&news, &wants);
+        told.sort();
+        assert_eq!(
+            told,
+            [
+                "prompts/list_changed",
+                "resources/list_changed",
+                "resources/updated iii://a",
+                "resources/updated iii://b",
+                "resources/updated iii://skills",
+                "resources/updated skill://a/SKILL.md",
+            ]
+        );
+    }
+
+    #[test]
+    fn nothing_outside_the_filter() {
+        let wants = Wants::Filter(SubscriptionFilter::builder().prompts_list_changed().build());
+        assert_eq!(methods(&news(&[Changed::Everything]), &wants), ["prompts/list_changed"]);
+        assert!(methods(&news(&[Changed::Skill("a".into())]), &wants).is_empty());
+    }
+
+    #[test]
+    fn subscriptions_are_bounded() {
+        let subscriptions = Subscriptions::default();
+        for number in 0..MAX_SUBSCRIPTIONS {
+            subscriptions.add(format!("iii://s{number}")).unwrap();
+        }
+        assert!(subscriptions.add("iii://one-more".to_owned()).is_err());
+        assert!(subscriptions.add("iii://s1".to_owned()).is_ok());
+        assert!(subscriptions.add("x".repeat(MAX_URI_BYTES + 1)).is_err());
+    }
+}

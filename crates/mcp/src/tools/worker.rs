@@ -1,0 +1,182 @@
+//! Functions of workers as tools.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use rmcp::model::{CallToolResult, ContentBlock, JsonObject, Tool, ToolAnnotations};
+use serde_json::{Value, json};
+use skills_core::{Digest, HandlerId};
+use skills_registry::ExposedFunction;
+
+use super::{failed, own};
+use crate::server::Shared;
+
+/// Hosts refuse longer names.
+const MAX_NAME: usize = 64;
+/// How much of a digest tells two names apart.
+const SUFFIX: usize = 8;
+
+/// The tools that workers offer at one moment.
+#[derive(Debug, Default, PartialEq)]
+pub(crate) struct WorkerTools(BTreeMap<String, (Tool, HandlerId)>);
+
+impl WorkerTools {
+    /// The tools of functions. The name of one does not depend on the others unless two would have the
+    /// same; then all of these but the first carry a digest of their id.
+    pub(crate) fn of(functions: Vec<ExposedFunction>) -> Self {
+        let mut tools = BTreeMap::new();
+        for function in functions {
+            let name = name(function.id.as_str());
+            let is_taken =
+                tools.contains_key(&name) || own::TOOLS.iter().any(|tool| tool.name == name);
+            let name = if is_taken { with_digest(&name, function.id.as_str()) } else { name };
+            let id = function.id.clone();
+            tools.insert(name.clone(), (tool(name, function), id));
+        }
+        Self(tools)
+    }
+
+    pub(crate) fn tools(&self) -> impl Iterator<Item = &Tool> {
+        self.0.values().map(|(tool, _)| tool)
+    }
+
+    pub(crate) fn get(&self, name: &str) -> Option<&(Tool, HandlerId)> {
+        self.0.get(name)
+    }
+}
+
+/// The name of a function's tool: `brain::summarize` is `brain__summarize`.
+fn name(id: &str) -> String {
+    let legal = |c: char| if c.is_ascii_alphanumeric() || c == '-' { c } else { '_' };
+    let name: String = id.chars().map(legal).collect();
+    if name.len() > MAX_NAME { with_digest(&name, id) } else { name }
+}
+
+fn with_digest(name: &str, id: &str) -> String {
+    let digest = Digest::of(id.as_bytes()).to_string();
+    let kept = name.len().min(MAX_NAME - SUFFIX - 1);
+    // A name is ASCII by now, so any byte is a boundary.
+    format!("{}_{}", &name[..kept], &digest[digest.len() - SUFFIX..])
+}
+
+fn tool(name: String, function: ExposedFunction) -> Tool {
+    let ExposedFunction { id, description, request_format, response_format, wishes } = function;
+    let mut tool = Tool::new(
+        name,
+        description.unwrap_or_else(|| format!("Calls the function {id}.")),
+        object_schema(request_format).unwrap_or_else(any_object),
+    );
+    tool.output_schema = object_schema(response_format).map(Arc::new);
+    tool.title = wishes.get("title").and_then(Value::as_str).map(str::to_owned);
+    tool.annotations = wishes
+        .get("annotations")
+        .and_then(|given| serde_json::from_value::<ToolAnnotations>(given.clone()).ok());
+    tool
+}
+
+/// MCP knows objects only, as the arguments of a tool and as what its schema describes.
+fn object_schema(format: Option<Value>) -> Option<JsonObject> {
+    match format {
+        Some(Value::Object(schema)) if schema.get("type") == Some(&json!("object")) => Some(schema),
+        _ => None,
+    }
+}
+
+fn any_object() -> JsonObject {
+    JsonObject::from_iter([("type".to_owned(), json!("object"))])
+}
+
+pub(super) async fn call(
+    shared: &Shared,
+    function: &HandlerId,
+    arguments: JsonObject,
+) -> CallToolResult {
+    let promised = shared.known_worker_tools();
+    let has_schema =
+        promised.0.values().any(|(tool, id)| id == function && tool.output_schema.is_some());
+    match shared.skills.call_function(function, Value::Object(arguments)).await {
+        Err(error) => failed(error.to_string()),
+        Ok(output) => result(output, has_schema).unwrap_or_else(|| {
+            failed(format!("{function} answered something else than its schema says"))
+        }),
+    }
+}
+
+/// A result of MCP's own shape is passed through; text is text; anything else is shown as JSON, and an
+/// object is also the structured answer. `None` when one is promised and there is none.
+fn result(output: Value, has_schema: bool) -> Option<CallToolResult> {
+    if output.get("content").is_some_and(Value::is_array)
+        && let Ok(given) = serde_json::from_value::<CallToolResult>(output.clone())
+    {
+        let is_whole =
+            !has_schema || given.structured_content.is_some() || given.is_error == Some(true);
+        return is_whole.then_some(given);
+    }
+    match output {
+        Value::Object(fields) => {
+            let output = Value::Object(fields);
+            let mut result = CallToolResult::success(vec![ContentBlock::text(output.to_string())]);
+            result.structured_content = Some(output);
+            Some(result)
+        }
+        _ if has_schema => None,
+        Value::String(text) => Some(CallToolResult::success(vec![ContentBlock::text(text)])),
+        other => Some(CallToolResult::success(vec![ContentBlock::text(other.to_string())])),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn function(id: &str) -> ExposedFunction {
+        ExposedFunction {
+            id: id.parse().unwrap(),
+            description: None,
+            request_format: None,
+            response_format: None,
+            wishes: JsonObject::new(),
+        }
+    }
+
+    fn names(ids: &[&str]) -> Vec<(String, String)> {
+        let tools = WorkerTools::of(ids.iter().map(|id| function(id)).collect());
+        tools.0.iter().map(|(name, (_, id))| (name.clone(), id.to_string())).collect()
+    }
+
+    #[test]
+    fn names_are_legal_unique_and_lead_back() {
+        let long = format!("a::{}", "x".repeat(100));
+        let found = names(&["a::b", "a:.b", "brain.do-it", "list_skills", &long, "日本::語"]);
+        assert_eq!(found.len(), 6);
+        for (name, _) in &found {
+            assert!(!name.is_empty() && name.len() <= MAX_NAME, "{name}");
+            assert!(name.chars().all(|c| c.is_ascii_alphanumeric() || "_-".contains(c)), "{name}");
+            assert_ne!(name, "list_skills");
+        }
+        assert!(found.contains(&("a__b".to_owned(), "a::b".to_owned())));
+        assert!(found.contains(&("brain_do-it".to_owned(), "brain.do-it".to_owned())));
+    }
+
+    #[test]
+    fn results() {
+        let text = |output: Value| {
+            let result = result(output, false).unwrap();
+            (serde_json::to_value(&result.content).unwrap(), result.structured_content)
+        };
+        let block = |text: &str| json!([{ "type": "text", "text": text }]);
+        assert_eq!(text(json!("hi")), (block("hi"), None));
+        assert_eq!(text(json!([1])), (block("[1]"), None));
+        assert_eq!(text(json!({"a": 1})), (block("{\"a\":1}"), Some(json!({"a": 1}))));
+        let image = json!([{ "type": "image", "data": "AA==", "mimeType": "image/png" }]);
+        assert_eq!(text(json!({ "content": image })), (image, None));
+        assert_eq!(text(json!({"content": "plain"})).1, Some(json!({"content": "plain"})));
+    }
+
+    #[test]
+    fn a_promised_structure_must_be_there() {
+        assert!(result(json!("text"), true).is_none());
+        assert!(result(json!({"a": 1}), true).is_some());
+        assert!(result(json!({"content": []}), true).is_none());
+        assert!(result(json!({"content": [], "isError": true}), true).is_some());
+    }
+}

@@ -1,0 +1,85 @@
+//! What the functions of the contract answer, as far as it is needed here. Another make may say more.
+
+use serde::Deserialize;
+use serde_json::Value;
+use skills_core::PromptArgument;
+
+#[derive(Deserialize)]
+pub(super) struct SkillList {
+    pub(super) skills: Vec<SkillListRow>,
+}
+
+#[derive(Deserialize)]
+pub(super) struct SkillListRow {
+    pub(super) id: String,
+    pub(super) bytes: u64,
+    pub(super) registered_at: String,
+}
+
+#[derive(Deserialize)]
+pub(super) struct ResourceList {
+    pub(super) resources: Vec<ResourceRow>,
+}
+
+#[derive(Deserialize)]
+pub(super) struct ResourceRow {
+    pub(super) uri: String,
+    pub(super) name: Option<String>,
+    pub(super) title: Option<String>,
+    pub(super) description: Option<String>,
+}
+
+#[derive(Deserialize)]
+pub(super) struct Contents {
+    pub(super) contents: Vec<ContentRow>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct ContentRow {
+    pub(super) uri: String,
+    pub(super) mime_type: String,
+    pub(super) text: String,
+}
+
+#[derive(Deserialize)]
+pub(super) struct PromptList {
+    pub(super) prompts: Vec<PromptListRow>,
+}
+
+#[derive(Deserialize)]
+pub(super) struct PromptListRow {
+    pub(super) name: String,
+    pub(super) function_id: String,
+    pub(super) registered_at: String,
+}
+
+#[derive(Deserialize)]
+pub(super) struct PromptDetails {
+    pub(super) prompts: Vec<PromptDetailsRow>,
+}
+
+#[derive(Deserialize)]
+pub(super) struct PromptDetailsRow {
+    pub(super) name: String,
+    #[serde(default)]
+    pub(super) description: String,
+    #[serde(default)]
+    pub(super) arguments: Vec<PromptArgument>,
+}
+
+#[derive(Deserialize)]
+pub(super) struct Rendered {
+    pub(super) description: Option<String>,
+    pub(super) messages: Vec<Value>,
+}
+
+#[derive(Deserialize)]
+pub(super) struct Registered {
+    pub(super) registered_at: String,
+}
+
+#[derive(Deserialize)]
+pub(super) struct Removed {
+    pub(super) removed: bool,
+}
