@@ -5,11 +5,12 @@
 
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
+use axum::Router;
 use skills_bus::{
     Bus, Call, CallError, FunctionSpec, Json,
     engine::{Connection, EngineBus, EngineConfig},
 };
-use skills_http::Readiness;
+use skills_http::{Access, App, Guard, Readiness};
 use skills_registry::{
     Registry, RegistryConfig, StateStore,
     state_store::{self, Place, sync::Follower},
@@ -21,7 +22,7 @@ use uuid::Uuid;
 use crate::{
     Failure,
     config::{Config, StoreChoice},
-    serve::{bind, open_registry},
+    serve::{Door, bind, open_registry},
 };
 
 /// The function that the state worker calls when something in our scopes has changed. Each instance
@@ -42,6 +43,8 @@ pub struct Options {
     pub engine: EngineConfig,
     /// The embedded store's directory, should it be needed.
     pub data_dir: PathBuf,
+    /// Who may ask over HTTP, should it be served.
+    pub access: Access,
     /// The configuration file's settings.
     pub config: Config,
 }
@@ -51,15 +54,21 @@ pub struct Options {
 /// # Errors
 /// When the settings are wrong, the engine rejects this worker, or the store cannot be used.
 pub async fn run(options: Options, shutdown: CancellationToken) -> Result<(), Failure> {
-    let Options { engine, data_dir, config } = options;
+    let Options { engine, data_dir, access, config } = options;
+    let door = Door {
+        flag: "http:",
+        token: "http_token: or SKILLS_HTTP_TOKEN",
+        has_token: access.token.is_some(),
+    };
+    let guard = Guard::new(access)?;
     let http = match &config.http {
-        Some(address) => Some(bind(address, "http:").await?),
+        Some(address) => Some(bind(address, &door).await?),
         None => None,
     };
     let bus = EngineBus::connect(engine)
         .map_err(|error| Failure::new("bad_engine", error.to_string()))?;
     let readiness = Readiness::default();
-    let served = http.map(|listener| serve_http(listener, &readiness, &shutdown));
+    let served = http.map(|listener| serve_http(listener, guard, &readiness, &shutdown));
     let worked = tokio::select! {
         worked = work(&bus, &data_dir, &config, &readiness) => worked,
         () = shutdown.cancelled() => Ok(()),
@@ -75,10 +84,12 @@ pub async fn run(options: Options, shutdown: CancellationToken) -> Result<(), Fa
 
 fn serve_http(
     listener: TcpListener,
+    guard: Guard,
     readiness: &Readiness,
     shutdown: &CancellationToken,
 ) -> tokio::task::JoinHandle<std::io::Result<()>> {
-    tokio::spawn(skills_http::serve(listener, readiness.clone(), shutdown.clone()))
+    let app = App::new(Router::new(), guard, readiness.clone());
+    tokio::spawn(skills_http::serve(listener, app, shutdown.clone()))
 }
 
 /// Waits for the engine, offers the contract, and follows the connection. Ends only with an error.
