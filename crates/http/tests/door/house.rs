@@ -11,6 +11,7 @@ use axum::{
     Extension, Router,
     body::{Body, Bytes},
     extract::Request as Incoming,
+    http::StatusCode,
     routing::{get, post},
 };
 use futures_util::{StreamExt as _, stream};
@@ -151,7 +152,9 @@ fn routes(arrived: &Arc<Semaphore>, released: &Arc<Semaphore>) -> Router {
         Ok(bytes) => bytes.len().to_string(),
         Err(_) => "the handler went on all the same".to_owned(),
     };
+    let nested = Router::new().fallback(async || (StatusCode::IM_A_TEAPOT, "mine"));
     Router::new()
+        .nest("/nested", nested)
         .route("/wait", get(wait))
         .route("/endless", get(endless))
         .route("/broken", get(broken))

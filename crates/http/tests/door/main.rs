@@ -1,6 +1,7 @@
 //! The listener over real sockets, with routes and limits of the tests' own.
 //!
 //! - `house`: a server with routes that wait, panic, read and stream
+//! - `mounting`: what a surface's routes get from the door
 //! - `limits`, `connections`, `stopping`: what it does when it is asked for too much, or to end
 
 #![allow(
@@ -13,4 +14,5 @@
 mod connections;
 mod house;
 mod limits;
+mod mounting;
 mod stopping;
