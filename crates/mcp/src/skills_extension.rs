@@ -97,18 +97,19 @@ async fn list(shared: &Shared, cursor: Option<&str>) -> Result<Value, ErrorData>
     let catalog = shared.skills.catalog().await.map_err(|error| to_mcp(&error))?;
     let rows = catalog.skills_after(after.as_deref());
     let (rows, next) = cursor::page(Listing::Skills, rows, PAGE, |row| &row.id);
-    let described = stream::iter(rows.into_iter().cloned())
+    let described: Vec<_> = stream::iter(rows.into_iter().cloned())
         .map(|row| async move { (describe(shared, &row).await, row) })
         .buffered(READ_AHEAD)
-        .filter_map(async |(described, row)| match described {
-            Ok(described) => Some(described.entry(&row.id)),
-            // It may have gone since the catalog was looked at. A listing may leave skills out.
-            Err(error) => {
-                tracing::warn!(id = %row.id, %error, "a skill is left out of skills/list");
-                None
-            }
-        });
-    let mut page = json!({ "skills": described.collect::<Vec<Value>>().await });
+        .collect()
+        .await;
+    let entry = |(described, row): (Result<Arc<Described>, RegistryError>, Arc<SkillRow>)| {
+        // It may have gone since the catalog was looked at. A listing may leave skills out.
+        described
+            .inspect_err(|error| tracing::warn!(id = %row.id, %error, "left out of skills/list"))
+            .ok()
+            .map(|described| described.entry(&row.id))
+    };
+    let mut page = json!({ "skills": described.into_iter().filter_map(entry).collect::<Vec<_>>() });
     if let Some(next) = next {
         page["nextCursor"] = json!(next);
     }

@@ -30,7 +30,7 @@ pub(crate) fn of_feed(
     feed: Subscription<Arc<Change>>,
     functions: Option<watch::Receiver<u64>>,
 ) -> Changes {
-    let entries = futures_util::stream::unfold(feed, async |mut feed| {
+    let entries = futures_util::stream::unfold(feed, |mut feed| async move {
         let changed = match feed.next().await? {
             Delivery::Item(change) => Changed::of(&change),
             Delivery::Missed(_) => Changed::Everything,
@@ -39,7 +39,7 @@ pub(crate) fn of_feed(
     });
     match functions {
         Some(functions) => {
-            let functions = futures_util::stream::unfold(functions, async |mut functions| {
+            let functions = futures_util::stream::unfold(functions, |mut functions| async move {
                 functions.changed().await.ok()?;
                 Some((Changed::Functions, functions))
             });

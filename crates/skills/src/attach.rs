@@ -9,19 +9,20 @@ use skills_bus::{
     Bus, Call, CallError, FunctionSpec, Json,
     engine::{Connection, EngineBus, EngineConfig},
 };
-use skills_http::Readiness;
+use skills_http::{Access, App, Guard, Readiness};
 use skills_registry::{
-    Registry, RegistryConfig, StateStore,
+    Registry, RegistryConfig, Skills, StateStore,
     state_store::{self, Place, sync::Follower},
 };
-use tokio::{net::TcpListener, sync::watch};
+use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use crate::{
     Failure,
     config::{Config, StoreChoice},
-    serve::{bind, open_registry},
+    late::Late,
+    serve::{Door, bind, open_registry, surfaces},
 };
 
 /// The function that the state worker calls when something in our scopes has changed. Each instance
@@ -42,6 +43,8 @@ pub struct Options {
     pub engine: EngineConfig,
     /// The embedded store's directory, should it be needed.
     pub data_dir: PathBuf,
+    /// Who may ask over HTTP, should it be served.
+    pub access: Access,
     /// The configuration file's settings.
     pub config: Config,
 }
@@ -51,20 +54,32 @@ pub struct Options {
 /// # Errors
 /// When the settings are wrong, the engine rejects this worker, or the store cannot be used.
 pub async fn run(options: Options, shutdown: CancellationToken) -> Result<(), Failure> {
-    let Options { engine, data_dir, config } = options;
+    let Options { engine, data_dir, access, config } = options;
+    let door = Door {
+        flag: "http:",
+        token: "http_token: or SKILLS_HTTP_TOKEN",
+        has_token: access.token.is_some(),
+    };
+    let is_private = door.has_token;
+    let guard = Guard::new(access)?;
     let http = match &config.http {
-        Some(address) => Some(bind(address, "http:").await?),
+        Some(address) => Some(bind(address, &door).await?),
         None => None,
     };
     let bus = EngineBus::connect(engine)
         .map_err(|error| Failure::new("bad_engine", error.to_string()))?;
-    let readiness = Readiness::default();
-    let served = http.map(|listener| serve_http(listener, &readiness, &shutdown));
+    let (late, registry) = Late::new();
+    let opening = Opening { readiness: Readiness::default(), registry };
+    let served = http.map(|listener| {
+        let routes = surfaces(Arc::new(late), is_private, &shutdown);
+        let app = App::new(routes, guard, opening.readiness.clone());
+        tokio::spawn(skills_http::serve(listener, app, shutdown.clone()))
+    });
     let worked = tokio::select! {
-        worked = work(&bus, &data_dir, &config, &readiness) => worked,
+        worked = work(&bus, &data_dir, &config, &opening) => worked,
         () = shutdown.cancelled() => Ok(()),
     };
-    readiness.set(false);
+    opening.readiness.set(false);
     shutdown.cancel();
     bus.shutdown().await;
     if let Some(served) = served {
@@ -73,17 +88,17 @@ pub async fn run(options: Options, shutdown: CancellationToken) -> Result<(), Fa
     worked
 }
 
-fn serve_http(
-    listener: TcpListener,
-    readiness: &Readiness,
-    shutdown: &CancellationToken,
-) -> tokio::task::JoinHandle<std::io::Result<()>> {
-    tokio::spawn(skills_http::serve(
-        listener,
-        axum::Router::new(),
-        readiness.clone(),
-        shutdown.clone(),
-    ))
+/// What HTTP waits for: it listens before there is a registry.
+struct Opening {
+    readiness: Readiness,
+    registry: watch::Sender<Option<Arc<dyn Skills>>>,
+}
+
+impl Opening {
+    fn done(&self, registry: &Arc<Registry>) {
+        self.registry.send_replace(Some(registry.clone()));
+        self.readiness.set(true);
+    }
 }
 
 /// Waits for the engine, offers the contract, and follows the connection. Ends only with an error.
@@ -91,7 +106,7 @@ async fn work(
     engine: &EngineBus,
     data_dir: &std::path::Path,
     config: &Config,
-    readiness: &Readiness,
+    opening: &Opening,
 ) -> Result<(), Failure> {
     let bus: Arc<dyn Bus> = Arc::new(engine.clone());
     let mut connection = engine.connection();
@@ -102,14 +117,14 @@ async fn work(
     let Some(place) = place else {
         let registry = open_registry(data_dir, Some(Arc::downgrade(&bus)), settings).await?;
         skills_worker::serve(&bus, &registry);
-        readiness.set(true);
+        opening.done(&registry);
         let outcome = rejected(&mut connection).await;
         return close(registry, outcome).await;
     };
     let (registry, follower) = open_state(&bus, &mut connection, place, config, settings).await?;
     skills_worker::serve(&bus, &registry);
     follow_state(engine, &bus, &follower, config)?;
-    readiness.set(true);
+    opening.done(&registry);
     let outcome = keep_in_step(&follower, &mut connection).await;
     close(registry, outcome).await
 }

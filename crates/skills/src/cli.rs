@@ -41,7 +41,7 @@ pub struct Target {
     #[arg(long, value_name = "DIR", global = true)]
     pub data_dir: Option<PathBuf>,
 
-    /// Bearer token of the bus
+    /// Bearer token of the bus; `serve` asks for it over HTTP too
     #[arg(long, value_name = "TOKEN", global = true)]
     pub token: Option<String>,
 }
@@ -166,6 +166,14 @@ pub struct Serve {
     /// Where HTTP is served; port 0 picks a free one [default: 127.0.0.1:47372]
     #[arg(long, value_name = "ADDR")]
     pub http: Option<String>,
+
+    /// A name that HTTP requests may be addressed to, beside localhost; may be repeated
+    #[arg(long, value_name = "NAME")]
+    pub allow_host: Vec<String>,
+
+    /// An origin whose web pages may ask over HTTP, beside localhost; may be repeated, * is all
+    #[arg(long, value_name = "ORIGIN")]
+    pub allow_origin: Vec<String>,
 }
 
 impl Cli {

@@ -5,6 +5,7 @@ use std::{fs, io, path::Path, time::Duration};
 
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
+use skills_http::{Access, Guard};
 
 /// Where the file is looked for unless one is named.
 pub const DEFAULT_PATH: &str = "config.yaml";
@@ -46,6 +47,12 @@ pub struct Config {
     pub store: StoreChoice,
     /// Where an attached worker serves HTTP, if it does.
     pub http: Option<String>,
+    /// What must be presented over HTTP.
+    pub http_token: Option<String>,
+    /// Names that the HTTP server is known by.
+    pub allow_host: Vec<String>,
+    /// Origins whose pages may ask over HTTP.
+    pub allow_origin: Vec<String>,
 }
 
 impl Default for Config {
@@ -56,6 +63,9 @@ impl Default for Config {
             inject_caller_id: true,
             store: StoreChoice::Auto,
             http: None,
+            http_token: None,
+            allow_host: vec![],
+            allow_origin: vec![],
         }
     }
 }
@@ -110,6 +120,11 @@ impl Config {
         reader.take(&mut fields, "", "inject_caller_id", &mut config.inject_caller_id);
         reader.take(&mut fields, "", "store", &mut config.store);
         reader.take(&mut fields, "", "http", &mut config.http);
+        reader.take(&mut fields, "", "http_token", &mut config.http_token);
+        config.allow_host =
+            reader.rules(&mut fields, "allow_host", |hosts| Access { hosts, ..Access::default() });
+        config.allow_origin = reader
+            .rules(&mut fields, "allow_origin", |origins| Access { origins, ..Access::default() });
         let mut scopes = Map::new();
         reader.take(&mut fields, "", "scopes", &mut scopes);
         reader.take(&mut scopes, "scopes.", "skills", &mut config.scopes.skills);
@@ -156,6 +171,27 @@ impl Reader<'_> {
         }
     }
 
+    /// The entries of a list that can be used as rules.
+    fn rules(
+        &mut self,
+        fields: &mut Map<String, Value>,
+        name: &str,
+        access: impl Fn(Vec<String>) -> Access,
+    ) -> Vec<String> {
+        let mut rules = vec![];
+        self.take(fields, "", name, &mut rules);
+        rules.retain(|rule: &String| match Guard::new(access(vec![rule.clone()])) {
+            Ok(_) => true,
+            Err(error) => {
+                self.warn(format!(
+                    "{name} cannot be used in full ({error}); the entry is left out"
+                ));
+                false
+            }
+        });
+        rules
+    }
+
     fn unknown(&mut self, fields: &Map<String, Value>, prefix: &str) {
         for name in fields.keys() {
             self.warn(format!("{prefix}{name} is not a setting; it is ignored"));
@@ -184,6 +220,13 @@ mod tests {
     }
 
     #[test]
+    fn an_entry_that_cannot_be_used_does_not_take_the_others_with_it() {
+        let (config, warnings) = read("allow_origin: ['*', nonsense, 'https://a.example', 'null']");
+        assert_eq!(config.allow_origin, ["*", "https://a.example", "null"]);
+        assert!(warnings.len() == 1 && warnings[0].contains("nonsense"), "{warnings:?}");
+    }
+
+    #[test]
     fn nothing_to_read_is_nothing_to_say() {
         assert_eq!(read(""), (Config::default(), vec![]));
         assert_eq!(read("# only a comment\n"), (Config::default(), vec![]));
@@ -202,6 +245,10 @@ mod tests {
             ("scopes: {skills: [1]}", "scopes.skills cannot be used"),
             ("store: cloud", "store cannot be used"),
             ("http: 80", "http cannot be used"),
+            ("http_token: [x]", "http_token cannot be used"),
+            ("allow_host: here", "allow_host cannot be used"),
+            ("allow_host: ['a b']", "\"a b\" is not a host"),
+            ("allow_origin: [https://a.example/path]", "is not an origin"),
             ("colour: red", "colour is not a setting"),
         ] {
             let (config, warnings) = read(text);

@@ -3,6 +3,7 @@
 use anstyle::{AnsiColor, Style};
 use serde_json::json;
 use skills_bus::ClientError;
+use skills_http::BadRule;
 use skills_registry::RegistryError;
 
 /// Why a command failed.
@@ -56,6 +57,12 @@ impl From<RegistryError> for Failure {
             Some(hint) => failure.hint(hint),
             None => failure,
         }
+    }
+}
+
+impl From<BadRule> for Failure {
+    fn from(error: BadRule) -> Self {
+        Self::new(error.code(), error.to_string()).hint(error.hint())
     }
 }
 

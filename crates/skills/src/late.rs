@@ -39,7 +39,7 @@ impl Skills for Late {
     fn changes(&self) -> Changes {
         let opened = wait(self.0.clone());
         stream::once(opened)
-            .filter_map(async |skills| skills)
+            .filter_map(std::future::ready)
             .flat_map(|skills| skills.changes())
             .boxed()
     }

@@ -9,7 +9,7 @@ use std::{
 
 use axum::Router;
 use skills_bus::{Bus, Hub, HubConfig};
-use skills_http::Readiness;
+use skills_http::{Access, App, Guard, Readiness};
 use skills_mcp::{Mcp, Settings};
 use skills_registry::{Registry, RegistryConfig, Skills};
 use skills_store::SqliteStore;
@@ -34,6 +34,8 @@ pub struct Options {
     pub data_dir: PathBuf,
     /// What workers must present; needed when the bus is reachable from other machines.
     pub token: Option<String>,
+    /// Who may ask over HTTP.
+    pub access: Access,
     /// The configuration file's settings.
     pub config: Config,
 }
@@ -46,6 +48,7 @@ pub struct Server {
     registry: Arc<Registry>,
     bus: TcpListener,
     http: TcpListener,
+    guard: Guard,
     data_dir: PathBuf,
     has_token: bool,
 }
@@ -54,12 +57,14 @@ impl Server {
     /// Opens the store, binds both addresses and offers the contract on the hub.
     ///
     /// # Errors
-    /// When the store cannot be used or an address cannot be bound.
+    /// When a rule of the access or the store cannot be used, or an address cannot be bound.
     pub async fn start(options: Options) -> Result<Self, Failure> {
-        let Options { bus, http, data_dir, token, config } = options;
+        let Options { bus, http, data_dir, token, access, config } = options;
         let bus = bind_bus(&bus, token.is_some()).await?;
-        let http = bind(&http, "--http").await?;
-        let has_token = token.is_some();
+        let has_token = access.token.is_some();
+        let door = Door { flag: "--http", token: HTTP_TOKEN, has_token };
+        let http = bind(&http, &door).await?;
+        let guard = Guard::new(access)?;
         let hub = Hub::new(HubConfig {
             name: "skills".to_owned(),
             token,
@@ -75,7 +80,7 @@ impl Server {
         .await?;
         skills_worker::serve(&offered, &registry);
         skills_worker::state::serve(&offered, &registry);
-        Ok(Self { hub, offered, registry, bus, http, data_dir, has_token })
+        Ok(Self { hub, offered, registry, bus, http, guard, data_dir, has_token })
     }
 
     /// Where iii workers connect.
@@ -120,8 +125,8 @@ impl Server {
     /// # Errors
     /// When a listener fails.
     pub async fn run(self, shutdown: CancellationToken) -> Result<(), Failure> {
-        let Self { hub, offered: _offered, registry, bus, http, has_token, .. } = self;
-        let routes = surfaces(&registry, has_token, &shutdown);
+        let Self { hub, offered: _offered, registry, bus, http, guard, has_token, .. } = self;
+        let routes = surfaces(registry.clone(), has_token, &shutdown);
         let readiness = Readiness::default();
         readiness.set(true);
         let draining = readiness.clone();
@@ -132,7 +137,8 @@ impl Server {
         });
         let serving = async {
             let hub = hub.serve(bus, shutdown.clone());
-            let http = skills_http::serve(http, routes, readiness, shutdown.clone());
+            let app = App::new(routes, guard, readiness);
+            let http = skills_http::serve(http, app, shutdown.clone());
             tokio::try_join!(hub, http).map(drop)
         };
         let deadline = async {
@@ -159,11 +165,10 @@ impl Server {
 
 /// The surfaces that speak HTTP.
 pub(crate) fn surfaces(
-    registry: &Arc<Registry>,
+    skills: Arc<dyn Skills>,
     is_private: bool,
     shutdown: &CancellationToken,
 ) -> Router {
-    let skills: Arc<dyn Skills> = registry.clone();
     let mcp = Mcp::new(skills, Settings { is_private, shutdown: shutdown.clone() });
     skills_mcp::http::routes(&mcp)
 }
@@ -193,21 +198,41 @@ async fn resolve(address: &str, flag: &str) -> Result<Vec<SocketAddr>, Failure> 
     })
 }
 
-pub(crate) async fn bind(address: &str, flag: &str) -> Result<TcpListener, Failure> {
-    let addresses = resolve(address, flag).await?;
+/// A listener, as whoever set it knows it.
+pub(crate) struct Door {
+    /// What sets its address.
+    pub(crate) flag: &'static str,
+    /// What sets its token.
+    pub(crate) token: &'static str,
+    /// Whether it has one.
+    pub(crate) has_token: bool,
+}
+
+const BUS_TOKEN: &str = "--token or III_TOKEN";
+const HTTP_TOKEN: &str = "--token, III_TOKEN or SKILLS_HTTP_TOKEN";
+
+/// Resolves an address, which must be a loopback one where nobody is asked for a token.
+async fn listenable(address: &str, door: &Door) -> Result<Vec<SocketAddr>, Failure> {
+    let addresses = resolve(address, door.flag).await?;
+    if !door.has_token && addresses.iter().any(|address| !address.ip().is_loopback()) {
+        let message = format!("{address} can be reached from other machines, and no token is set");
+        let hint = format!("give one with {}, or listen on 127.0.0.1", door.token);
+        return Err(Failure::new("token_needed", message).hint(hint));
+    }
+    Ok(addresses)
+}
+
+pub(crate) async fn bind(address: &str, door: &Door) -> Result<TcpListener, Failure> {
+    let addresses = listenable(address, door).await?;
     TcpListener::bind(addresses.as_slice()).await.map_err(|error| {
         Failure::new("bind", format!("cannot listen on {address}: {error}"))
-            .hint(format!("choose another address with {flag}, or port 0 for a free one"))
+            .hint(format!("choose another address with {}, or port 0 for a free one", door.flag))
     })
 }
 
 async fn bind_bus(address: &str, has_token: bool) -> Result<TcpListener, Failure> {
-    let addresses = resolve(address, "--bus").await?;
-    if !has_token && addresses.iter().any(|address| !address.ip().is_loopback()) {
-        let message = format!("{address} can be reached from other machines, and no token is set");
-        return Err(Failure::new("token_needed", message)
-            .hint("give one with --token or III_TOKEN, or listen on 127.0.0.1"));
-    }
+    let door = Door { flag: "--bus", token: BUS_TOKEN, has_token };
+    let addresses = listenable(address, &door).await?;
     match TcpListener::bind(addresses.as_slice()).await {
         Err(error) if error.kind() == std::io::ErrorKind::AddrInUse => {
             let message = format!(
@@ -217,7 +242,7 @@ async fn bind_bus(address: &str, has_token: bool) -> Result<TcpListener, Failure
                 "talk to it with --url ws://{address}, or serve on a free port with --bus 127.0.0.1:0"
             )))
         }
-        Err(_) => bind(address, "--bus").await,
+        Err(_) => bind(address, &door).await,
         Ok(listener) => Ok(listener),
     }
 }

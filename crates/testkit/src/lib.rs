@@ -5,6 +5,7 @@
 //!
 //! - [`Server`]: a running `skills serve`; [`Process`], [`program`], [`run`]: any other command
 //! - [`Worker`]: a connection that serves and calls functions; [`Peer`]: one that reads only when told to
+//! - [`Request`]: what is asked over HTTP, and its [`Answer`]
 //! - [`Random`]: randomness that a failing test can name
 
 #![allow(
@@ -14,12 +15,14 @@
     reason = "a test fails by panicking"
 )]
 
+mod http;
 mod peer;
 mod process;
 mod random;
 mod server;
 mod worker;
 
+pub use http::{Answer, Request, exchange};
 pub use peer::Peer;
 pub use process::{Process, Ran, Transcript, program, run, run_with_input};
 pub use random::{Random, SEED_VARIABLE};

@@ -10,7 +10,7 @@ use std::{
 use crate::DEADLINE;
 
 /// Variables that would change what the program does.
-const VARIABLES: [&str; 13] = [
+const VARIABLES: [&str; 14] = [
     "III_CONFIG",
     "III_ENGINE_URL",
     "III_NAMESPACE",
@@ -24,6 +24,7 @@ const VARIABLES: [&str; 13] = [
     "SKILLS_BUS",
     "SKILLS_DATA_DIR",
     "SKILLS_HTTP",
+    "SKILLS_HTTP_TOKEN",
 ];
 
 /// A command that the caller's environment does not influence.

@@ -71,7 +71,7 @@ impl Skills for Mirror {
     }
 
     fn changes(&self) -> Changes {
-        futures_util::stream::unfold(self.news.subscribe(), async |mut news| {
+        futures_util::stream::unfold(self.news.subscribe(), |mut news| async move {
             let changed = match news.next().await? {
                 Delivery::Item(changed) => changed,
                 Delivery::Missed(_) => Changed::Everything,

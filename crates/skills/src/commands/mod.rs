@@ -7,6 +7,7 @@ mod skills;
 
 use clap::CommandFactory as _;
 use skills_bus::engine::EngineConfig;
+use skills_http::Access;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
@@ -52,11 +53,22 @@ pub async fn run(cli: Cli) -> Result<(), Failure> {
 
 #[expect(clippy::print_stderr, reason = "the one thing a server says unasked")]
 async fn serve(options: Serve, target: Target, config: Config) -> Result<(), Failure> {
+    let Serve { bus, http, allow_host, allow_origin } = options;
+    let token = target.token.filter(|token| !token.is_empty());
+    let mut access = access(&config);
+    access.token = access.token.or_else(|| token.clone());
+    if !allow_host.is_empty() {
+        access.hosts = allow_host;
+    }
+    if !allow_origin.is_empty() {
+        access.origins = allow_origin;
+    }
     let server = Server::start(Options {
-        bus: options.bus.unwrap_or_else(|| DEFAULT_BUS.to_owned()),
-        http: options.http.unwrap_or_else(|| DEFAULT_HTTP.to_owned()),
+        bus: bus.unwrap_or_else(|| DEFAULT_BUS.to_owned()),
+        http: http.unwrap_or_else(|| DEFAULT_HTTP.to_owned()),
         data_dir: target.data_dir.unwrap_or_else(|| DEFAULT_DATA_DIR.into()),
-        token: target.token.filter(|token| !token.is_empty()),
+        token,
+        access,
         config,
     })
     .await?;
@@ -64,6 +76,16 @@ async fn serve(options: Serve, target: Target, config: Config) -> Result<(), Fai
     let shutdown = CancellationToken::new();
     stop_on_signal(shutdown.clone())?;
     server.run(shutdown).await
+}
+
+/// Who may ask over HTTP, as environment and file say.
+fn access(config: &Config) -> Access {
+    let token = environment("SKILLS_HTTP_TOKEN").or_else(|| config.http_token.clone());
+    Access {
+        hosts: config.allow_host.clone(),
+        origins: config.allow_origin.clone(),
+        token: token.filter(|token| !token.is_empty()),
+    }
 }
 
 /// Runs as a worker of the engine that is named.
@@ -78,7 +100,8 @@ async fn attach(target: Target, headers: &[String], config: Config) -> Result<()
     let data_dir = target.data_dir.unwrap_or_else(|| DEFAULT_DATA_DIR.into());
     let shutdown = CancellationToken::new();
     stop_on_signal(shutdown.clone())?;
-    attach::run(attach::Options { engine, data_dir, config }, shutdown).await
+    let access = access(&config);
+    attach::run(attach::Options { engine, data_dir, access, config }, shutdown).await
 }
 
 /// How to be a worker of an engine.

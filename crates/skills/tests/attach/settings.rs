@@ -1,12 +1,12 @@
 //! Flags, variables and the configuration file.
 
 use std::{
-    io::{Read as _, Write as _},
-    net::{SocketAddr, TcpListener, TcpStream},
+    net::{SocketAddr, TcpListener},
     time::Duration,
 };
 
 use serde_json::json;
+use skills_testkit::{Answer, Request, exchange};
 
 use crate::{
     attached::{Attached, eventually, holds_for, serves},
@@ -144,12 +144,9 @@ async fn who_insists_on_the_state_waits_for_it() {
 
 /// The status of an HTTP request, if there is an answer.
 pub(crate) fn status(address: SocketAddr, path: &str) -> Option<u16> {
-    let mut stream = TcpStream::connect(address).ok()?;
-    let request = format!("GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
-    stream.write_all(request.as_bytes()).ok()?;
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).ok()?;
-    answer.split(' ').nth(1)?.parse().ok()
+    let address = address.to_string();
+    let said = exchange(&address, &Request::get(path).bytes(&address))?;
+    Some(Answer::parse(&said)?.status)
 }
 
 /// An address that nobody listens at.
@@ -168,4 +165,47 @@ async fn http_tells_whether_it_serves() {
     engine.run().await;
     eventually("it is ready", async || status(address, "/readyz") == Some(200)).await;
     serves(&engine.worker().await).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn http_has_a_guard_with_a_token_that_is_not_the_engines() {
+    let engine = Engine::start().await;
+    let address = free_address();
+    let config = format!(
+        "http: {address}\nhttp_token: filed\nallow_host: [skills.example]\n\
+         allow_origin: ['https://app.example']\n"
+    );
+    for (variable, token, wrong) in [(None, "filed", "engine"), (Some("web"), "web", "filed")] {
+        let attached = Attached::with(&config, |command| {
+            command.args(["--url", &engine.url(), "--token", "engine"]);
+            command.envs(variable.map(|token| ("SKILLS_HTTP_TOKEN", token)));
+        });
+        eventually("HTTP answers", async || status(address, "/healthz") == Some(200)).await;
+        let ask = |token: &str, name: &str, value: &str| {
+            let request = Request::get("/nothing").header(name, value);
+            let request = request.header("Authorization", &format!("Bearer {token}"));
+            request.send(&address.to_string()).status
+        };
+        for (name, value, expected) in [
+            ("Host", "skills.example", 404),
+            ("Host", "evil.example", 403),
+            ("Origin", "https://app.example", 404),
+            ("Origin", "https://evil.example", 403),
+        ] {
+            assert_eq!(ask(token, name, value), expected, "{value}");
+        }
+        assert_eq!(ask(wrong, "Origin", "https://app.example"), 401);
+        attached.stop().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn http_is_for_this_machine_unless_it_has_a_token() {
+    let engine = Engine::start().await;
+    let attached = Attached::with("http: 0.0.0.0:0", |command| {
+        command.args(["--url", &engine.url(), "--token", "engine"]);
+    });
+    let (_, code, said) = attached.ended().await;
+    assert_eq!(code, Some(1), "{said}");
+    assert!(said.contains("hint: give one with http_token: or SKILLS_HTTP_TOKEN"), "{said}");
 }

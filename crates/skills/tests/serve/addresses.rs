@@ -1,26 +1,16 @@
 //! Where the server listens, and what it says of it.
 
-use std::{
-    io::{Read as _, Write as _},
-    net::{TcpListener, TcpStream},
-};
+use std::net::TcpListener;
 
 use serde_json::{Value, json};
-use skills_testkit::{DEADLINE, Ran, Server, program, run};
+use skills_testkit::{Ran, Request, Server, program, run};
 
 use crate::support::{BINARY, Home, register};
 
 /// Asks for a path over plain HTTP: status and body.
 fn get(http: &str, path: &str) -> (u16, Value) {
-    let address = http.strip_prefix("http://").unwrap();
-    let mut stream = TcpStream::connect(address).unwrap();
-    stream.set_read_timeout(Some(DEADLINE)).unwrap();
-    write!(stream, "GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n").unwrap();
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).unwrap();
-    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
-    let status = head.split(' ').nth(1).unwrap().parse().unwrap();
-    (status, serde_json::from_str(body).unwrap())
+    let answer = Request::get(path).send(http);
+    (answer.status, answer.json())
 }
 
 /// `skills serve` with addresses of the test's choice, which must not work.

@@ -1,0 +1,121 @@
+//! What is served, put together: the surfaces' routes behind the limits, everything behind the guard.
+
+use std::net::SocketAddr;
+
+use axum::{Router, extract::DefaultBodyLimit, middleware};
+
+use crate::{
+    Guard, Limits, Readiness,
+    guard::{self, Door},
+    health,
+    limits::{self, Work},
+    refusal,
+};
+
+/// What to serve.
+#[derive(Debug, Clone)]
+pub struct App {
+    /// The surfaces' routes. Addresses that none of them has are answered with 404.
+    pub routes: Router,
+    /// Who may ask.
+    pub guard: Guard,
+    /// What `/readyz` tells.
+    pub readiness: Readiness,
+    /// How much may be asked.
+    pub limits: Limits,
+}
+
+impl App {
+    /// With the limits that every server has.
+    #[must_use]
+    pub fn new(routes: Router, guard: Guard, readiness: Readiness) -> Self {
+        Self { routes, guard, readiness, limits: Limits::default() }
+    }
+
+    /// All routes, as they are served at an address.
+    pub(crate) fn router(self, bound: SocketAddr) -> Router {
+        let Self { routes, guard, readiness, limits } = self;
+        // Health is outside the limits: a server with much to do is alive.
+        routes
+            // Ours counts what any reader takes, theirs only what axum's extractors take.
+            .layer(DefaultBodyLimit::disable())
+            .layer(middleware::from_fn_with_state(Work::new(limits), limits::bounded))
+            .merge(health::routes(readiness))
+            .method_not_allowed_fallback(async || refusal::METHOD_NOT_ALLOWED)
+            .fallback(async || refusal::NOT_FOUND)
+            .layer(middleware::from_fn_with_state(Door::new(guard, bound), guard::admit))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::{
+        body::Body,
+        http::{Request, StatusCode},
+    };
+    use proptest::prelude::*;
+    use tower::ServiceExt as _;
+
+    use super::*;
+    use crate::Access;
+
+    async fn answer(readiness: &Readiness, request: Request<Body>) -> StatusCode {
+        let guard = Guard::new(Access { token: Some("t".to_owned()), ..Access::default() });
+        let app = App::new(Router::new(), guard.unwrap(), readiness.clone());
+        app.router(([127, 0, 0, 1], 80).into()).oneshot(request).await.unwrap().status()
+    }
+
+    async fn status(readiness: &Readiness, method: &str, path: &str) -> StatusCode {
+        let request = Request::builder().method(method).uri(path).header("host", "localhost");
+        let request = request.header("authorization", "Bearer t").body(Body::empty()).unwrap();
+        answer(readiness, request).await
+    }
+
+    #[tokio::test]
+    async fn alive_from_the_start_and_ready_when_told() {
+        let readiness = Readiness::default();
+        assert_eq!(status(&readiness, "GET", "/healthz").await, StatusCode::OK);
+        assert_eq!(status(&readiness, "GET", "/readyz").await, StatusCode::SERVICE_UNAVAILABLE);
+        readiness.set(true);
+        assert_eq!(status(&readiness, "GET", "/readyz").await, StatusCode::OK);
+        readiness.set(false);
+        assert_eq!(status(&readiness, "GET", "/readyz").await, StatusCode::SERVICE_UNAVAILABLE);
+    }
+
+    #[tokio::test]
+    async fn what_is_not_there_is_said() {
+        let readiness = Readiness::default();
+        for (method, path, expected) in [
+            ("GET", "/nowhere", StatusCode::NOT_FOUND),
+            ("GET", "/healthz/", StatusCode::NOT_FOUND),
+            ("OPTIONS", "*", StatusCode::NOT_FOUND),
+            ("CONNECT", "localhost:80", StatusCode::NOT_FOUND),
+            ("POST", "/healthz", StatusCode::METHOD_NOT_ALLOWED),
+            ("HEAD", "/healthz", StatusCode::OK),
+        ] {
+            assert_eq!(status(&readiness, method, path).await, expected, "{method} {path}");
+        }
+    }
+    proptest! {
+        #[test]
+        fn whatever_the_headers_say_nobody_gets_in_by_it(
+            host in prop_oneof![Just(b"localhost".to_vec()), prop::collection::vec(any::<u8>(), 0..24)],
+            origin in prop::option::of(prop::collection::vec(any::<u8>(), 0..24)),
+            authorization in prop::option::of(prop::collection::vec(any::<u8>(), 0..24)),
+        ) {
+            let mut request = Request::get("/nowhere").header("host", host);
+            for (name, value) in [("origin", origin), ("authorization", authorization)] {
+                if let Some(value) = value {
+                    request = request.header(name, value);
+                }
+            }
+            // Not every value can be sent at all.
+            if let Ok(request) = request.body(Body::empty()) {
+                let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+                let readiness = Readiness::default();
+                let status = runtime.unwrap().block_on(answer(&readiness, request)).as_u16();
+                prop_assert!([400, 401, 403].contains(&status), "{}", status);
+            }
+        }
+    }
+}
