@@ -309,7 +309,10 @@ pub(crate) fn sections(id: &str, body: &str) -> Vec<HandlerId> {
 
 /// What was described before, by id and digest of the body.
 #[derive(Debug)]
-pub(crate) struct Memory(Mutex<LruCache<(Arc<str>, Digest), Arc<Described>>>);
+pub(crate) struct Memory(Mutex<LruCache<Version, Arc<Described>>>);
+
+/// One version of a skill: its id and the digest of its body.
+type Version = (Arc<str>, Digest);
 
 impl Default for Memory {
     fn default() -> Self {
