@@ -23,3 +23,9 @@ pub mod stdio;
 mod tools;
 
 pub use server::{Mcp, Settings};
+
+/// Whether a log event only repeats what a client was told: rmcp warns of every error it answers with.
+#[must_use]
+pub fn is_noise(event: &tracing::Metadata<'_>) -> bool {
+    event.target().starts_with("rmcp")
+}

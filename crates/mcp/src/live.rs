@@ -17,9 +17,10 @@ use rmcp::model::{
     ToolListChangedNotification,
 };
 use skills_core::{id::INDEX_ID, uri};
-use skills_registry::Changed;
+use skills_registry::{Changed, Changes};
+use tokio::sync::watch;
 
-use crate::{server::Shared, skills_extension};
+use crate::{server::Shared, skills_extension, tools::WorkerTools};
 
 /// Changes this close to each other are told together. A client hears of a change well within 50 ms.
 const GATHER: Duration = Duration::from_millis(5);
@@ -171,9 +172,18 @@ pub(crate) enum End {
 
 /// News for one client, from the moment this was made.
 pub(crate) struct Follow {
-    changes: skills_registry::Changes,
-    tools: tokio::sync::watch::Receiver<Option<Arc<crate::tools::WorkerTools>>>,
+    changes: Changes,
+    tools: watch::Receiver<Option<Arc<WorkerTools>>>,
     wants: Wants,
+}
+
+/// Waits until the tools of workers are others than before; `None` when there will be no news of them.
+/// That they are known at all is not news: who asked before that has waited for it.
+async fn other_tools(tools: &mut watch::Receiver<Option<Arc<WorkerTools>>>) -> Option<()> {
+    while tools.borrow_and_update().is_none() {
+        tools.changed().await.ok()?;
+    }
+    tools.changed().await.ok()
 }
 
 impl Follow {
@@ -203,7 +213,7 @@ impl Follow {
         let mut news = News::default();
         tokio::select! {
             changed = self.changes.next() => news.add(changed?),
-            moved = self.tools.changed() => { moved.ok()?; news.tools = true; }
+            moved = other_tools(&mut self.tools) => { moved?; news.tools = true; }
         }
         let gathered = tokio::time::sleep(GATHER);
         tokio::pin!(gathered);
@@ -213,7 +223,7 @@ impl Follow {
                 biased;
                 () = &mut gathered => break,
                 Some(changed) = self.changes.next() => news.add(changed),
-                Ok(()) = self.tools.changed() => news.tools = true,
+                Some(()) = other_tools(&mut self.tools) => news.tools = true,
             }
         }
         // What is there already costs nothing to take along.

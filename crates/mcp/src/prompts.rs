@@ -3,8 +3,8 @@
 use rmcp::{
     ErrorData,
     model::{
-        GetPromptRequestParams, GetPromptResult, ListPromptsResult, Prompt, PromptArgument,
-        PromptMessage,
+        ErrorCode, GetPromptRequestParams, GetPromptResult, ListPromptsResult, Prompt,
+        PromptArgument, PromptMessage,
     },
 };
 use serde_json::{Value, json};
@@ -12,7 +12,7 @@ use skills_registry::{PromptRow, Skills};
 
 use crate::{
     cursor::{self, Listing},
-    error::{invalid, to_mcp},
+    error::to_mcp,
     server::PAGE,
 };
 
@@ -64,10 +64,13 @@ pub(crate) async fn get(
         }
     }
     let rendered = skills.render_prompt(&request.name, Value::Object(arguments)).await;
-    let rendered = rendered.map_err(|error| match error {
+    let rendered = rendered.map_err(|error| {
+        let mut error = to_mcp(&error);
         // A prompt is not a resource: its name is a parameter that is wrong.
-        skills_registry::RegistryError::NotFound { .. } => invalid(error.to_string()),
-        error => to_mcp(&error),
+        if error.code == ErrorCode::RESOURCE_NOT_FOUND {
+            error.code = ErrorCode::INVALID_PARAMS;
+        }
+        error
     })?;
     let messages = rendered
         .messages

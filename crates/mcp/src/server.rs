@@ -71,9 +71,10 @@ impl Settings {
         if self.is_private { CacheScope::Private } else { CacheScope::Public }
     }
 
-    /// For how long and by whom an answer may be kept.
-    pub(crate) fn cache_hints(&self) -> (u64, CacheScope) {
-        (TTL_MS, self.scope())
+    /// For how long and by whom an answer may be kept; the older revisions do not know of it.
+    fn cache_hints(&self, context: &RequestContext<RoleServer>) -> Option<(u64, CacheScope)> {
+        let version = context.protocol_version()?;
+        (version.as_str() >= ProtocolVersion::V_2026_07_28.as_str()).then(|| (TTL_MS, self.scope()))
     }
 }
 
@@ -207,7 +208,21 @@ fn cursor(request: Option<PaginatedRequestParams>) -> Option<String> {
     request?.cursor
 }
 
+/// An error that says which URI it is about, as far as that is not too long.
+fn about(mut error: ErrorData, uri: &str) -> ErrorData {
+    if error.code != ErrorCode::INTERNAL_ERROR && uri.len() <= MAX_URI_BYTES {
+        let mut data = error.data.take().unwrap_or_else(|| json!({}));
+        data["uri"] = json!(uri);
+        error.data = Some(data);
+    }
+    error
+}
+
 impl Handler {
+    fn hints(&self, context: &RequestContext<RoleServer>) -> (Option<u64>, Option<CacheScope>) {
+        self.shared.settings.cache_hints(context).unzip()
+    }
+
     async fn contents(&self, uri: &str) -> Result<ResourceContents, ErrorData> {
         if uri.starts_with(skills_extension::SCHEME) {
             let file = skills_extension::read(&self.shared, uri).await?;
@@ -243,10 +258,9 @@ impl ServerHandler for Handler {
     }
 
     async fn discover(&self, _: RequestContext<RoleServer>) -> Result<DiscoverResult, ErrorData> {
-        let (ttl_ms, scope) = self.shared.settings.cache_hints();
         Ok(DiscoverResult::from_server_info(VERSIONS.to_vec(), self.get_info())
-            .with_ttl_ms(ttl_ms)
-            .with_cache_scope(scope))
+            .with_ttl_ms(TTL_MS)
+            .with_cache_scope(self.shared.settings.scope()))
     }
 
     async fn on_initialized(&self, context: NotificationContext<RoleServer>) {
@@ -294,21 +308,22 @@ impl ServerHandler for Handler {
     async fn list_resources(
         &self,
         request: Option<PaginatedRequestParams>,
-        _: RequestContext<RoleServer>,
+        context: RequestContext<RoleServer>,
     ) -> Result<ListResourcesResult, ErrorData> {
-        let (ttl_ms, scope) = self.shared.settings.cache_hints();
         let cursor = cursor(request);
-        let page = resources::list(&*self.shared.skills, cursor.as_deref());
-        Ok(guarded(page).await?.with_ttl_ms(ttl_ms).with_cache_scope(scope))
+        let mut page = guarded(resources::list(&*self.shared.skills, cursor.as_deref())).await?;
+        (page.ttl_ms, page.cache_scope) = self.hints(&context);
+        Ok(page)
     }
 
     async fn list_resource_templates(
         &self,
         _: Option<PaginatedRequestParams>,
-        _: RequestContext<RoleServer>,
+        context: RequestContext<RoleServer>,
     ) -> Result<ListResourceTemplatesResult, ErrorData> {
-        let (ttl_ms, scope) = self.shared.settings.cache_hints();
-        Ok(resources::templates().with_ttl_ms(ttl_ms).with_cache_scope(scope))
+        let mut page = resources::templates();
+        (page.ttl_ms, page.cache_scope) = self.hints(&context);
+        Ok(page)
     }
 
     async fn read_resource(
@@ -316,15 +331,15 @@ impl ServerHandler for Handler {
         request: ReadResourceRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<ReadResourceResponse, ErrorData> {
-        let (ttl_ms, scope) = self.shared.settings.cache_hints();
         match guarded(self.contents(&request.uri)).await {
             Ok(contents) => {
-                let result = ReadResourceResult::new(vec![contents]);
-                Ok(result.with_ttl_ms(ttl_ms).with_cache_scope(scope).into())
+                let mut result = ReadResourceResult::new(vec![contents]);
+                (result.ttl_ms, result.cache_scope) = self.hints(&context);
+                Ok(result.into())
             }
             Err(error) => {
                 self.log(&context.peer, &error).await;
-                Err(error)
+                Err(about(error, &request.uri))
             }
         }
     }
@@ -358,12 +373,12 @@ impl ServerHandler for Handler {
     async fn list_prompts(
         &self,
         request: Option<PaginatedRequestParams>,
-        _: RequestContext<RoleServer>,
+        context: RequestContext<RoleServer>,
     ) -> Result<ListPromptsResult, ErrorData> {
-        let (ttl_ms, scope) = self.shared.settings.cache_hints();
         let cursor = cursor(request);
-        let page = prompts::list(&*self.shared.skills, cursor.as_deref());
-        Ok(guarded(page).await?.with_ttl_ms(ttl_ms).with_cache_scope(scope))
+        let mut page = guarded(prompts::list(&*self.shared.skills, cursor.as_deref())).await?;
+        (page.ttl_ms, page.cache_scope) = self.hints(&context);
+        Ok(page)
     }
 
     async fn get_prompt(
@@ -391,11 +406,11 @@ impl ServerHandler for Handler {
     async fn list_tools(
         &self,
         request: Option<PaginatedRequestParams>,
-        _: RequestContext<RoleServer>,
+        context: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
-        let (ttl_ms, scope) = self.shared.settings.cache_hints();
-        let page = tools::list(&self.shared, cursor(request).as_deref()).await?;
-        Ok(page.with_ttl_ms(ttl_ms).with_cache_scope(scope))
+        let mut page = tools::list(&self.shared, cursor(request).as_deref()).await?;
+        (page.ttl_ms, page.cache_scope) = self.hints(&context);
+        Ok(page)
     }
 
     async fn call_tool(
@@ -413,8 +428,10 @@ impl ServerHandler for Handler {
     async fn on_custom_request(
         &self,
         request: CustomRequest,
-        _: RequestContext<RoleServer>,
+        context: RequestContext<RoleServer>,
     ) -> Result<CustomResult, ErrorData> {
-        guarded(skills_extension::answer(&self.shared, request)).await.map(CustomResult::new)
+        let hints = self.shared.settings.cache_hints(&context);
+        let answer = skills_extension::answer(&self.shared, request, hints);
+        guarded(answer).await.map(CustomResult::new)
     }
 }

@@ -18,7 +18,7 @@ use futures_util::{StreamExt as _, stream};
 use lru::LruCache;
 use rmcp::{
     ErrorData,
-    model::{CustomRequest, ErrorCode, JsonObject},
+    model::{CacheScope, CustomRequest, ErrorCode, JsonObject},
 };
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -61,8 +61,12 @@ struct Params {
     cursor: Option<String>,
 }
 
-/// Answers a request of the extension.
-pub(crate) async fn answer(shared: &Shared, request: CustomRequest) -> Result<Value, ErrorData> {
+/// Answers a request of the extension. In the older revisions answers have no hints about caching.
+pub(crate) async fn answer(
+    shared: &Shared,
+    request: CustomRequest,
+    hints: Option<(u64, CacheScope)>,
+) -> Result<Value, ErrorData> {
     let params = || -> Result<Params, ErrorData> {
         let params = request.params_as::<Params>();
         Ok(params.map_err(|error| invalid(error.to_string()))?.unwrap_or_default())
@@ -85,10 +89,11 @@ pub(crate) async fn answer(shared: &Shared, request: CustomRequest) -> Result<Va
             ));
         }
     };
-    let (ttl_ms, scope) = shared.settings.cache_hints();
-    answer["resultType"] = json!("complete");
-    answer["ttlMs"] = json!(ttl_ms);
-    answer["cacheScope"] = json!(scope);
+    if let Some((ttl_ms, scope)) = hints {
+        answer["resultType"] = json!("complete");
+        answer["ttlMs"] = json!(ttl_ms);
+        answer["cacheScope"] = json!(scope);
+    }
     Ok(answer)
 }
 
@@ -169,7 +174,7 @@ pub(crate) struct File {
 
 /// Reads a file by its `skill://` URI.
 pub(crate) async fn read(shared: &Shared, uri: &str) -> Result<File, ErrorData> {
-    let Place { row, described, inside } = Place::find(shared, uri).await?;
+    let Place { row, described, inside } = Place::find(shared, uri).await.map_err(as_resource)?;
     let resource = match inside.as_slice() {
         [ROOT_PATH] => {
             let body = body(shared, &row.id).await.map_err(|error| to_mcp(&error))?;
@@ -181,18 +186,24 @@ pub(crate) async fn read(shared: &Shared, uri: &str) -> Result<File, ErrorData> 
         {
             shared.skills.read(&format!("{}{}/{function}", uri::SCHEME, row.id)).await
         }
-        _ => return Err(nothing_at(uri)),
+        _ => return Err(as_resource(nothing_at(uri))),
     };
     let resource = resource.map_err(|error| to_mcp(&error))?;
     let text = String::from_utf8_lossy(&resource.text).into_owned();
     Ok(File { mime_type: resource.mime_type, text })
 }
 
+/// The methods of the extension say of a URI that leads nowhere that it is a wrong parameter.
 fn nothing_at(uri: &str) -> ErrorData {
-    ErrorData::resource_not_found(
-        format!("there is nothing at {}", uri.chars().take(200).collect::<String>()),
-        Some(json!({ "uri": uri.chars().take(200).collect::<String>() })),
-    )
+    invalid(format!("there is nothing at {uri}"))
+}
+
+/// `resources/read` says it in the way of the revision in use.
+fn as_resource(mut error: ErrorData) -> ErrorData {
+    if error.code == ErrorCode::INVALID_PARAMS {
+        error.code = ErrorCode::RESOURCE_NOT_FOUND;
+    }
+    error
 }
 
 /// Where a URI leads: a skill, and the segments inside its folder.

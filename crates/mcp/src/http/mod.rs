@@ -70,7 +70,8 @@ async fn with_session(
         (Method::GET, Access::Known(id)) => sessions.count_stream(response, id),
         (Method::DELETE, Access::Known(id)) => {
             sessions.forget(&id);
-            response
+            // Some clients take "accepted" for a failure.
+            StatusCode::NO_CONTENT.into_response()
         }
         _ => response,
     }
