@@ -62,6 +62,12 @@ impl SkillMeta {
         self.files.first()
     }
 
+    /// The file at a path.
+    #[must_use]
+    pub fn file(&self, path: &str) -> Option<&FileMeta> {
+        self.files.iter().find(|file| file.path == path)
+    }
+
     /// What identifies this version of the bundle as a whole: the digest of the root document for a
     /// bundle of one file, otherwise of the list of paths and digests.
     #[must_use]

@@ -226,7 +226,7 @@ impl Handler {
     async fn contents(&self, uri: &str) -> Result<ResourceContents, ErrorData> {
         if uri.starts_with(skills_extension::SCHEME) {
             let file = skills_extension::read(&self.shared, uri).await?;
-            return Ok(ResourceContents::text(file.text, uri).with_mime_type(file.mime_type));
+            return Ok(resources::contents(file));
         }
         resources::read(&*self.shared.skills, uri).await
     }

@@ -139,7 +139,7 @@ impl Home {
 
     async fn body(&self, id: &str) -> String {
         let resource = self.registry.read(&format!("iii://{id}")).await.unwrap();
-        String::from_utf8(resource.text.to_vec()).unwrap()
+        resource.into_text()
     }
 }
 

@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use bytes::Bytes;
 use futures_util::{StreamExt as _, stream};
 use serde_json::Value;
-use skills_core::{HandlerId, PromptDefinition};
+use skills_core::{Bundle, HandlerId, PromptDefinition};
 use skills_registry::{
     Catalog, Changes, ExposedFunction, RegistryError, RenderedPrompt, Resource, Skills,
 };
@@ -70,6 +71,14 @@ impl Skills for Late {
 
     async fn register_skill(&self, id: &str, body: String) -> Result<String, RegistryError> {
         self.get().await?.register_skill(id, body).await
+    }
+
+    async fn register_bundle(
+        &self,
+        id: &str,
+        bundle: Bundle<Bytes>,
+    ) -> Result<String, RegistryError> {
+        self.get().await?.register_bundle(id, bundle).await
     }
 
     async fn remove_skill(&self, id: &str) -> Result<bool, RegistryError> {

@@ -3,6 +3,8 @@
 //! Names, field order and descriptions are those of the published API reference; a test compares every
 //! schema with it. Inputs carry keys that are not named here (the bus adds some): they are ignored.
 
+use std::collections::BTreeMap;
+
 use schemars::{JsonSchema, r#gen::SchemaSettings};
 use serde::{Deserialize, Serialize};
 use serde_json::{Number, Value};
@@ -15,6 +17,22 @@ pub struct RegisterSkillInput {
     pub id: String,
     /// Markdown body served at iii://{id}.
     pub skill: String,
+    /// More files of a bundle, by path: text, or an object with the bytes in base64.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub files: BTreeMap<String, FileContent>,
+}
+
+/// What a file of a bundle holds.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub enum FileContent {
+    /// UTF-8 text.
+    Text(String),
+    /// Any bytes.
+    Bytes {
+        /// In base64, with padding.
+        base64: String,
+    },
 }
 
 #[derive(Debug, Serialize, JsonSchema)]

@@ -1,15 +1,17 @@
 //! The eleven functions of the contract.
 
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
+use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
+use bytes::Bytes;
 use schemars::JsonSchema;
 use skills_bus::{Bus, FunctionSpec};
-use skills_core::PromptDefinition;
+use skills_core::{Bundle, BundlePath, PromptDefinition, RuleError};
 use skills_registry::{Registry, RegistryError};
 
 use crate::{
     contract::{
-        AnyValue, EmptyInput, ListPromptsInput, ListPromptsOutput, ListSkillsInput,
+        AnyValue, EmptyInput, FileContent, ListPromptsInput, ListPromptsOutput, ListSkillsInput,
         ListSkillsOutput, PromptGetInput, ReadResourceInput, RegisterPromptInput,
         RegisterPromptOutput, RegisterSkillInput, RegisterSkillOutput, UnregisterPromptInput,
         UnregisterPromptOutput, UnregisterSkillInput, UnregisterSkillOutput, schema,
@@ -34,6 +36,20 @@ pub(crate) fn register(bus: &dyn Bus, registry: &Arc<Registry>) {
     register_prompts(bus, registry, &rendered);
 }
 
+fn bundle(skill: String, files: BTreeMap<String, FileContent>) -> Result<Bundle<Bytes>, RuleError> {
+    let file = |(path, content): (String, FileContent)| {
+        let path: BundlePath = path.parse()?;
+        let bytes = match content {
+            FileContent::Text(text) => text.into_bytes(),
+            FileContent::Bytes { base64 } => BASE64.decode(base64).map_err(|_| {
+                RuleError::Path { path: path.to_string(), reason: "is not in base64" }
+            })?,
+        };
+        Ok((path, Bytes::from(bytes)))
+    };
+    Bundle::new(skill, files.into_iter().map(file).collect::<Result<_, RuleError>>()?)
+}
+
 fn register_skills(bus: &dyn Bus, registry: &Arc<Registry>, rendered: &Arc<Rendered>) {
     let door = Arc::clone(registry);
     offer(
@@ -42,10 +58,12 @@ fn register_skills(bus: &dyn Bus, registry: &Arc<Registry>, rendered: &Arc<Rende
             "skills::register",
             "Register a markdown skill so it appears as iii://{id} in resources/list.",
         ),
-        move |actor, RegisterSkillInput { id, skill }| {
-            let write = door.register_skill(&actor, &id, skill);
+        move |actor, RegisterSkillInput { id, skill, files }| {
+            // Queued here, before anything waits: the writes of a caller keep their order.
+            let write =
+                bundle(skill, files).map(|bundle| door.register_bundle(&actor, &id, bundle));
             async move {
-                let registered_at = write.await?.to_string();
+                let registered_at = write?.await?.to_string();
                 Ok(RegisterSkillOutput { id, registered_at })
             }
         },

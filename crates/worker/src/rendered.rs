@@ -6,8 +6,12 @@
 use std::sync::{Arc, OnceLock};
 
 use arc_swap::ArcSwap;
+use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
 use bytes::Bytes;
-use serde::{Serialize, Serializer, ser::Error as _};
+use serde::{
+    Serialize, Serializer,
+    ser::{Error as _, SerializeMap as _},
+};
 use serde_json::{
     Value, json,
     value::{RawValue, to_raw_value},
@@ -189,18 +193,37 @@ pub(crate) struct Contents {
 struct Content {
     uri: String,
     mime_type: String,
-    #[serde(serialize_with = "as_text")]
-    text: Bytes,
+    #[serde(flatten)]
+    body: Body,
+}
+
+/// As in MCP: text is text, anything else is in base64.
+enum Body {
+    Text(Bytes),
+    Blob(String),
 }
 
 impl Contents {
-    pub(crate) fn of(Resource { uri, mime_type, text }: Resource) -> Self {
-        Self { contents: [Content { uri, mime_type, text }] }
+    pub(crate) fn of(resource: Resource) -> Self {
+        let is_text = resource.text().is_some();
+        let Resource { uri, mime_type, body } = resource;
+        let body = if is_text { Body::Text(body) } else { Body::Blob(BASE64.encode(body)) };
+        Self { contents: [Content { uri, mime_type, body }] }
     }
 }
 
-fn as_text<S: Serializer>(bytes: &Bytes, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.serialize_str(std::str::from_utf8(bytes).map_err(S::Error::custom)?)
+impl Serialize for Body {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(Some(1))?;
+        match self {
+            Self::Text(bytes) => {
+                let text = std::str::from_utf8(bytes).map_err(S::Error::custom)?;
+                map.serialize_entry("text", text)?;
+            }
+            Self::Blob(blob) => map.serialize_entry("blob", blob)?,
+        }
+        map.end()
+    }
 }
 
 /// `skills::resources-templates`.

@@ -39,7 +39,8 @@ pub(super) struct Contents {
 pub(super) struct ContentRow {
     pub(super) uri: String,
     pub(super) mime_type: String,
-    pub(super) text: String,
+    pub(super) text: Option<String>,
+    pub(super) blob: Option<String>,
 }
 
 #[derive(Deserialize)]

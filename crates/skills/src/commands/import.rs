@@ -7,8 +7,7 @@ use skills_bus::{
     Bus,
     engine::{Connection, EngineBus, EngineConfig},
 };
-use skills_core::uri::SCHEME;
-use skills_registry::{Registry, RegistryConfig, StateStore, state_store};
+use skills_registry::{Registry, RegistryConfig, StateStore, bundles::read_bundle, state_store};
 
 use crate::{
     Failure,
@@ -104,9 +103,7 @@ async fn copy(from: &Registry, to: &Registry) -> Result<Count, Failure> {
             count.unchanged += 1;
             continue;
         }
-        let text = from.read(&format!("{SCHEME}{}", row.id)).await?.text;
-        let body = String::from_utf8_lossy(&text).into_owned();
-        to.register_skill(ACTOR, &row.id, body).await?;
+        to.register_bundle(ACTOR, &row.id, read_bundle(from, &row.id).await?).await?;
         count.written += 1;
     }
     for row in source.prompts() {
