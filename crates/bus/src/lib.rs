@@ -25,6 +25,7 @@ pub use api::{
 pub use client::{BusClient, ClientError};
 #[cfg(feature = "engine")]
 pub use engine::{Connection, EngineBus, EngineConfig, EngineError};
+pub(crate) use error::OUT_OF_TURN;
 pub use error::{CallError, ErrorBody};
 pub use hub::{Hub, HubConfig};
 pub use json::Json;
