@@ -8,6 +8,7 @@
 //!
 //! Nothing in this crate knows what a skill or a prompt is.
 
+mod address;
 pub mod api;
 pub mod client;
 #[cfg(feature = "engine")]
