@@ -1,43 +1,31 @@
-//! What this registry offers beyond the contract that every registry of skills has.
+//! What this registry offers beyond the published contract. Clients that work with any registry ask for it,
+//! and use no more than the contract where nobody answers.
 
-use serde_json::json;
-use skills_bus::{Bus, FunctionSpec, Json};
+use skills_bus::{Bus, Json};
 
-use crate::offer::offer_listing;
+use crate::{
+    contract::{CapabilitiesOutput, EmptyInput},
+    error::bad_output,
+    functions::spec,
+    offer::offer_listing,
+};
 
-/// The function that tells.
-pub(crate) const CAPABILITIES: &str = "skills::capabilities";
+const CAPABILITIES: &str = "skills::capabilities";
 
-/// The functions beside the eleven of the contract. What is offered and not named here is not found by
-/// those who ask first.
+/// The functions beside the published eleven, sorted. A test compares them with what is offered.
 const ADDITIONAL: [&str; 1] = [CAPABILITIES];
 
 pub(crate) fn register(bus: &dyn Bus) {
-    let spec = FunctionSpec {
-        id: CAPABILITIES.to_owned(),
-        description:
-            "Tell which registry this is and which functions it has beyond the published contract."
-                .to_owned(),
-        request_format: Some(json!({ "type": "object", "title": "EmptyInput" })),
-        response_format: Some(json!({
-            "type": "object",
-            "title": "CapabilitiesOutput",
-            "required": ["name", "version", "functions"],
-            "properties": {
-                "name": { "type": "string" },
-                "version": { "type": "string" },
-                "functions": { "type": "array", "items": { "type": "string" } },
-            },
-        })),
-        metadata: None,
-    };
+    let spec = spec::<EmptyInput, CapabilitiesOutput>(
+        CAPABILITIES,
+        "Tell which registry this is, and which functions it has beyond the published ones.",
+    );
     offer_listing(bus, spec, || {
-        let mut functions = ADDITIONAL;
-        functions.sort_unstable();
-        Ok(Json::from(&json!({
-            "name": "skills",
-            "version": env!("CARGO_PKG_VERSION"),
-            "functions": functions,
-        })))
+        let output = CapabilitiesOutput {
+            name: "skills".to_owned(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            functions: ADDITIONAL.map(str::to_owned).to_vec(),
+        };
+        Json::from_serialize(&output).map_err(|error| bad_output(&error))
     });
 }

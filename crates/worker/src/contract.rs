@@ -128,6 +128,16 @@ pub struct EmptyInput {}
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct AnyValue(pub Value);
 
+/// `skills::capabilities`, which the published reference does not have.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct CapabilitiesOutput {
+    /// Which registry answers.
+    pub name: String,
+    pub version: String,
+    /// The functions it has beyond the published ones, sorted.
+    pub functions: Vec<String>,
+}
+
 /// The draft-07 schema of a type.
 #[must_use]
 pub fn schema<T: JsonSchema>() -> Value {

@@ -18,7 +18,7 @@ use crate::{
     rendered::{self, Rendered},
 };
 
-fn spec<I: JsonSchema, O: JsonSchema>(id: &str, description: &str) -> FunctionSpec {
+pub(crate) fn spec<I: JsonSchema, O: JsonSchema>(id: &str, description: &str) -> FunctionSpec {
     FunctionSpec {
         id: id.to_owned(),
         description: description.to_owned(),

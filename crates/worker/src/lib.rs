@@ -2,6 +2,7 @@
 //!
 //! - [`contract`]: inputs, outputs and their JSON Schemas
 //! - `functions`: the eleven functions
+//! - `capabilities`: the one that tells of any beyond them
 //! - `rendered`: listings as JSON text, made once for each state of the catalog
 //! - `on_change`: the trigger types, and the observable functions of the same names
 //! - [`state`]: the `state::*` functions, for a bus that has no state worker of its own
@@ -9,6 +10,7 @@
 //!
 //! Nothing here knows whether the bus is the embedded hub or an engine.
 
+mod capabilities;
 pub mod contract;
 mod error;
 mod functions;
@@ -22,8 +24,9 @@ use std::sync::Arc;
 use skills_bus::Bus;
 use skills_registry::Registry;
 
-/// Offers the eleven functions and the two trigger types on a bus.
+/// Offers the eleven functions, what tells of more, and the two trigger types on a bus.
 pub fn serve(bus: &Arc<dyn Bus>, registry: &Arc<Registry>) {
     functions::register(&**bus, registry);
+    capabilities::register(&**bus);
     on_change::register(bus, registry);
 }
