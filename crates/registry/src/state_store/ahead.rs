@@ -44,9 +44,10 @@ impl Ahead {
     fn forget(&mut self, now: Timestamp) {
         let is_old =
             |at: Timestamp| now.as_micros().saturating_sub(at.as_micros()) > PATIENCE_MICROS;
-        while let Some((_, key)) = self.order.pop_front_if(|(at, _)| is_old(*at)) {
+        while self.order.front().is_some_and(|(at, _)| is_old(*at)) {
+            let Some((_, key)) = self.order.pop_front() else { return };
             if let Some(expected) = self.expected.get_mut(&key) {
-                while expected.pop_front_if(|(at, _)| is_old(*at)).is_some() {}
+                expected.retain(|(at, _)| !is_old(*at));
                 if expected.is_empty() {
                     self.expected.remove(&key);
                 }

@@ -35,7 +35,11 @@ pub use crate::writer::Foreign;
 use index::Index;
 use record::Record;
 pub use remote::Place;
-use remote::Remote;
+use remote::{Remote, Unlisted};
+
+/// How often the whole of a scope is asked for in vain before it is not asked for any more: one answer
+/// may be lost with a connection that broke for another reason.
+const LISTINGS_IN_VAIN: usize = 2;
 
 /// Which scopes of the state hold the content.
 #[derive(Debug, Clone)]
@@ -65,6 +69,8 @@ pub struct StateStore {
     scopes: Scopes,
     runtime: Handle,
     index: Mutex<Index>,
+    /// How often the whole of a scope was asked for in vain.
+    in_vain: Mutex<HashMap<Kind, usize>>,
 }
 
 impl std::fmt::Debug for StateStore {
@@ -91,7 +97,8 @@ impl StateStore {
         timeout: Duration,
         runtime: Handle,
     ) -> Self {
-        Self { remote: Remote::new(bus, place, timeout), scopes, runtime, index: Mutex::default() }
+        let remote = Remote::new(bus, place, timeout);
+        Self { remote, scopes, runtime, index: Mutex::default(), in_vain: Mutex::default() }
     }
 
     /// Where the state functions of a bus are, if it has any.
@@ -127,19 +134,32 @@ impl StateStore {
                 );
             }
         };
-        match self.runtime.block_on(self.remote.each(scope, &mut take)) {
-            Ok(()) => Ok(()),
-            Err(error) if remote::is_too_large(&error) => {
-                tracing::warn!(
-                    scope,
-                    %error,
-                    "the scope is too large to be listed by this state worker; its entries appear as they are used"
-                );
-                self.index().incomplete.insert(kind);
-                Ok(())
+        let in_vain = || self.in_vain.lock().unwrap_or_else(PoisonError::into_inner);
+        let attempts = in_vain().get(&kind).copied().unwrap_or(0);
+        let may_be_whole = attempts < LISTINGS_IN_VAIN;
+        let error = match self.runtime.block_on(self.remote.each(scope, may_be_whole, &mut take)) {
+            Ok(()) => {
+                in_vain().remove(&kind);
+                return Ok(());
             }
-            Err(error) => Err(unavailable(&error)),
+            Err(Unlisted::Failed(error)) => return Err(unavailable(&error)),
+            Err(Unlisted::Unanswered(error)) if attempts + 1 < LISTINGS_IN_VAIN => {
+                in_vain().insert(kind, attempts + 1);
+                return Err(unavailable(&error));
+            }
+            Err(Unlisted::TooLarge(error) | Unlisted::Unanswered(error)) => error,
+        };
+        // Asking again would only break the connection again.
+        in_vain().insert(kind, LISTINGS_IN_VAIN);
+        if may_be_whole {
+            tracing::warn!(
+                scope,
+                %error,
+                "the scope is too large to be listed by this state worker; its entries appear as they are used"
+            );
         }
+        self.index().incomplete.insert(kind);
+        Ok(())
     }
 
     /// Compares the whole state with the index and returns what is different, as changes. Runs on the
@@ -159,7 +179,16 @@ impl StateStore {
                 break;
             }
             let mut index = self.index();
-            if !index.incomplete.contains(&kind) {
+            if index.incomplete.contains(&kind) {
+                let known: Vec<EntryKey> = index.keys(kind).cloned().collect();
+                drop(index);
+                for key in known {
+                    match self.look(&key, now) {
+                        Ok(change) => found.changes.extend(change),
+                        Err(error) => found.error = Some(error),
+                    }
+                }
+            } else {
                 let is_gone = |key: &&EntryKey| !seen.contains(&*key.id);
                 let gone: Vec<EntryKey> = index.keys(kind).filter(is_gone).cloned().collect();
                 found.changes.extend(gone.into_iter().filter_map(|key| index.find(key, None, now)));
@@ -331,6 +360,8 @@ impl StateStore {
 
 impl Store for StateStore {
     fn entries(&self) -> Result<Vec<Entry>, StoreError> {
+        // What an attempt before has read may be gone by now.
+        *self.index() = Index::default();
         for kind in [Kind::Skill, Kind::Prompt] {
             self.scan(kind, &mut |record| {
                 self.index().load(key(kind, &record.id), record);

@@ -3,7 +3,7 @@
 
 use std::{
     collections::HashSet,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
@@ -30,6 +30,54 @@ pub struct Event {
     /// What is there now.
     #[serde(default)]
     pub new_value: Value,
+}
+
+/// Listens to events from before there is a registry to bring them to: what happens while everything is
+/// read for the first time must not be missed.
+#[derive(Debug, Clone, Default)]
+pub struct Ear(Arc<Mutex<Heard>>);
+
+#[derive(Debug)]
+enum Heard {
+    /// Which records to look at later.
+    Noted(HashSet<(String, String)>),
+    Follows(Follower),
+}
+
+impl Default for Heard {
+    fn default() -> Self {
+        Self::Noted(HashSet::new())
+    }
+}
+
+impl Ear {
+    fn lock(&self) -> MutexGuard<'_, Heard> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes in an event, in the order in which it is called.
+    pub fn hear(&self, event: Event) {
+        match &mut *self.lock() {
+            Heard::Noted(subjects) => {
+                subjects.insert((event.scope, event.key));
+            }
+            Heard::Follows(follower) => follower.hear(event),
+        }
+    }
+
+    /// From now on events go to a registry, after it has looked at what was told of before.
+    pub fn follow(&self, follower: &Follower) {
+        let mut heard = self.lock();
+        if let Heard::Noted(subjects) = &*heard {
+            for (scope, id) in subjects {
+                if let Some(kind) = follower.store.scopes.kind(scope) {
+                    let (follower, subject) = (follower.clone(), key(kind, id));
+                    tokio::spawn(async move { follower.look_until_read(subject).await });
+                }
+            }
+        }
+        *heard = Heard::Follows(follower.clone());
+    }
 }
 
 /// Brings what happens in the state into a registry.
