@@ -59,7 +59,7 @@ pub async fn run(options: Options, shutdown: CancellationToken) -> Result<(), Fa
         Some(address) => Some(bind(address, "http:").await?),
         None => None,
     };
-    let bus = EngineBus::connect(engine)
+    let bus = EngineBus::connect(EngineConfig { telemetry: config.telemetry, ..engine })
         .map_err(|error| Failure::new("bad_engine", error.to_string()))?;
     let readiness = Readiness::default();
     let served = http.map(|listener| serve_http(listener, &readiness, &shutdown));

@@ -46,6 +46,8 @@ pub struct Config {
     pub store: StoreChoice,
     /// Where an attached worker serves HTTP, if it does.
     pub http: Option<String>,
+    /// Whether an attached worker sends traces, metrics and logs to its engine.
+    pub telemetry: bool,
 }
 
 impl Default for Config {
@@ -56,6 +58,7 @@ impl Default for Config {
             inject_caller_id: true,
             store: StoreChoice::Auto,
             http: None,
+            telemetry: false,
         }
     }
 }
@@ -110,6 +113,7 @@ impl Config {
         reader.take(&mut fields, "", "inject_caller_id", &mut config.inject_caller_id);
         reader.take(&mut fields, "", "store", &mut config.store);
         reader.take(&mut fields, "", "http", &mut config.http);
+        reader.take(&mut fields, "", "telemetry", &mut config.telemetry);
         let mut scopes = Map::new();
         reader.take(&mut fields, "", "scopes", &mut scopes);
         reader.take(&mut scopes, "scopes.", "skills", &mut config.scopes.skills);
