@@ -15,13 +15,13 @@ use serde_json::{
 use skills_bus::{CallError, Json};
 use skills_core::{output::MARKDOWN, uri::SCHEME};
 use skills_registry::{
-    Catalog, PromptRow, Registry, Resource, SkillRow,
+    Catalog, PromptRow, Registry, RegistryError, Resource, SkillRow,
     catalog::{INDEX_DESCRIPTION, INDEX_NAME, INDEX_TITLE},
 };
 
 use crate::{
     contract::{ListPromptsOutput, PromptEntry, SkillEntry},
-    error::bad_output,
+    error::{bad_output, to_bus},
 };
 
 #[derive(Default)]
@@ -31,6 +31,7 @@ struct Listings {
     resources: OnceLock<Json>,
     prompts: OnceLock<Json>,
     prompt_details: OnceLock<Json>,
+    index: OnceLock<Json>,
 }
 
 pub(crate) struct Rendered {
@@ -130,6 +131,23 @@ impl Rendered {
         )
     }
 
+    /// `skills::resources-read` of the index.
+    pub(crate) fn index(&self) -> Result<Json, CallError> {
+        self.listing(
+            |listings| &listings.index,
+            |catalog| {
+                let text = catalog.index();
+                Json::from_serialize(&Contents {
+                    contents: [Content {
+                        uri: format!("{SCHEME}{INDEX_NAME}"),
+                        mime_type: MARKDOWN.to_owned(),
+                        text: Bytes::copy_from_slice(text.as_bytes()),
+                    }],
+                })
+            },
+        )
+    }
+
     fn listing(
         &self,
         slot: impl Fn(&Listings) -> &OnceLock<Json>,
@@ -178,9 +196,20 @@ struct ResourceEntry<'a> {
     size: Option<u64>,
 }
 
+/// Whether a URI is that of the index, as everyone writes it.
+pub(crate) fn is_index(uri: &str) -> bool {
+    uri.strip_prefix(SCHEME) == Some(INDEX_NAME)
+}
+
 /// `skills::resources-read`.
+pub(crate) fn contents(read: Result<Resource, RegistryError>) -> Result<Json, CallError> {
+    let Resource { uri, mime_type, text } = read.map_err(|error| to_bus(&error))?;
+    let contents = Contents { contents: [Content { uri, mime_type, text }] };
+    Json::from_serialize(&contents).map_err(|error| bad_output(&error))
+}
+
 #[derive(Serialize)]
-pub(crate) struct Contents {
+struct Contents {
     contents: [Content; 1],
 }
 
@@ -191,12 +220,6 @@ struct Content {
     mime_type: String,
     #[serde(serialize_with = "as_text")]
     text: Bytes,
-}
-
-impl Contents {
-    pub(crate) fn of(Resource { uri, mime_type, text }: Resource) -> Self {
-        Self { contents: [Content { uri, mime_type, text }] }
-    }
 }
 
 fn as_text<S: Serializer>(bytes: &Bytes, serializer: S) -> Result<S::Ok, S::Error> {
