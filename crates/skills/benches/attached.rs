@@ -38,6 +38,10 @@ use support::{Caller, Echo, Report, in_turn, populate};
 use tokio::{net::TcpListener, runtime::Runtime};
 use tokio_util::sync::CancellationToken;
 
+/// The echo is to have what the binary has.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 const WORKER: &str = env!("CARGO_BIN_EXE_skills");
 
 const BODY: usize = 2000;
