@@ -13,6 +13,11 @@ use tracing_subscriber::{
     util::SubscriberInitExt as _,
 };
 
+/// Large answers are trees of small pieces for a moment, and the C library's allocator gives their pages back
+/// to the system after each of them.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 /// How long what blocks may take to end after all else has.
 const LAST_MOMENTS: Duration = Duration::from_millis(100);
 

@@ -146,6 +146,65 @@ pub struct EmptyInput {}
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct AnyValue(pub Value);
 
+/// `skills::capabilities`, which the published reference does not have.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct CapabilitiesOutput {
+    /// Which registry answers.
+    pub name: String,
+    pub version: String,
+    /// The functions it has beyond the published ones, sorted.
+    pub functions: Vec<String>,
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+pub struct FilesInput {
+    pub id: String,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct FilesOutput {
+    pub id: String,
+    /// The root document first, then sorted by path.
+    pub files: Vec<FileEntry>,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct FileEntry {
+    pub path: String,
+    pub size: u64,
+    /// `sha256:` and 64 hexadecimal digits.
+    pub digest: String,
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+pub struct CatalogInput {
+    /// The id that the page before ended with.
+    #[serde(default)]
+    pub after: Option<String>,
+    /// At most so many.
+    #[serde(default)]
+    pub limit: Option<usize>,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct CatalogOutput {
+    pub skills: Vec<CatalogEntry>,
+    /// What `after` is for the next page, if there is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub next: Option<String>,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct CatalogEntry {
+    pub id: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub title: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub description: Option<String>,
+    pub registered_at: String,
+    pub files: Vec<FileEntry>,
+}
+
 /// The draft-07 schema of a type.
 #[must_use]
 pub fn schema<T: JsonSchema>() -> Value {

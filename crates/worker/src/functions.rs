@@ -7,7 +7,7 @@ use bytes::Bytes;
 use schemars::JsonSchema;
 use skills_bus::{Bus, FunctionSpec};
 use skills_core::{Bundle, BundlePath, PromptDefinition, RuleError};
-use skills_registry::{Registry, RegistryError};
+use skills_registry::Registry;
 
 use crate::{
     contract::{
@@ -16,11 +16,11 @@ use crate::{
         RegisterPromptOutput, RegisterSkillInput, RegisterSkillOutput, UnregisterPromptInput,
         UnregisterPromptOutput, UnregisterSkillInput, UnregisterSkillOutput, schema,
     },
-    offer::{offer, offer_listing},
+    offer::{offer, offer_json, offer_listing},
     rendered::{self, Rendered},
 };
 
-fn spec<I: JsonSchema, O: JsonSchema>(id: &str, description: &str) -> FunctionSpec {
+pub(crate) fn spec<I: JsonSchema, O: JsonSchema>(id: &str, description: &str) -> FunctionSpec {
     FunctionSpec {
         id: id.to_owned(),
         description: description.to_owned(),
@@ -102,18 +102,21 @@ fn register_skills(bus: &dyn Bus, registry: &Arc<Registry>, rendered: &Arc<Rende
         move || lists.resources(),
     );
 
-    let door = Arc::clone(registry);
-    offer(
+    let (door, lists) = (Arc::clone(registry), Arc::clone(rendered));
+    offer_json(
         bus,
         spec::<ReadResourceInput, AnyValue>(
             "skills::resources-read",
             "Internal: resolves an iii:// URI and returns the MCP resources/read contents envelope.",
         ),
         move |_, ReadResourceInput { uri }| {
+            let kept = rendered::is_index(&uri).then(|| lists.index());
             let door = Arc::clone(&door);
             async move {
-                let resource = door.read(&uri).await?;
-                Ok::<_, RegistryError>(rendered::Contents::of(resource))
+                match kept {
+                    Some(kept) => kept,
+                    None => rendered::contents(door.read(&uri).await),
+                }
             }
         },
     );

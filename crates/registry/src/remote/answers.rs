@@ -84,3 +84,25 @@ pub(super) struct Registered {
 pub(super) struct Removed {
     pub(super) removed: bool,
 }
+
+#[derive(Deserialize)]
+pub(super) struct CatalogPage {
+    pub(super) skills: Vec<CatalogRow>,
+    pub(super) next: Option<String>,
+}
+
+#[derive(Deserialize)]
+pub(super) struct CatalogRow {
+    pub(super) id: String,
+    pub(super) title: Option<String>,
+    pub(super) description: Option<String>,
+    pub(super) registered_at: String,
+    pub(super) files: Vec<FileRow>,
+}
+
+#[derive(Deserialize)]
+pub(super) struct FileRow {
+    pub(super) path: String,
+    pub(super) size: u64,
+    pub(super) digest: String,
+}

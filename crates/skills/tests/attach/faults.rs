@@ -2,13 +2,11 @@
 //!
 //! The model knows of each skill what was acknowledged last. A write without an acknowledgement may or may
 //! not have happened, perhaps much later; its skill is not written to again, so that there are just two
-//! things that can be left of it. Several changes during one loss of the connection may be announced as
-//! one, so the events of a skill are checked by where they end, and that there are not too many.
+//! things that can be left of it.
 //!
-//! Open, and therefore ignored: an event that was under way when the connection broke may have reached
-//! nobody, and the bus does not send it again; one that is late may be taken for a new change. Catalog and
-//! state agreed with the model in the runs seen, but how many writes get through in time varies too much
-//! to be checked with everything else.
+//! A write through the registry is announced just once. Writes of others are announced as far as they are
+//! seen one by one; several during one loss of the connection may be announced as one. So the events of a
+//! skill are checked by their number, which has an upper and a lower bound, and by where they end.
 
 use std::{
     collections::BTreeMap,
@@ -36,6 +34,8 @@ const WRITERS: usize = 16;
 const PATIENCE: Duration = Duration::from_secs(4);
 /// What has not been announced by then never is.
 const SETTLED: Duration = Duration::from_secs(15);
+/// Nothing gets through, so there is nothing to be seen.
+const TOO_LONG: Duration = Duration::from_secs(180);
 
 /// What is known of one skill; `None` is a skill that is not there.
 #[derive(Debug, Default)]
@@ -45,6 +45,9 @@ struct Subject {
     open: Option<Option<String>>,
     puts: usize,
     removals: usize,
+    /// Those of them that the registry has acknowledged: none of their events may be missing.
+    our_puts: usize,
+    our_removals: usize,
 }
 
 impl Subject {
@@ -58,14 +61,14 @@ type Model = BTreeMap<String, Subject>;
 
 /// How a write ended.
 enum End {
-    Done,
+    Done(Value),
     Nothing,
     Unknown,
 }
 
 fn end(answer: Result<Result<Value, CallFailure>, tokio::time::error::Elapsed>) -> End {
     match answer {
-        Ok(Ok(_)) => End::Done,
+        Ok(Ok(answer)) => End::Done(answer),
         // Nobody was there to do it, or to be asked.
         Ok(Err(failure)) if ["function_not_found", "not_connected"].contains(&&*failure.code) => {
             End::Nothing
@@ -125,9 +128,12 @@ impl Writers {
         let counted = if after.is_some() { &mut subject.puts } else { &mut subject.removals };
         *counted += 1;
         match end(timeout(PATIENCE, self.worker.call(function, data)).await) {
-            End::Done => {
+            End::Done(answer) => {
                 self.acknowledged.fetch_add(1, Ordering::SeqCst);
-                self.ours.fetch_add(usize::from(function.starts_with("skills")), Ordering::SeqCst);
+                let is_ours = function.starts_with("skills");
+                self.ours.fetch_add(usize::from(is_ours), Ordering::SeqCst);
+                subject.our_puts += usize::from(is_ours && after.is_some());
+                subject.our_removals += usize::from(is_ours && answer["removed"] == true);
                 subject.acknowledged = after;
             }
             End::Nothing => {
@@ -238,8 +244,13 @@ async fn run(rounds: usize, faults: usize) -> Outcome {
         })
         .collect();
     let started = Instant::now();
-    for _ in 0..rounds {
-        let lasts = Duration::from_millis(100 + writers.below(150) as u64);
+    let ours = || writers.ours.load(Ordering::SeqCst);
+    let mut number = 0;
+    // A machine that is busy with other things needs more of them for a stream of writes.
+    while number < rounds || ours() < rounds / 2 {
+        assert!(started.elapsed() < TOO_LONG, "seed {seed}: {} writes in {number} rounds", ours());
+        number += 1;
+        let lasts = Duration::from_millis(60 + writers.below(120) as u64);
         // The SDK takes two seconds to come back, so most rounds are to find it connected.
         let is_break = faults > FAULTS_WITHOUT_A_BREAK && writers.below(16) == 0;
         let first = if is_break { FAULTS_WITHOUT_A_BREAK } else { 0 };
@@ -253,13 +264,12 @@ async fn run(rounds: usize, faults: usize) -> Outcome {
     }
     let open = model.values().filter(|subject| subject.open.is_some()).count();
     let acknowledged = writers.acknowledged.load(Ordering::SeqCst);
-    let ours = writers.ours.load(Ordering::SeqCst);
     eprintln!(
-        "{rounds} rounds in {:.0?}: {acknowledged} writes acknowledged ({ours} ours) to {} skills, {open} not",
+        "{number} rounds in {:.0?}: {acknowledged} writes acknowledged ({} ours) to {} skills, {open} not",
         started.elapsed(),
+        ours(),
         model.len(),
     );
-    assert!(ours > rounds / 2, "seed {seed}: a stream of writes");
     assert!(attached.is_running(), "seed {seed}");
 
     // Fine weather: catalog and state come to agree, and with the model.
@@ -292,15 +302,16 @@ async fn run(rounds: usize, faults: usize) -> Outcome {
     Outcome { seed, model, left, heard }
 }
 
-/// There is no event too many. By order alone that cannot be told: the one between two may be lost.
-fn nothing_is_announced_twice(outcome: &Outcome) {
+/// There is no event too many, and none of ours is missing.
+fn events_are_as_many_as_they_should_be(outcome: &Outcome) {
     let Outcome { seed, model, heard, .. } = outcome;
-    for (id, events) in heard {
-        let subject = &model[id];
+    for (id, subject) in model {
+        let events = heard.get(id).map_or(&[][..], Vec::as_slice);
         let puts = events.iter().filter(|event| **event).count();
         let removals = events.len() - puts;
-        assert!(puts <= subject.puts, "seed {seed}: {id} {events:?} of {subject:?}");
-        assert!(removals <= subject.removals, "seed {seed}: {id} {events:?} of {subject:?}");
+        let fits = (subject.our_puts..=subject.puts).contains(&puts)
+            && (subject.our_removals..=subject.removals).contains(&removals);
+        assert!(fits, "seed {seed}: {id} {events:?} of {subject:?}");
     }
 }
 
@@ -311,24 +322,16 @@ fn events_end_where_the_skills_did(outcome: &Outcome) {
     assert!(unfinished.is_empty(), "seed {seed}: of {}, {unfinished:?}", model.len());
 }
 
-#[ignore = "open: how many writes get through in time depends on how soon the SDK is back; run with --ignored"]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn catalog_and_state_agree_with_the_model() {
-    run(ROUNDS, ALL_FAULTS).await;
-}
-
-#[ignore = "open: an event that is late may be taken for a new change (StateStore::hear)"]
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_network_that_is_slow_or_stands_still_loses_and_doubles_no_event() {
+async fn a_network_that_is_slow_or_stands_still_loses_and_doubles_nothing() {
     let outcome = run(ROUNDS / 4, FAULTS_WITHOUT_A_BREAK).await;
-    nothing_is_announced_twice(&outcome);
+    events_are_as_many_as_they_should_be(&outcome);
     events_end_where_the_skills_did(&outcome);
 }
 
-#[ignore = "open: the bus does not send again what was under way when the connection broke"]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_network_that_breaks_loses_and_doubles_no_event() {
+async fn two_hundred_rounds_of_a_network_that_breaks_lose_and_double_nothing() {
     let outcome = run(ROUNDS, ALL_FAULTS).await;
-    nothing_is_announced_twice(&outcome);
+    events_are_as_many_as_they_should_be(&outcome);
     events_end_where_the_skills_did(&outcome);
 }
