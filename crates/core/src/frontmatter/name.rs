@@ -135,8 +135,20 @@ mod tests {
     #[test]
     fn letters_of_every_script() {
         for name in [
-            "straße", "ı", "ς", "x²", "٣", "ⅳ", "技能", "שלום", "ภาษาไทย", "cafe\u{301}", "ﬁle",
-            "ａｂｃ", "𝐚", &"技".repeat(64),
+            "straße",
+            "ı",
+            "ς",
+            "x²",
+            "٣",
+            "ⅳ",
+            "技能",
+            "שלום",
+            "ภาษาไทย",
+            "cafe\u{301}",
+            "ﬁle",
+            "ａｂｃ",
+            "𝐚",
+            &"技".repeat(64),
         ] {
             assert_eq!(unicode(name), [], "{name}");
         }

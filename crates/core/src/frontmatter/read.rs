@@ -311,7 +311,8 @@ mod tests {
     fn everything_has_its_place() {
         let yaml = "# c\nname: a\nmetadata:\n  v: 1.10\n  é: [x, 'y']\n";
         let fields = read(yaml).unwrap();
-        let keys: Vec<_> = fields.entries.iter().map(|e| (e.key.at, e.key.value.as_str())).collect();
+        let keys: Vec<_> =
+            fields.entries.iter().map(|e| (e.key.at, e.key.value.as_str())).collect();
         assert_eq!(keys, [(4, "name"), (12, "metadata")]);
         assert_eq!(fields.get("name").unwrap().at, yaml.find(" a").unwrap() + 1);
         let Node::Mapping(metadata) = &fields.get("metadata").unwrap().value else { panic!() };
@@ -322,7 +323,9 @@ mod tests {
 
     #[test]
     fn scalars_keep_what_is_written() {
-        for text in ["007", "1e3", "0x1F", "true", "yes", "~", "null", ".inf", "-1", "1_000", "1e999"] {
+        for text in
+            ["007", "1e3", "0x1F", "true", "yes", "~", "null", ".inf", "-1", "1_000", "1e999"]
+        {
             let fields = read(&format!("a: {text}  # c\nb: c\n")).unwrap();
             let Node::Scalar(scalar) = &fields.get("a").unwrap().value else { panic!() };
             assert_eq!(scalar.text, text);
@@ -340,7 +343,9 @@ mod tests {
         assert_eq!(at("- a\n"), 0);
         assert!(at("é: b\nc: [\n") >= 6);
         assert_eq!(at("é: b\nc: %x\n"), 9);
-        assert!(matches!(read("a: 1\na: 2\n"), Err(Unreadable::DuplicateKey { key, .. }) if key == "a"));
+        assert!(
+            matches!(read("a: 1\na: 2\n"), Err(Unreadable::DuplicateKey { key, .. }) if key == "a")
+        );
         assert!(matches!(read("just text"), Err(Unreadable::NotAMapping { at: 0 })));
         assert_eq!(read("").unwrap().entries, []);
         assert_eq!(read("# only a comment\n").unwrap().entries, []);

@@ -102,7 +102,9 @@ mod tests {
 
     #[test]
     fn nothing_else_is_touched() {
-        for yaml in ["", "a: b", "a: \"b: c\"", "a: {b: c}", "a: |\n  b: c: d\n\n  e: f: g\n", "- a: b"] {
+        for yaml in
+            ["", "a: b", "a: \"b: c\"", "a: {b: c}", "a: |\n  b: c: d\n\n  e: f: g\n", "- a: b"]
+        {
             assert_eq!(quoted(yaml), None, "{yaml}");
         }
     }
