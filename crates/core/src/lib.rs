@@ -7,12 +7,15 @@
 //! - [`skill`], [`prompt`]: what an entry holds, and what makes one acceptable
 //! - [`markdown`]: title, description and frontmatter of a document
 //! - [`frontmatter`]: its fields, and the names of Agent Skills
+//! - [`agent_skill`]: what an Agent Skill says about itself, typed
+//! - [`validate`]: what the specification of Agent Skills thinks of a bundle
 //! - [`function`]: which functions may back a section or a prompt
 //! - [`output`]: how the output of such a function becomes content or messages
 //! - [`digest`], [`time`]: content addresses and timestamps
 //!
 //! Everything here is a pure function of its input: no I/O, no clock, no protocol.
 
+pub mod agent_skill;
 pub mod bundle;
 pub mod digest;
 mod error;
@@ -27,7 +30,9 @@ pub mod prompt;
 pub mod skill;
 pub mod time;
 pub mod uri;
+pub mod validate;
 
+pub use agent_skill::AgentSkill;
 pub use bundle::{Bundle, BundlePath};
 pub use digest::Digest;
 pub use error::{Field, RuleError};

@@ -18,3 +18,6 @@ pub const MAX_BUNDLE_FILES: usize = 512;
 pub const MAX_BUNDLE_BYTES: usize = 16 << 20;
 /// Longest path inside a bundle, in bytes.
 pub const MAX_PATH_BYTES: usize = 512;
+/// Most that is kept in memory of what a document says of itself as an Agent Skill, in bytes. What has more
+/// is not offered as one.
+pub const MAX_AGENT_SKILL_BYTES: usize = 8 * 1024;

@@ -21,24 +21,60 @@ pub struct Summary {
     pub description: Option<String>,
 }
 
+/// How a document begins: with frontmatter or not.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Opening {
+    /// Its first line is not a fence.
+    Missing,
+    /// A fence opens a block that no other closes.
+    Open,
+    /// A block between two fences.
+    Closed {
+        /// The line that opens it, with its end of line.
+        opening: Range<usize>,
+        /// What stands between the fences.
+        yaml: Range<usize>,
+        /// The line that closes it, with its end of line.
+        closing: Range<usize>,
+    },
+}
+
+/// Finds the frontmatter of a document without a byte order mark. A fence is a line `---`; blanks after
+/// it are overlooked.
+#[must_use]
+pub fn opening(text: &str) -> Opening {
+    let is_fence = |line: &str| line.trim_end() == "---";
+    let mut lines = text.split_inclusive('\n');
+    let Some(first) = lines.next().filter(|line| is_fence(line)) else {
+        return Opening::Missing;
+    };
+    let start = first.len();
+    let mut end = start;
+    for line in lines {
+        let next = end + line.len();
+        if is_fence(line) {
+            return Opening::Closed { opening: 0..start, yaml: start..end, closing: end..next };
+        }
+        end = next;
+    }
+    Opening::Open
+}
+
+/// The text after a byte order mark.
+#[must_use]
+pub fn without_bom(document: &str) -> &str {
+    document.strip_prefix('\u{feff}').unwrap_or(document)
+}
+
 /// Splits a document into its YAML frontmatter (without the fences) and the rest.
 /// A block that is never closed is not frontmatter.
 #[must_use]
 pub fn split_frontmatter(document: &str) -> (Option<&str>, &str) {
-    let text = document.strip_prefix('\u{feff}').unwrap_or(document);
-    let is_fence = |line: &str| line.trim_end() == "---";
-    let mut lines = text.split_inclusive('\n');
-    let Some(first) = lines.next().filter(|line| is_fence(line)) else {
-        return (None, text);
-    };
-    let mut end = first.len();
-    for line in lines {
-        if is_fence(line) {
-            return (Some(&text[first.len()..end]), &text[end + line.len()..]);
-        }
-        end += line.len();
+    let text = without_bom(document);
+    match opening(text) {
+        Opening::Closed { yaml, closing, .. } => (Some(&text[yaml]), &text[closing.end..]),
+        Opening::Missing | Opening::Open => (None, text),
     }
-    (None, text)
 }
 
 /// Reads title and description.

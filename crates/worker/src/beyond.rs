@@ -1,17 +1,25 @@
-//! Functions beyond the published contract, which know of bundles: `skills::files` and `skills::catalog`.
+//! Functions beyond the published contract, which know of bundles and Agent Skills: `skills::available`,
+//! `skills::catalog` and `skills::files`.
 
 use std::sync::Arc;
 
 use skills_bus::Bus;
 use skills_core::{FileMeta, Kind, SkillId};
-use skills_registry::{Registry, RegistryError, SkillRow};
+use skills_registry::{
+    Registry, RegistryError, SkillRow,
+    available::{Filter, available},
+};
 
 use crate::{
-    contract::{CatalogEntry, CatalogInput, CatalogOutput, FileEntry, FilesInput, FilesOutput},
+    contract::{
+        AnyValue, AvailableFilter, AvailableInput, CatalogEntry, CatalogInput, CatalogOutput,
+        FileEntry, FilesInput, FilesOutput,
+    },
     functions::spec,
     offer::offer,
 };
 
+pub(crate) const AVAILABLE: &str = "skills::available";
 pub(crate) const FILES: &str = "skills::files";
 pub(crate) const CATALOG: &str = "skills::catalog";
 
@@ -29,6 +37,19 @@ pub(crate) fn register(bus: &dyn Bus, registry: &Arc<Registry>) {
             "List the files of a skill: path, size and SHA-256, the root document first.",
         ),
         move |_, FilesInput { id }| std::future::ready(files(&door, id)),
+    );
+    let door = Arc::clone(registry);
+    offer(
+        bus,
+        spec::<AvailableInput, AnyValue>(
+            AVAILABLE,
+            "List the skills that can be offered as Agent Skills, with filters on license, compatibility and tools.",
+        ),
+        move |_, AvailableInput { filter }| {
+            let AvailableFilter { license, compatibility, tool } = filter;
+            let filter = Filter { license, compatibility, tool };
+            std::future::ready(Ok(available(&door.catalog(), &filter)))
+        },
     );
     let door = Arc::clone(registry);
     offer(
@@ -83,5 +104,6 @@ fn entry(row: &SkillRow) -> CatalogEntry {
         description: row.meta.description.clone(),
         registered_at: row.registered_at.to_string(),
         files: row.meta.files.iter().map(file).collect(),
+        agent: row.meta.agent.clone(),
     }
 }

@@ -4,7 +4,7 @@
 use skills_bus::{Bus, Json};
 
 use crate::{
-    beyond::{CATALOG, FILES},
+    beyond::{AVAILABLE, CATALOG, FILES},
     contract::{CapabilitiesOutput, EmptyInput},
     error::bad_output,
     functions::spec,
@@ -14,7 +14,7 @@ use crate::{
 const CAPABILITIES: &str = "skills::capabilities";
 
 /// The functions beside the published eleven, sorted. A test compares them with what is offered.
-const ADDITIONAL: [&str; 3] = [CAPABILITIES, CATALOG, FILES];
+const ADDITIONAL: [&str; 4] = [AVAILABLE, CAPABILITIES, CATALOG, FILES];
 
 pub(crate) fn register(bus: &dyn Bus) {
     let spec = spec::<EmptyInput, CapabilitiesOutput>(

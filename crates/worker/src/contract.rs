@@ -203,6 +203,30 @@ pub struct CatalogEntry {
     pub description: Option<String>,
     pub registered_at: String,
     pub files: Vec<FileEntry>,
+    /// What it says of itself as an Agent Skill.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<Value>")]
+    pub agent: Option<Box<rules::AgentSkill>>,
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+pub struct AvailableInput {
+    #[serde(default)]
+    pub filter: AvailableFilter,
+}
+
+/// All that is given must hold; upper and lower case are the same.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+pub struct AvailableFilter {
+    /// Its license contains this.
+    #[serde(default)]
+    pub license: Option<String>,
+    /// What it needs to run contains this.
+    #[serde(default)]
+    pub compatibility: Option<String>,
+    /// It may use this tool.
+    #[serde(default)]
+    pub tool: Option<String>,
 }
 
 /// The draft-07 schema of a type.

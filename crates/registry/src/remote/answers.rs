@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 use serde_json::Value;
-use skills_core::PromptArgument;
+use skills_core::{AgentSkill, PromptArgument};
 
 #[derive(Deserialize)]
 pub(super) struct SkillList {
@@ -98,6 +98,7 @@ pub(super) struct CatalogRow {
     pub(super) description: Option<String>,
     pub(super) registered_at: String,
     pub(super) files: Vec<FileRow>,
+    pub(super) agent: Option<Box<AgentSkill>>,
 }
 
 #[derive(Deserialize)]

@@ -10,7 +10,9 @@ use skills_core::{FileMeta, PromptDefinition, SkillMeta, Timestamp, uri::SCHEME}
 
 use super::{
     RemoteRegistry,
-    answers::{CatalogPage, FileRow, PromptDetails, PromptList, ResourceList, SkillList},
+    answers::{
+        CatalogPage, CatalogRow, FileRow, PromptDetails, PromptList, ResourceList, SkillList,
+    },
 };
 use crate::{Catalog, RegistryError};
 
@@ -59,7 +61,7 @@ async fn add_listed(remote: &RemoteRegistry, catalog: &mut Catalog) -> Result<()
             }
             None => (None, None),
         };
-        let meta = SkillMeta { title, description, files: vec![] };
+        let meta = SkillMeta { title, description, files: vec![], agent: None };
         catalog.list_skill(row.id.into(), meta, row.bytes, moment(&row.registered_at));
     }
     Ok(())
@@ -70,10 +72,11 @@ async fn add_pages(remote: &RemoteRegistry, catalog: &mut Catalog) -> Result<(),
     loop {
         let page: CatalogPage = remote.call(CATALOG, &json!({ "after": after })).await?;
         for row in page.skills {
-            let files = row.files.into_iter().map(file).collect::<Result<Vec<_>, _>>()?;
+            let CatalogRow { id, title, description, registered_at, files, agent } = row;
+            let files = files.into_iter().map(file).collect::<Result<Vec<_>, _>>()?;
             let bytes = files.first().map_or(0, |root| root.size);
-            let meta = SkillMeta { title: row.title, description: row.description, files };
-            catalog.list_skill(row.id.into(), meta, bytes, moment(&row.registered_at));
+            let meta = SkillMeta { title, description, files, agent };
+            catalog.list_skill(id.into(), meta, bytes, moment(&registered_at));
         }
         match page.next {
             // Ids grow from page to page, or this would not end.

@@ -332,6 +332,14 @@ impl StateStore {
             // Whoever removed it, the catalog is not to keep it.
             return Ok(self.done(key, None, actor, now));
         };
+        if blobs.len() > 1 {
+            // A record has room for one document, and other workers would not know of more.
+            return Err(BatchError::Failed {
+                code: "unsupported".to_owned(),
+                message: "the state of an engine holds skills of one document; keep bundles in the embedded store (store: embedded)"
+                    .to_owned(),
+            });
+        }
         let at = self.index().moment(key, now);
         let record = Record::new(key, content, at);
         let body = blobs.first().map(|(_, body)| body);

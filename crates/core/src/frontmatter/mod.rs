@@ -1,31 +1,29 @@
 //! The fields of a document's frontmatter, and the names that Agent Skills may have.
+//!
+//! - `read`: the one way in which YAML is read here, with the place of everything
+//! - `repair`: the second try for values that hold a colon and should have been quoted
+//! - `name`: what a name may be
+//!
+//! What the fields mean is not known here.
+
+mod name;
+mod read;
+mod repair;
 
 use serde_json::{Map, Value};
 
+pub use self::{
+    name::{Alphabet, MAX_NAME_CHARS, NameFault, is_skill_name, name_faults, normalised},
+    read::{Entry, Fields, Node, Scalar, Spot, Unreadable, read},
+};
 use crate::markdown::split_frontmatter;
-
-/// Longest name of an Agent Skill, in characters.
-pub const MAX_NAME_CHARS: usize = 64;
 
 /// The fields of a document's frontmatter; `None` when it has none that is a YAML mapping.
 #[must_use]
 pub fn fields(document: &str) -> Option<Map<String, Value>> {
     let (yaml, _) = split_frontmatter(document);
-    match serde_saphyr::from_str::<Value>(yaml?) {
-        Ok(Value::Object(fields)) => Some(fields),
-        _ => None,
-    }
-}
-
-/// Whether a text may be the name of an Agent Skill: 1 to 64 of `[a-z0-9-]`, with no hyphen at an end and
-/// none doubled.
-#[must_use]
-pub fn is_skill_name(name: &str) -> bool {
-    let legal = |c: char| matches!(c, 'a'..='z' | '0'..='9' | '-');
-    !name.is_empty()
-        && name.len() <= MAX_NAME_CHARS
-        && name.chars().all(legal)
-        && name.split('-').all(|part| !part.is_empty())
+    let fields = read(yaml?).ok()?;
+    (!fields.entries.is_empty()).then(|| read::to_object(&fields.entries))
 }
 
 /// The name of an Agent Skill that is closest to a skill's id, which may have underscores and hyphens
@@ -53,16 +51,6 @@ mod tests {
         assert_eq!(Value::Object(found), json!({"name": "a", "metadata": {"v": 1}}));
         for other in ["# A", "---\n- a\n---\n", "---\nname: a", "---\na: [\n---\n", "---\n---\n"] {
             assert_eq!(fields(other), None, "{other}");
-        }
-    }
-
-    #[test]
-    fn names() {
-        for name in ["a", "a-b", "0", "a1-b2-c3", &"a".repeat(64)] {
-            assert!(is_skill_name(name), "{name}");
-        }
-        for name in ["", "-a", "a-", "a--b", "A", "a_b", "é", "a b", &"a".repeat(65)] {
-            assert!(!is_skill_name(name), "{name}");
         }
     }
 

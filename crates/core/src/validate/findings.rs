@@ -1,0 +1,115 @@
+//! How findings become a report: offsets become lines and columns, in one pass over the document.
+
+use super::{Finding, Level, Mode, Report, rules::Rule};
+
+/// How much of a value is shown in a sentence, in characters.
+const SHOWN: usize = 60;
+
+/// What was found so far.
+pub(super) struct Findings {
+    mode: Mode,
+    found: Vec<Found>,
+}
+
+struct Found {
+    at: usize,
+    level: Level,
+    code: &'static str,
+    message: String,
+    hint: String,
+}
+
+impl Findings {
+    pub(super) const fn new(mode: Mode) -> Self {
+        Self { mode, found: Vec::new() }
+    }
+
+    /// Something at a byte of the document, with the rule's own hint.
+    pub(super) fn add(&mut self, rule: &Rule, at: usize, message: impl Into<String>) {
+        self.add_with_hint(rule, at, message, rule.hint);
+    }
+
+    /// The same with a hint that fits the case.
+    pub(super) fn add_with_hint(
+        &mut self,
+        rule: &Rule,
+        at: usize,
+        message: impl Into<String>,
+        hint: impl Into<String>,
+    ) {
+        self.found.push(Found {
+            at,
+            level: rule.level(self.mode),
+            code: rule.code,
+            message: message.into(),
+            hint: hint.into(),
+        });
+    }
+
+    pub(super) fn into_report(mut self, document: &[u8]) -> Report {
+        self.found.sort_by_key(|found| found.at);
+        let mut cursor = Cursor::new(document);
+        let place = |found: Found| {
+            let (line, column) = cursor.advance_to(found.at);
+            let Found { level, code, message, hint, .. } = found;
+            Finding { level, code, line, column, message, hint }
+        };
+        Report { findings: self.found.into_iter().map(place).collect() }
+    }
+}
+
+/// Walks a document once, counting. Bytes that are no text count as characters.
+struct Cursor<'a> {
+    document: &'a [u8],
+    at: usize,
+    line: usize,
+    column: usize,
+}
+
+impl<'a> Cursor<'a> {
+    const fn new(document: &'a [u8]) -> Self {
+        Self { document, at: 0, line: 1, column: 1 }
+    }
+
+    fn advance_to(&mut self, at: usize) -> (usize, usize) {
+        let end = at.clamp(self.at, self.document.len());
+        for &byte in &self.document[self.at..end] {
+            match byte {
+                b'\n' => (self.line, self.column) = (self.line + 1, 1),
+                // The bytes of a character after its first.
+                0x80..=0xbf => {}
+                _ => self.column += 1,
+            }
+        }
+        self.at = end;
+        (self.line, self.column)
+    }
+}
+
+/// A value in quotes, short, without anything that could steer a terminal or hide.
+pub(super) fn quoted(text: &str) -> String {
+    match text.char_indices().nth(SHOWN) {
+        Some((end, _)) => format!("{:?}…", &text[..end]),
+        None => format!("{text:?}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_count_characters() {
+        let mut cursor = Cursor::new("ab\r\né🎃x\n".as_bytes());
+        assert_eq!(cursor.advance_to(1), (1, 2));
+        assert_eq!(cursor.advance_to(4), (2, 1));
+        assert_eq!(cursor.advance_to(10), (2, 3));
+        assert_eq!(cursor.advance_to(99), (3, 1));
+    }
+
+    #[test]
+    fn values_are_shown_short_and_plain() {
+        assert_eq!(quoted("a\u{1b}\u{202e}"), r#""a\u{1b}\u{202e}""#);
+        assert_eq!(quoted(&"x".repeat(99)).chars().count(), 63);
+    }
+}

@@ -1,0 +1,218 @@
+//! Commands that run what they download: `curl … | sh`, `bash <(curl …)`, `sh -c "$(wget …)"`.
+//!
+//! A reading of shell that is good enough to warn: words, pipes, separators and substitutions.
+
+use super::super::{findings::Findings, rules};
+
+const FETCHERS: [&str; 6] =
+    ["curl", "wget", "iwr", "irm", "invoke-webrequest", "invoke-restmethod"];
+/// These run what they read.
+const SHELLS: [&str; 10] =
+    ["sh", "bash", "zsh", "dash", "ksh", "fish", "iex", "invoke-expression", "eval", "source"];
+/// So do these, when they are given nothing else to run.
+const INTERPRETERS: [&str; 6] = ["python", "python3", "perl", "ruby", "node", "php"];
+/// These run what comes after them.
+const PREFIXES: [&str; 7] = ["sudo", "env", "exec", "command", "nohup", "time", "doas"];
+
+pub(super) fn check(document: &str, findings: &mut Findings) {
+    let mut command = Command::default();
+    let mut goes_on = false;
+    for (start, line) in super::lines(document) {
+        if !goes_on {
+            command = Command::default();
+            // Between the bars of a table are cells, not commands.
+            command.is_table = line.trim_start().starts_with('|');
+        }
+        let trimmed = line.trim_end();
+        goes_on = trimmed.ends_with(['\\', '|']) && !command.is_table;
+        for (at, token) in tokens(trimmed) {
+            command.read(token, start + at);
+        }
+        if !goes_on {
+            command.read(Token::Separator, start + line.len());
+        }
+        if let Some(at) = command.found.take().filter(|_| !command.is_table) {
+            findings.add(&rules::PIPE_TO_SHELL, at, "a command runs what it downloads");
+            command = Command { is_reported: true, ..Command::default() };
+        }
+    }
+}
+
+/// What was read of a command line.
+#[derive(Default)]
+struct Command {
+    is_table: bool,
+    is_reported: bool,
+    /// Where the download begins, and whether it has an address.
+    fetch: Option<(usize, bool)>,
+    /// Whether the next word may be the program, after a pipe or not.
+    is_past_program: bool,
+    is_piped: bool,
+    /// The program is a shell, and whether a substitution feeds it.
+    runs: Option<usize>,
+    is_substituted: bool,
+    /// An interpreter that reads the pipe unless it is given something else.
+    pending: Option<usize>,
+    found: Option<usize>,
+}
+
+impl Command {
+    fn read(&mut self, token: Token<'_>, at: usize) {
+        let pending = self.pending.take();
+        if let Some(pending) = pending
+            && !matches!(token, Token::Word(word) if word != "-")
+        {
+            self.find(pending);
+        }
+        match token {
+            Token::Word(word) => self.word(word, at),
+            Token::Pipe => {
+                self.is_piped = true;
+                self.is_past_program = false;
+                self.runs = None;
+            }
+            Token::Substitution => self.is_substituted = self.runs.is_some(),
+            Token::Separator => {
+                let Self { is_table, is_reported, found, .. } = *self;
+                *self = Self { is_table, is_reported, found, ..Self::default() };
+            }
+        }
+    }
+
+    fn word(&mut self, word: &str, at: usize) {
+        let program = word.rsplit('/').next().unwrap_or(word).to_ascii_lowercase();
+        let program = program.as_str();
+        if FETCHERS.contains(&program) {
+            if let (Some(shell), true) = (self.runs, self.is_substituted) {
+                self.find(shell);
+            }
+            self.fetch.get_or_insert((at, false));
+            self.is_past_program = true;
+            return;
+        }
+        if let Some((_, has_address)) = &mut self.fetch {
+            *has_address |= self.is_past_program;
+        }
+        let is_prefix = PREFIXES.contains(&program) || word.starts_with('-') || word.contains('=');
+        if self.is_past_program || is_prefix {
+            return;
+        }
+        self.is_past_program = true;
+        let downloaded = self.fetch.filter(|&(_, has_address)| has_address && self.is_piped);
+        // Case matters here: "Bash" begins a sentence, "bash" a command.
+        if SHELLS.contains(&word.rsplit('/').next().unwrap_or(word)) {
+            self.runs = Some(at);
+            if let Some((fetch, _)) = downloaded {
+                self.find(fetch);
+            }
+        } else if INTERPRETERS.contains(&program) {
+            self.pending = downloaded.map(|(fetch, _)| fetch);
+        }
+    }
+
+    fn find(&mut self, at: usize) {
+        if !self.is_reported {
+            self.found.get_or_insert(at);
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Token<'a> {
+    Word(&'a str),
+    Pipe,
+    Separator,
+    /// `$(` or `<(`
+    Substitution,
+}
+
+fn tokens(line: &str) -> impl Iterator<Item = (usize, Token<'_>)> {
+    let mut at = 0;
+    std::iter::from_fn(move || {
+        loop {
+            let rest = &line[at..];
+            let start = at;
+            let (len, token) = match rest.chars().next()? {
+                '|' if rest.starts_with("||") => (2, Token::Separator),
+                '|' => (1, Token::Pipe),
+                '&' if rest.starts_with("&>") => (2, Token::Word("&>")),
+                ';' | '&' | '`' => (1, Token::Separator),
+                '$' | '<' if rest[1..].starts_with('(') => (2, Token::Substitution),
+                c if is_blank(c) => {
+                    at += c.len_utf8();
+                    continue;
+                }
+                first => {
+                    let is_end = |c: char| is_blank(c) || matches!(c, '|' | ';' | '&' | '`');
+                    // The first character is taken in any case, so that there is always progress.
+                    let first = first.len_utf8();
+                    let len = rest[first..].find(|c| is_end(c) || matches!(c, '$' | '<'));
+                    let len = len.map_or(rest.len(), |len| first + len);
+                    (len, Token::Word(&rest[..len]))
+                }
+            };
+            at += len;
+            return Some((start, token));
+        }
+    })
+}
+
+fn is_blank(c: char) -> bool {
+    c.is_whitespace() || matches!(c, '"' | '\'' | '(' | ')' | '\\')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{super::super::Mode, *};
+
+    fn count(text: &str) -> usize {
+        let mut findings = Findings::new(Mode::Strict);
+        check(text, &mut findings);
+        findings.into_report(text.as_bytes()).findings.len()
+    }
+
+    #[test]
+    fn what_runs_a_download_is_found() {
+        for text in [
+            "curl -fsSL https://x | sh",
+            "Run `curl https://x|bash -s -- --yes` now.",
+            "wget -qO- https://x | sudo -E bash",
+            "curl https://x \\\n  | env A=b /bin/sh",
+            "curl https://x |\n  sh",
+            "curl https://x | tee log | zsh",
+            "bash <(curl -s https://x)",
+            "sh -c \"$(curl -fsSL https://x)\"",
+            "eval \"$(wget -qO- https://x)\"",
+            "irm https://x | iex",
+            "curl https://x | python3",
+            "curl https://x | python3 - --arg",
+            "$ curl 'https://x?a=1' | sh",
+        ] {
+            assert_eq!(count(text), 1, "{text}");
+        }
+    }
+
+    #[test]
+    fn other_commands_are_not() {
+        for text in [
+            "curl https://x | jq .",
+            "curl https://x | python3 -m json.tool",
+            "curl https://x -o a.sh; sh a.sh",
+            "curl https://x || sh fallback.sh",
+            "| curl | sh |",
+            "curl | sh",
+            "Bash and `curl` are needed.",
+            "bash $(dirname x)/run",
+            "cat x | sh",
+            "",
+        ] {
+            assert_eq!(count(text), 0, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_line_is_reported_once() {
+        assert_eq!(count("curl https://x | sh\ncurl https://y | sh\n"), 2);
+        assert_eq!(count("curl https://x | sh | sh"), 1);
+    }
+}
