@@ -207,7 +207,19 @@ fn cursor(request: Option<PaginatedRequestParams>) -> Option<String> {
     request?.cursor
 }
 
+/// Whether a request is of the revision without sessions. Dates compare as their text does.
+fn is_stateless(context: &RequestContext<RoleServer>) -> bool {
+    let version = context.protocol_version();
+    version.is_some_and(|version| version.as_str() >= ProtocolVersion::V_2026_07_28.as_str())
+}
+
 impl Handler {
+    /// For how long and by whom an answer may be kept, where the revision has words for it.
+    fn hints(&self, context: &RequestContext<RoleServer>) -> (Option<u64>, Option<CacheScope>) {
+        let (ttl_ms, scope) = self.shared.settings.cache_hints();
+        if is_stateless(context) { (Some(ttl_ms), Some(scope)) } else { (None, None) }
+    }
+
     async fn contents(&self, uri: &str) -> Result<ResourceContents, ErrorData> {
         if uri.starts_with(skills_extension::SCHEME) {
             let file = skills_extension::read(&self.shared, uri).await?;
@@ -294,21 +306,22 @@ impl ServerHandler for Handler {
     async fn list_resources(
         &self,
         request: Option<PaginatedRequestParams>,
-        _: RequestContext<RoleServer>,
+        context: RequestContext<RoleServer>,
     ) -> Result<ListResourcesResult, ErrorData> {
-        let (ttl_ms, scope) = self.shared.settings.cache_hints();
         let cursor = cursor(request);
-        let page = resources::list(&*self.shared.skills, cursor.as_deref());
-        Ok(guarded(page).await?.with_ttl_ms(ttl_ms).with_cache_scope(scope))
+        let mut page = guarded(resources::list(&*self.shared.skills, cursor.as_deref())).await?;
+        (page.ttl_ms, page.cache_scope) = self.hints(&context);
+        Ok(page)
     }
 
     async fn list_resource_templates(
         &self,
         _: Option<PaginatedRequestParams>,
-        _: RequestContext<RoleServer>,
+        context: RequestContext<RoleServer>,
     ) -> Result<ListResourceTemplatesResult, ErrorData> {
-        let (ttl_ms, scope) = self.shared.settings.cache_hints();
-        Ok(resources::templates().with_ttl_ms(ttl_ms).with_cache_scope(scope))
+        let mut page = resources::templates();
+        (page.ttl_ms, page.cache_scope) = self.hints(&context);
+        Ok(page)
     }
 
     async fn read_resource(
@@ -316,11 +329,11 @@ impl ServerHandler for Handler {
         request: ReadResourceRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<ReadResourceResponse, ErrorData> {
-        let (ttl_ms, scope) = self.shared.settings.cache_hints();
         match guarded(self.contents(&request.uri)).await {
             Ok(contents) => {
-                let result = ReadResourceResult::new(vec![contents]);
-                Ok(result.with_ttl_ms(ttl_ms).with_cache_scope(scope).into())
+                let mut result = ReadResourceResult::new(vec![contents]);
+                (result.ttl_ms, result.cache_scope) = self.hints(&context);
+                Ok(result.into())
             }
             Err(error) => {
                 self.log(&context.peer, &error).await;
@@ -358,12 +371,12 @@ impl ServerHandler for Handler {
     async fn list_prompts(
         &self,
         request: Option<PaginatedRequestParams>,
-        _: RequestContext<RoleServer>,
+        context: RequestContext<RoleServer>,
     ) -> Result<ListPromptsResult, ErrorData> {
-        let (ttl_ms, scope) = self.shared.settings.cache_hints();
         let cursor = cursor(request);
-        let page = prompts::list(&*self.shared.skills, cursor.as_deref());
-        Ok(guarded(page).await?.with_ttl_ms(ttl_ms).with_cache_scope(scope))
+        let mut page = guarded(prompts::list(&*self.shared.skills, cursor.as_deref())).await?;
+        (page.ttl_ms, page.cache_scope) = self.hints(&context);
+        Ok(page)
     }
 
     async fn get_prompt(
@@ -391,11 +404,11 @@ impl ServerHandler for Handler {
     async fn list_tools(
         &self,
         request: Option<PaginatedRequestParams>,
-        _: RequestContext<RoleServer>,
+        context: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
-        let (ttl_ms, scope) = self.shared.settings.cache_hints();
-        let page = tools::list(&self.shared, cursor(request).as_deref()).await?;
-        Ok(page.with_ttl_ms(ttl_ms).with_cache_scope(scope))
+        let mut page = tools::list(&self.shared, cursor(request).as_deref()).await?;
+        (page.ttl_ms, page.cache_scope) = self.hints(&context);
+        Ok(page)
     }
 
     async fn call_tool(
