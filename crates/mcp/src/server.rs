@@ -11,8 +11,8 @@ use futures_util::{FutureExt as _, StreamExt as _};
 // Subscriptions and log levels are deprecated by the newest revision and alive in the older ones.
 #[expect(deprecated, reason = "see above")]
 use rmcp::model::{
-    LoggingLevel, LoggingMessageNotificationParam, SetLevelRequestParams, SubscribeRequestParams,
-    UnsubscribeRequestParams,
+    LoggingLevel, LoggingMessageNotificationParam, SetLevelRequestMethod, SetLevelRequestParams,
+    SubscribeRequestParams, UnsubscribeRequestParams,
 };
 use rmcp::{
     ErrorData, Peer, RoleServer, ServerHandler,
@@ -362,8 +362,11 @@ impl ServerHandler for Handler {
     async fn set_level(
         &self,
         request: SetLevelRequestParams,
-        _: RequestContext<RoleServer>,
+        context: RequestContext<RoleServer>,
     ) -> Result<(), ErrorData> {
+        if is_stateless(&context) {
+            return Err(ErrorData::method_not_found::<SetLevelRequestMethod>());
+        }
         *self.level.lock().unwrap_or_else(PoisonError::into_inner) = Some(request.level);
         Ok(())
     }
