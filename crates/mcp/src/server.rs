@@ -33,6 +33,7 @@ use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 
 use crate::{
     completion,
+    error::invalid,
     live::{End, Follow, MAX_SUBSCRIPTIONS, MAX_URI_BYTES, Subscriptions, Wants},
     prompts, resources, skills_extension,
     tools::{self, WorkerTools},
@@ -56,6 +57,22 @@ const VERSIONS: &[ProtocolVersion] = &[
     ProtocolVersion::V_2025_11_25,
     ProtocolVersion::V_2026_07_28,
 ];
+
+/// What rmcp has types for. It takes a request whose parameters are of other types for one of an extension.
+const TYPED: [&str; 9] = [
+    "completion/complete",
+    "prompts/get",
+    "prompts/list",
+    "resources/list",
+    "resources/read",
+    "resources/templates/list",
+    "subscriptions/listen",
+    "tools/call",
+    "tools/list",
+];
+/// The same of the revisions with sessions.
+const SESSION_TYPED: [&str; 3] =
+    ["logging/setLevel", "resources/subscribe", "resources/unsubscribe"];
 
 /// What can be set.
 #[derive(Debug, Clone, Default)]
@@ -347,7 +364,7 @@ impl ServerHandler for Handler {
         request: SubscribeRequestParams,
         _: RequestContext<RoleServer>,
     ) -> Result<(), ErrorData> {
-        self.subscriptions.add(request.uri).map_err(crate::error::invalid)
+        self.subscriptions.add(request.uri).map_err(invalid)
     }
 
     async fn unsubscribe(
@@ -429,8 +446,12 @@ impl ServerHandler for Handler {
     async fn on_custom_request(
         &self,
         request: CustomRequest,
-        _: RequestContext<RoleServer>,
+        context: RequestContext<RoleServer>,
     ) -> Result<CustomResult, ErrorData> {
+        let method = request.method.as_str();
+        if TYPED.contains(&method) || (SESSION_TYPED.contains(&method) && !is_stateless(&context)) {
+            return Err(invalid(format!("the parameters of {method} are not what it takes")));
+        }
         guarded(skills_extension::answer(&self.shared, request)).await.map(CustomResult::new)
     }
 }
