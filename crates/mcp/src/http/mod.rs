@@ -1,10 +1,12 @@
 //! MCP over Streamable HTTP: the stateless revision, and the older ones with sessions.
 //!
 //! - `sessions`: who a session belongs to, and how many there may be
+//! - `no_message`: what a body gets that is no message
 //! - `one_answer`: answers of sessions as plain JSON, where rmcp makes a stream of one event
 //!
 //! Origin, Host and token are the business of the listener that these routes are mounted on.
 
+mod no_message;
 mod one_answer;
 mod sessions;
 
@@ -60,7 +62,7 @@ async fn with_session(
         return (StatusCode::NOT_FOUND, "Not Found: Session not found").into_response();
     }
     let owner = sessions::owner(request.headers());
-    let response = next.run(request).await;
+    let response = no_message::as_error(next.run(request).await).await;
     match (method, access) {
         (Method::POST, Access::None) => {
             let response = one_answer::as_json(response).await;
