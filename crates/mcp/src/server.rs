@@ -146,6 +146,7 @@ impl Mcp {
             follower: OnceLock::new(),
             level: Mutex::new(None),
             stalled: CancellationToken::new(),
+            hung_up: CancellationToken::new(),
         }
     }
 }
@@ -211,6 +212,8 @@ pub(crate) struct Handler {
     level: Mutex<Option<LoggingLevel>>,
     /// Cancelled when the client does not read.
     pub(crate) stalled: CancellationToken,
+    /// Cancelled when the client says nothing more.
+    pub(crate) hung_up: CancellationToken,
 }
 
 /// Runs a handler; should it panic, the client gets an error and not silence.
@@ -315,6 +318,7 @@ impl ServerHandler for Handler {
         tokio::select! {
             _ = told => {}
             () = context.cancelled() => {}
+            () = self.hung_up.cancelled() => {}
             () = self.shared.settings.shutdown.cancelled() => {}
         }
         Ok(())
