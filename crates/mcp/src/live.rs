@@ -5,7 +5,7 @@
 //! of each kind; so the memory of a client that is slow is bounded, and nothing is lost for it.
 
 use std::{
-    collections::HashSet,
+    collections::{HashSet, VecDeque},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
@@ -169,17 +169,46 @@ pub(crate) enum End {
     Gone,
 }
 
-/// News for one client, from the moment this was made.
-pub(crate) struct Follow {
+/// All news, from the moment this was made.
+pub(crate) struct Source {
     changes: skills_registry::Changes,
     tools: tokio::sync::watch::Receiver<Option<Arc<crate::tools::WorkerTools>>>,
+}
+
+impl Source {
+    pub(crate) fn new(shared: &Shared) -> Self {
+        Self { changes: shared.skills.changes(), tools: shared.worker_tools.subscribe() }
+    }
+}
+
+/// Sources that were begun before their client was answered: what happens after the answer and before
+/// somebody follows is news too.
+#[derive(Default)]
+pub(crate) struct Begun(Mutex<VecDeque<Source>>);
+
+impl Begun {
+    fn lock(&self) -> MutexGuard<'_, VecDeque<Source>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn begin(&self, shared: &Shared) {
+        self.lock().push_back(Source::new(shared));
+    }
+
+    pub(crate) fn take(&self, shared: &Shared) -> Source {
+        self.lock().pop_front().unwrap_or_else(|| Source::new(shared))
+    }
+}
+
+/// News for one client.
+pub(crate) struct Follow {
+    source: Source,
     wants: Wants,
 }
 
 impl Follow {
-    pub(crate) fn new(shared: &Shared, wants: Wants) -> Self {
-        let tools = shared.worker_tools.subscribe();
-        Self { changes: shared.skills.changes(), tools, wants }
+    pub(crate) fn new(source: Source, wants: Wants) -> Self {
+        Self { source, wants }
     }
 
     /// Tells of every change until the client or the registry is gone.
@@ -200,10 +229,11 @@ impl Follow {
     }
 
     async fn next(&mut self) -> Option<News> {
+        let Source { changes, tools } = &mut self.source;
         let mut news = News::default();
         tokio::select! {
-            changed = self.changes.next() => news.add(changed?),
-            moved = self.tools.changed() => { moved.ok()?; news.tools = true; }
+            changed = changes.next() => news.add(changed?),
+            moved = tools.changed() => { moved.ok()?; news.tools = true; }
         }
         let gathered = tokio::time::sleep(GATHER);
         tokio::pin!(gathered);
@@ -212,12 +242,12 @@ impl Follow {
                 // First, so that news without end do not put it off.
                 biased;
                 () = &mut gathered => break,
-                Some(changed) = self.changes.next() => news.add(changed),
-                Ok(()) = self.tools.changed() => news.tools = true,
+                Some(changed) = changes.next() => news.add(changed),
+                Ok(()) = tools.changed() => news.tools = true,
             }
         }
         // What is there already costs nothing to take along.
-        while let Some(Some(changed)) = self.changes.next().now_or_never()
+        while let Some(Some(changed)) = changes.next().now_or_never()
             && news.skills.len() < MAX_GATHERED
         {
             news.add(changed);

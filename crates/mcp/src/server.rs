@@ -19,10 +19,11 @@ use rmcp::{
     model::{
         CacheScope, CallToolRequestParams, CallToolResponse, CompleteRequestParams, CompleteResult,
         CustomRequest, CustomResult, DiscoverResult, ErrorCode, GetPromptRequestParams,
-        GetPromptResponse, Implementation, ListPromptsResult, ListResourceTemplatesResult,
-        ListResourcesResult, ListToolsResult, PaginatedRequestParams, ProtocolVersion,
-        ReadResourceRequestParams, ReadResourceResponse, ReadResourceResult, ResourceContents,
-        ServerCapabilities, ServerConfig, SubscriptionFilter, Tool,
+        GetPromptResponse, Implementation, InitializeRequestParams, InitializeResult,
+        ListPromptsResult, ListResourceTemplatesResult, ListResourcesResult, ListToolsResult,
+        PaginatedRequestParams, ProtocolVersion, ReadResourceRequestParams, ReadResourceResponse,
+        ReadResourceResult, ResourceContents, ServerCapabilities, ServerConfig, SubscriptionFilter,
+        Tool,
     },
     service::{NotificationContext, RequestContext, SubscriptionContext},
 };
@@ -34,7 +35,7 @@ use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 use crate::{
     completion,
     error::invalid,
-    live::{End, Follow, MAX_SUBSCRIPTIONS, MAX_URI_BYTES, Subscriptions, Wants},
+    live::{Begun, End, Follow, MAX_SUBSCRIPTIONS, MAX_URI_BYTES, Subscriptions, Wants},
     prompts, resources, skills_extension,
     tools::{self, WorkerTools},
 };
@@ -143,6 +144,7 @@ impl Mcp {
         Handler {
             shared: Arc::clone(&self.shared),
             subscriptions: Subscriptions::default(),
+            begun: Begun::default(),
             follower: OnceLock::new(),
             level: Mutex::new(None),
             stalled: CancellationToken::new(),
@@ -207,6 +209,7 @@ async fn follow_tools(shared: Arc<Shared>) {
 pub(crate) struct Handler {
     pub(crate) shared: Arc<Shared>,
     subscriptions: Subscriptions,
+    begun: Begun,
     follower: OnceLock<AbortOnDropHandle<()>>,
     #[expect(deprecated, reason = "alive in the older revisions")]
     level: Mutex<Option<LoggingLevel>>,
@@ -281,11 +284,22 @@ impl ServerHandler for Handler {
             .with_cache_scope(scope))
     }
 
+    async fn initialize(
+        &self,
+        request: InitializeRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<InitializeResult, ErrorData> {
+        context.peer.set_peer_info(request.clone());
+        self.begun.begin(&self.shared);
+        self.negotiate_initialize(&request)
+    }
+
     async fn on_initialized(&self, context: NotificationContext<RoleServer>) {
         let peer = context.peer;
         let stalled = self.stalled.clone();
         self.follower.get_or_init(|| {
-            let follow = Follow::new(&self.shared, Wants::Session(self.subscriptions.clone()));
+            let source = self.begun.take(&self.shared);
+            let follow = Follow::new(source, Wants::Session(self.subscriptions.clone()));
             AbortOnDropHandle::new(tokio::spawn(async move {
                 let send = |notification| {
                     let peer = peer.clone();
@@ -308,11 +322,14 @@ impl ServerHandler for Handler {
             uris.retain(|uri| uri.len() <= MAX_URI_BYTES);
             uris.truncate(MAX_SUBSCRIPTIONS);
         }
+        // What is accepted is acknowledged next.
+        self.begun.begin(&self.shared);
         Some(accepted)
     }
 
     async fn listen(&self, context: SubscriptionContext) -> Result<(), ErrorData> {
-        let follow = Follow::new(&self.shared, Wants::Filter(context.accepted().clone()));
+        let source = self.begun.take(&self.shared);
+        let follow = Follow::new(source, Wants::Filter(context.accepted().clone()));
         let sink = context.sink();
         let told = follow.tell(|notification| async { sink.send(notification).await.is_ok() });
         tokio::select! {
