@@ -18,8 +18,9 @@ use rmcp::model::{
 };
 use skills_core::{id::INDEX_ID, uri};
 use skills_registry::Changed;
+use tokio::sync::watch;
 
-use crate::{server::Shared, skills_extension};
+use crate::{server::Shared, skills_extension, tools::WorkerTools};
 
 /// Changes this close to each other are told together. A client hears of a change well within 50 ms.
 const GATHER: Duration = Duration::from_millis(5);
@@ -172,12 +173,32 @@ pub(crate) enum End {
 /// All news, from the moment this was made.
 pub(crate) struct Source {
     changes: skills_registry::Changes,
-    tools: tokio::sync::watch::Receiver<Option<Arc<crate::tools::WorkerTools>>>,
+    tools: Tools,
 }
 
 impl Source {
     pub(crate) fn new(shared: &Shared) -> Self {
-        Self { changes: shared.skills.changes(), tools: shared.worker_tools.subscribe() }
+        let tools =
+            Tools { now: shared.worker_tools.subscribe(), told: shared.known_worker_tools() };
+        Self { changes: shared.skills.changes(), tools }
+    }
+}
+
+/// The tools of workers, and which of them a client may have seen.
+struct Tools {
+    now: watch::Receiver<Option<Arc<WorkerTools>>>,
+    told: Arc<WorkerTools>,
+}
+
+impl Tools {
+    /// Waits for news of them and says whether they differ: to learn that there are none is no change.
+    /// `None` at the end.
+    async fn changed(&mut self) -> Option<bool> {
+        self.now.changed().await.ok()?;
+        let now = self.now.borrow_and_update().clone().unwrap_or_default();
+        let differ = now != self.told;
+        self.told = now;
+        Some(differ)
     }
 }
 
@@ -233,7 +254,7 @@ impl Follow {
         let mut news = News::default();
         tokio::select! {
             changed = changes.next() => news.add(changed?),
-            moved = tools.changed() => { moved.ok()?; news.tools = true; }
+            differ = tools.changed() => news.tools |= differ?,
         }
         let gathered = tokio::time::sleep(GATHER);
         tokio::pin!(gathered);
@@ -243,7 +264,7 @@ impl Follow {
                 biased;
                 () = &mut gathered => break,
                 Some(changed) = changes.next() => news.add(changed),
-                Ok(()) = tools.changed() => news.tools = true,
+                Some(differ) = tools.changed() => news.tools |= differ,
             }
         }
         // What is there already costs nothing to take along.
