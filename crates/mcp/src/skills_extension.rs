@@ -33,7 +33,7 @@ use skills_registry::{RegistryError, SkillRow};
 
 use crate::{
     cursor::{self, Listing},
-    error::{invalid, to_mcp},
+    error::{invalid, to_mcp, wrong_parameter},
     server::{PAGE, Shared},
 };
 
@@ -70,12 +70,12 @@ pub(crate) async fn answer(shared: &Shared, request: CustomRequest) -> Result<Va
     let uri = || params()?.uri.ok_or_else(|| invalid("uri is needed"));
     let mut answer = match request.method.as_str() {
         "skills/list" => list(shared, params()?.cursor.as_deref()).await?,
-        "skills/get" => json!({ "skill": get(shared, &uri()?).await.map_err(unknown)? }),
+        "skills/get" => json!({ "skill": get(shared, &uri()?).await.map_err(wrong_parameter)? }),
         "resources/directory/read" => {
             let Params { cursor, .. } = params()?;
             // A directory is one page: there is nothing to go on to.
             cursor::read(Listing::Skills, cursor.as_deref())?;
-            json!({ "resources": directory(shared, &uri()?).await.map_err(unknown)? })
+            json!({ "resources": directory(shared, &uri()?).await.map_err(wrong_parameter)? })
         }
         _ => {
             return Err(ErrorData::new(
@@ -186,14 +186,6 @@ pub(crate) async fn read(shared: &Shared, uri: &str) -> Result<File, ErrorData> 
     let resource = resource.map_err(|error| to_mcp(&error))?;
     let text = String::from_utf8_lossy(&resource.text).into_owned();
     Ok(File { mime_type: resource.mime_type, text })
-}
-
-/// The extension has one code for what is not there, on every revision.
-fn unknown(mut error: ErrorData) -> ErrorData {
-    if error.code == ErrorCode::RESOURCE_NOT_FOUND {
-        error.code = ErrorCode::INVALID_PARAMS;
-    }
-    error
 }
 
 fn nothing_at(uri: &str) -> ErrorData {
