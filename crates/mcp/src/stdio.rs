@@ -15,7 +15,7 @@ use rmcp::{
 use tokio::io::{AsyncRead, ReadBuf};
 use tokio_util::sync::CancellationToken;
 
-use crate::Mcp;
+use crate::{Mcp, ending};
 
 /// Why serving over standard input and output failed.
 #[derive(Debug, thiserror::Error)]
@@ -31,23 +31,25 @@ pub enum StdioError {
     Stalled,
 }
 
-/// Serves one client until it closes standard input, or until `shutdown`.
+/// Serves one client until it closes standard input, or until the shutdown in the settings.
 ///
 /// # Errors
 /// When the client does not speak MCP or does not read.
-pub async fn serve(mcp: &Mcp, shutdown: CancellationToken) -> Result<(), StdioError> {
+pub async fn serve(mcp: &Mcp) -> Result<(), StdioError> {
+    let shutdown = &mcp.shared.settings.shutdown;
     let handler = mcp.handler();
     let stalled = handler.stalled.clone();
     let (input, output) = stdio_pipes();
     let input = Watched { input, ended: handler.hung_up.clone() };
-    let service = match serve_server_with_ct(handler, (input, output), shutdown.clone()).await {
-        Ok(service) => service,
-        // Nobody there, or nobody there any more: a host that only looks whether the program starts.
-        Err(ServerInitializeError::ConnectionClosed(_) | ServerInitializeError::Cancelled) => {
-            return Ok(());
-        }
-        Err(error) => return Err(StdioError::Handshake(error.to_string())),
-    };
+    let service =
+        match serve_server_with_ct(handler, (input, output), ending::after(shutdown)).await {
+            Ok(service) => service,
+            // Nobody there, or nobody there any more: a host that only looks whether the program starts.
+            Err(ServerInitializeError::ConnectionClosed(_) | ServerInitializeError::Cancelled) => {
+                return Ok(());
+            }
+            Err(error) => return Err(StdioError::Handshake(error.to_string())),
+        };
     tokio::select! {
         quit = service.waiting() => match quit {
             Ok(QuitReason::JoinError(error)) | Err(error) => Err(StdioError::Failed(error.to_string())),

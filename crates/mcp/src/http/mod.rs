@@ -25,12 +25,12 @@ use rmcp::transport::streamable_http_server::{
 };
 
 use self::sessions::{Access, Sessions};
-use crate::Mcp;
+use crate::{Mcp, ending};
 
 /// The largest request that is read.
 const MAX_REQUEST_BYTES: usize = 4 << 20;
 
-/// The routes of MCP, to be mounted where HTTP is served.
+/// The routes of MCP, to be mounted where HTTP is served. Needs a Tokio runtime.
 pub fn routes(mcp: &Mcp) -> Router {
     let mut manager = LocalSessionManager::default();
     // How long a session lives is decided in `sessions`: one that only listens is not idle.
@@ -42,7 +42,7 @@ pub fn routes(mcp: &Mcp) -> Router {
         .with_json_response(true)
         .with_sse_retry(None)
         .with_max_request_body_bytes(MAX_REQUEST_BYTES)
-        .with_cancellation_token(mcp.shared.settings.shutdown.clone())
+        .with_cancellation_token(ending::after(&mcp.shared.settings.shutdown))
         .disable_allowed_hosts()
         .disable_allowed_origins();
     let sessions = Arc::new(Sessions::new(Arc::clone(&manager)));
