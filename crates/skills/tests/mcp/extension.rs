@@ -81,7 +81,7 @@ async fn an_id_that_is_no_name_is_followed_by_one() {
     {
         let entry = skill(&mut client, uri).await;
         assert_eq!(entry["frontmatter"]["name"], name);
-        assert!(client.read(uri).await.contains(&format!("name: ")));
+        assert!(client.read(uri).await.contains("name: "));
     }
     for wrong in ["skill://a_b/SKILL.md", "skill://a_b/b/SKILL.md", "skill://c/SKILL.md"] {
         assert_eq!(

@@ -91,9 +91,11 @@ async fn what_cannot_be_kept_is_not_acknowledged() {
 #[tokio::test]
 async fn a_server_that_ends_ends_its_streams_with_a_result() {
     let home = Home::new();
-    let filter = json!({ "resourcesListChanged": true });
+    let filter = json!({ "promptsListChanged": true });
     let mut events = Stateless::listen(&home.server.http, 42, &filter).await;
     events.message().await;
+    prompt(&home, "p").await;
+    assert_eq!(events.message().await["method"], "notifications/prompts/list_changed");
     let session = Session::open(&home.server.http, "2025-06-18").await;
     let mut stream = session.events().await;
     home.server.signal("TERM");

@@ -89,7 +89,7 @@ async fn exercise(client: &mut Client) {
         ("resources/list", json!({})),
         ("resources/read", json!({ "uri": "iii://brain" })),
         ("resources/read", json!({ "uri": "iii://brain/brain::nobody" })),
-        ("resources/read", json!({ "uri": "nonsense\nwith a line" })),
+        ("resources/read", json!({ "uri": "nonsense" })),
         ("prompts/get", json!({ "name": "nobody" })),
         ("tools/call", json!({ "name": "list_skills" })),
         ("tools/list", json!({})),

@@ -122,7 +122,6 @@ async fn what_the_revision_has_left_behind_is_not_there() {
     for (method, params) in [
         ("ping", json!({})),
         ("resources/subscribe", json!({ "uri": "iii://a" })),
-        ("resources/subscribe", json!({})),
         ("resources/unsubscribe", json!({ "uri": "iii://a" })),
         ("logging/setLevel", json!({ "level": "error" })),
         ("no/such", json!({})),

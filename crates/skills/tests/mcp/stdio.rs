@@ -97,13 +97,22 @@ async fn who_hangs_up_gets_the_answers_to_what_was_asked() {
     assert_eq!(ids, (1..=20).collect::<Vec<_>>());
 }
 
-#[tokio::test]
-async fn who_hangs_up_while_listening_does_not_keep_it_alive() {
-    let home = Home::new();
+/// A client whose stream 7 has told it something.
+async fn listening(home: &Home) -> Pipe {
     let mut pipe = Pipe::stateless(&["--url", &home.server.url]);
     let filter = json!({ "notifications": { "promptsListChanged": true } });
     pipe.send(&stateless_request(7, "subscriptions/listen", &filter)).await;
     assert_eq!(pipe.message().await["method"], "notifications/subscriptions/acknowledged");
+    let prompt = json!({ "name": "p", "description": "d", "function_id": "a::b" });
+    home.worker().await.ok("prompts::register", prompt).await;
+    assert_eq!(pipe.message().await["method"], "notifications/prompts/list_changed");
+    pipe
+}
+
+#[tokio::test]
+async fn who_hangs_up_while_listening_does_not_keep_it_alive() {
+    let home = Home::new();
+    let mut pipe = listening(&home).await;
     let started = Instant::now();
     pipe.hang_up();
     let (code, said) = pipe.ended().await;
@@ -116,10 +125,7 @@ async fn who_hangs_up_while_listening_does_not_keep_it_alive() {
 #[tokio::test]
 async fn a_signal_ends_it_in_good_order() {
     let home = Home::new();
-    let mut pipe = Pipe::stateless(&["--url", &home.server.url]);
-    let filter = json!({ "notifications": { "promptsListChanged": true } });
-    pipe.send(&stateless_request(7, "subscriptions/listen", &filter)).await;
-    assert_eq!(pipe.message().await["method"], "notifications/subscriptions/acknowledged");
+    let pipe = listening(&home).await;
     let pid = pipe.pid().to_string();
     let killed = std::process::Command::new("kill").args(["-s", "TERM", &pid]).status();
     assert!(killed.unwrap().success());

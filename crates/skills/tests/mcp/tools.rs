@@ -150,7 +150,8 @@ async fn one_is_read_as_it_is_and_several_under_a_heading_each() {
         assert!(documents[1]["error"].as_str().unwrap().contains("nobody"), "{kind}");
         assert!(documents[1]["text"].is_null() && documents[0]["error"].is_null(), "{kind}");
         assert_eq!(documents[2]["text"], "# Section\n", "{kind}");
-        assert!(documents[3]["text"].as_str().unwrap().starts_with("---\nname: "), "{kind}");
+        let file = documents[3]["text"].as_str().unwrap();
+        assert!(file.starts_with("---\n") && file.contains("\nname: \"a\"\n"), "{kind}: {file}");
     }
 }
 

@@ -137,7 +137,9 @@ impl Stateless {
         let request =
             post(message).header("MCP-Protocol-Version", STATELESS).header("Mcp-Method", method);
         let name = match method {
-            "resources/read" => &message["params"]["uri"],
+            "resources/read" | "resources/subscribe" | "resources/unsubscribe" => {
+                &message["params"]["uri"]
+            }
             "prompts/get" | "tools/call" => &message["params"]["name"],
             _ => &Value::Null,
         };
