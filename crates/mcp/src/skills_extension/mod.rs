@@ -204,6 +204,10 @@ impl Place {
     async fn find(shared: &Shared, uri: &str) -> Result<Self, ErrorData> {
         let rest = uri.strip_prefix(SCHEME).ok_or_else(|| nothing_at(uri))?;
         let (id, rest) = rest.split_once('/').map_or((rest, None), |(id, rest)| (id, Some(rest)));
+        // A directory has no slash at its end.
+        if rest == Some("") {
+            return Err(nothing_at(uri));
+        }
         let catalog = shared.skills.catalog().await.map_err(|error| to_mcp(&error))?;
         let row = catalog.skill(id).cloned().ok_or_else(|| nothing_at(uri))?;
         let described = describe(shared, &row).await.map_err(|error| to_mcp(&error))?;
