@@ -1,0 +1,91 @@
+// The operations of `expectations.json` on a client of either TypeScript SDK: their calls have the same names.
+
+import { once } from 'node:events'
+
+const DEADLINE_MS = 20_000
+
+/** Every list of one kind, page by page. */
+async function pages(request, key) {
+  const items = []
+  let number = 0
+  let cursor
+  do {
+    const page = await request(cursor ? { cursor } : undefined)
+    items.push(...page[key])
+    cursor = page.nextCursor
+    number += 1
+  } while (cursor)
+  return { number, items }
+}
+
+async function answer(call) {
+  try {
+    return await call
+  } catch (error) {
+    if (typeof error.code !== 'number') throw error
+    return { error: { code: error.code, message: error.message } }
+  }
+}
+
+export class Session {
+  cannot = { 'list-skills': 'the SDK has no calls for the skills extension' }
+
+  /** `notifications` emits every notification as an event of its method's name. */
+  constructor(client, notifications) {
+    this.client = client
+    this.notifications = notifications
+  }
+
+  async 'list-resources'() {
+    const { number, items } = await pages((params) => this.client.listResources(params), 'resources')
+    return { pages: number, resources: items, uris: items.map(({ uri }) => uri) }
+  }
+
+  async 'list-templates'() {
+    const { items } = await pages((params) => this.client.listResourceTemplates(params), 'resourceTemplates')
+    return { resourceTemplates: items }
+  }
+
+  async 'list-prompts'() {
+    return { prompts: (await pages((params) => this.client.listPrompts(params), 'prompts')).items }
+  }
+
+  async 'list-tools'() {
+    const { items } = await pages((params) => this.client.listTools(params), 'tools')
+    return { tools: items, names: items.map(({ name }) => name) }
+  }
+
+  read = ({ uri }) => answer(this.client.readResource({ uri }))
+  'get-prompt' = (prompt) => answer(this.client.getPrompt(prompt))
+  'call-tool' = (call) => answer(this.client.callTool(call))
+
+  complete = ({ template, argument, value }) =>
+    answer(this.client.complete({ ref: { type: 'ref/resource', uri: template }, argument: { name: argument, value } }))
+
+  async watch({ change, until, uris = [], lists = [] }) {
+    const stop = await this.subscribe(uris, lists)
+    const seen = this.notified(until)
+    // Handled below; until then a failure of the change must not leave it unhandled.
+    seen.catch(() => {})
+    const done = await this['call-tool']({ name: 'interop__change', arguments: change })
+    if (done.isError || done.error) throw new Error(`interop__change: ${JSON.stringify(done)}`)
+    await seen
+    await stop()
+    return { seen: true }
+  }
+
+  async subscribe(uris) {
+    for (const uri of uris) await this.client.subscribeResource({ uri })
+    return async () => {
+      for (const uri of uris) await this.client.unsubscribeResource({ uri })
+    }
+  }
+
+  async notified({ method, uri }) {
+    const signal = AbortSignal.timeout(DEADLINE_MS)
+    for (;;) {
+      const [notification] = await once(this.notifications, method, { signal })
+      if (notification.params?.uri === uri) return
+    }
+  }
+}
