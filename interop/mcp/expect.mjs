@@ -57,7 +57,10 @@ export async function run(client, era) {
       continue
     }
     const wanted = client.codes === false && step.expect.error ? withoutCode(step.expect) : step.expect
-    const found = differences(wanted, await client[step.do](step.with ?? {}), era)
+    const got = await client[step.do](step.with ?? {}).catch((error) => {
+      throw new Error(`${step.what}: ${error.message}`, { cause: error })
+    })
+    const found = differences(wanted, got, era)
     if (found.length) throw new Error(`${step.what}:\n  ${found.join('\n  ')}`)
     count += 1
   }

@@ -5,20 +5,18 @@
 //
 // The last line of standard output is `checks N`. The first check that fails ends the run.
 
-import { EventEmitter } from 'node:events'
-
 import { Client } from '@modelcontextprotocol/sdk/client/index.js'
 import { StdioClientTransport } from '@modelcontextprotocol/sdk/client/stdio.js'
 import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js'
 
 import { run } from './expect.mjs'
-import { Session } from './session.mjs'
+import { Notifications, Session } from './session.mjs'
 
 const [era, transport, ...target] = process.argv.slice(2)
 
 const client = new Client({ name: 'interop', version: '1' })
-const notifications = new EventEmitter()
-client.fallbackNotificationHandler = async (notification) => void notifications.emit(notification.method, notification)
+const notifications = new Notifications()
+client.fallbackNotificationHandler = async (notification) => notifications.add(notification)
 await client.connect(
   transport === 'http'
     ? new StreamableHTTPClientTransport(new URL(target[0]))

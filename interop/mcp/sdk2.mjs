@@ -5,14 +5,12 @@
 //
 // The last line of standard output is `checks N`. The first check that fails ends the run.
 
-import { EventEmitter } from 'node:events'
-
 import { Client, ResourceNotFoundError, StreamableHTTPClientTransport } from '@modelcontextprotocol/client'
 import { SkillsClient } from '@modelcontextprotocol/client/ext/skills'
 import { StdioClientTransport } from '@modelcontextprotocol/client/stdio'
 
 import { run } from './expect.mjs'
-import { Session } from './session.mjs'
+import { Notifications, Session } from './session.mjs'
 
 const [era, transport, ...target] = process.argv.slice(2)
 
@@ -54,8 +52,8 @@ class Session2 extends Session {
 
 const mode = era === 'legacy' ? 'legacy' : { pin: '2026-07-28' }
 const client = new Client({ name: 'interop', version: '1' }, { versionNegotiation: { mode } })
-const notifications = new EventEmitter()
-client.fallbackNotificationHandler = async (notification) => void notifications.emit(notification.method, notification)
+const notifications = new Notifications()
+client.fallbackNotificationHandler = async (notification) => notifications.add(notification)
 await client.connect(
   transport === 'http'
     ? new StreamableHTTPClientTransport(new URL(target[0]))

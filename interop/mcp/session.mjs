@@ -1,8 +1,35 @@
 // The operations of `expectations.json` on a client of either TypeScript SDK: their calls have the same names.
 
-import { once } from 'node:events'
-
 const DEADLINE_MS = 20_000
+
+/** Every notification that has come, and whoever waits for one. */
+export class Notifications {
+  #seen = []
+  #look = () => {}
+
+  add(notification) {
+    this.#seen.push(notification)
+    this.#look()
+  }
+
+  /** Resolves when one like this has come since the call. */
+  next({ method, uri }) {
+    const since = this.#seen.length
+    return new Promise((resolve, reject) => {
+      const late = () => {
+        const came = JSON.stringify(this.#seen.slice(since))
+        reject(new Error(`no ${method} ${uri ?? ''} within ${DEADLINE_MS} ms; these came: ${came}`))
+      }
+      const timer = setTimeout(late, DEADLINE_MS)
+      this.#look = () => {
+        const fits = (seen) => seen.method === method && seen.params?.uri === uri
+        if (!this.#seen.slice(since).some(fits)) return
+        clearTimeout(timer)
+        resolve()
+      }
+    })
+  }
+}
 
 /** Every list of one kind, page by page. */
 async function pages(request, key) {
@@ -30,7 +57,6 @@ async function answer(call) {
 export class Session {
   cannot = { 'list-skills': 'the SDK has no calls for the skills extension' }
 
-  /** `notifications` emits every notification as an event of its method's name. */
   constructor(client, notifications) {
     this.client = client
     this.notifications = notifications
@@ -64,7 +90,7 @@ export class Session {
 
   async watch({ change, until, uris = [], lists = [] }) {
     const stop = await this.subscribe(uris, lists)
-    const seen = this.notified(until)
+    const seen = this.notifications.next(until)
     // Handled below; until then a failure of the change must not leave it unhandled.
     seen.catch(() => {})
     const done = await this['call-tool']({ name: 'interop__change', arguments: change })
@@ -78,14 +104,6 @@ export class Session {
     for (const uri of uris) await this.client.subscribeResource({ uri })
     return async () => {
       for (const uri of uris) await this.client.unsubscribeResource({ uri })
-    }
-  }
-
-  async notified({ method, uri }) {
-    const signal = AbortSignal.timeout(DEADLINE_MS)
-    for (;;) {
-      const [notification] = await once(this.notifications, method, { signal })
-      if (notification.params?.uri === uri) return
     }
   }
 }
