@@ -55,7 +55,10 @@ async def run(client, era):
             print(f"left out, {reason}: {step['what']}")
             continue
         method = getattr(client, step["do"].replace("-", "_"))
-        got = await method(**step.get("with", {}))
+        try:
+            got = await method(**step.get("with", {}))
+        except Exception as error:
+            raise AssertionError(f"{step['what']}: {error!r}") from error
         found = list(differences(step["expect"], got, era))
         if found:
             raise AssertionError(f"{step['what']}:\n  " + "\n  ".join(found))

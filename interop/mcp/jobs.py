@@ -8,6 +8,9 @@ import conformance
 HERE = Path(__file__).resolve().parent
 SHARED = ["expect.mjs", "session.mjs", "expectations.json"]
 
+# The inspector starts a process for every request, on a busy machine a second each.
+CLIENT_SECONDS = 180
+
 
 def jobs(options, failure):
     worker = str(options.cache / f"python-{options.python[0]}" / "bin" / "python")
@@ -64,7 +67,9 @@ def client_job(worker, command, transport, era):
         server, bus = bench.start_server()
         start_worker(bench, worker, "worker_clients.py", bus)
         target = [f"{bench.http}/mcp"] if transport == "http" else [bench.server_binary, "mcp", "--url", bus]
-        bench.count(bench.run("client", [*command, era, transport, *target]))
+        client = bench.start("client", [*command, era, transport, *target])
+        client.finish(CLIENT_SECONDS)
+        bench.count(client)
         bench.stop_server(server)
 
     return job

@@ -4,7 +4,8 @@
 //! FastMCP's skills provider and a server on the TypeScript SDK. Each is a process of its own; the load
 //! generator is one thread of this one. Endpoints that are compared take turns, slice by slice.
 //!
-//! `cargo bench --bench mcp` prints Markdown; a target that is missed makes the run fail. The peers are
+//! `cargo bench --bench mcp` prints Markdown; a target that is missed makes the run fail. Words after `--`
+//! choose sections: others, sizes, pages, stdio, spawn, listen. The peers are
 //! installed by `interop/run --install mcp`; without them their rows and targets say that nothing was measured.
 //! `BENCH_SECONDS` sets how long one series may take (default 1.5), `BENCH_SKILLS` the largest catalog (default
 //! 100 000), `BENCH_LISTENERS` how many clients listen (default 1000), `SKILLS_BIN` another server binary.
@@ -63,14 +64,29 @@ fn main() -> ExitCode {
         content::BYTES
     );
     let runtime = Builder::new_current_thread().enable_all().build().unwrap();
-    let largest = Ours::with_skills(most);
-    runtime.block_on(beside_others(&mut report, &largest, most));
-    runtime.block_on(sizes(&mut report, &largest, most));
-    runtime.block_on(pages(&mut report, &largest, most));
+    // Cargo adds an option of its own.
+    let chosen: Vec<_> = std::env::args().skip(1).filter(|word| !word.starts_with('-')).collect();
+    let runs = |section: &str| chosen.is_empty() || chosen.iter().any(|word| word == section);
+    let largest = LazyLock::new(|| Ours::with_skills(most));
+    if runs("others") {
+        runtime.block_on(beside_others(&mut report, &largest, most));
+    }
+    if runs("sizes") {
+        runtime.block_on(sizes(&mut report, &largest, most));
+    }
+    if runs("pages") {
+        runtime.block_on(pages(&mut report, &largest, most));
+    }
     drop(largest);
-    over_stdio(&mut report);
-    spawning(&mut report, most.min(10_000));
-    runtime.block_on(listening(&mut report));
+    if runs("stdio") {
+        over_stdio(&mut report);
+    }
+    if runs("spawn") {
+        spawning(&mut report, most.min(10_000));
+    }
+    if runs("listen") {
+        runtime.block_on(listening(&mut report));
+    }
     report.finish()
 }
 
