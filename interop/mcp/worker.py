@@ -32,8 +32,8 @@ class Worker:
             request_format=schema or {"type": "object", "properties": {}},
         )
 
-    def skill(self, skill_id, body):
-        self.call("skills::register", {"id": skill_id, "skill": body})
+    def skill(self, skill_id, body, files=None):
+        self.call("skills::register", {"id": skill_id, "skill": body, "files": files or {}})
 
     def prompt(self, name, handler, description="A prompt of the fixture.", arguments=()):
         function_id = f"fixture::prompt-{name}"

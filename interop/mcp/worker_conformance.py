@@ -125,10 +125,11 @@ def required(*names):
 
 
 def register_skills(worker):
-    """One with frontmatter, one without, one whose sections come from a function."""
+    """A bundle with frontmatter, one document without, one whose sections come from a function."""
     worker.function("fixture::section", lambda _input: {"content": "# Section\n\nFrom a function.\n"})
     frontmatter = {"id": "code-review", "title": "Code review", "description": "How to review a change."}
-    worker.skill(frontmatter["id"], SKILL.format(**frontmatter))
+    files = {"references/checklist.md": "# Checklist\n", "assets/pixel.png": {"base64": PNG}}
+    worker.skill(frontmatter["id"], SKILL.format(**frontmatter), files)
     worker.skill("plain-notes", "# Plain notes\n\nA skill without frontmatter.\n")
     worker.skill("with-sections", "# With sections\n\nSee iii://with-sections/fixture::section for more.\n")
 
