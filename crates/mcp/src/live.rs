@@ -109,6 +109,14 @@ struct News {
 }
 
 impl News {
+    fn everything() -> Self {
+        Self { any_skill: true, prompts: true, tools: true, ..Self::default() }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.skills.is_empty() && !self.any_skill && !self.prompts && !self.tools
+    }
+
     fn add(&mut self, changed: Changed) {
         match changed {
             Changed::Skill(id) => {
@@ -182,6 +190,16 @@ impl Source {
             Tools { now: shared.worker_tools.subscribe(), told: shared.known_worker_tools() };
         Self { changes: shared.skills.changes(), tools }
     }
+
+    /// Waits for one piece of news and adds it; `None` at the end. Nothing is lost if it is not awaited to
+    /// the end.
+    async fn more(&mut self, news: &mut News) -> Option<()> {
+        tokio::select! {
+            changed = self.changes.next() => news.add(changed?),
+            differ = self.tools.changed() => news.tools |= differ?,
+        }
+        Some(())
+    }
 }
 
 /// The tools of workers, and which of them a client may have seen.
@@ -202,10 +220,13 @@ impl Tools {
     }
 }
 
-/// Sources that were begun before their client was answered: what happens after the answer and before
-/// somebody follows is news too.
+/// A source that was begun before its client was answered: what happens after the answer and before somebody
+/// follows is news too.
 #[derive(Default)]
 pub(crate) struct Begun(Mutex<VecDeque<Source>>);
+
+/// How many listen requests of one client can be under way between answer and following.
+const MAX_BEGUN: usize = 16;
 
 impl Begun {
     fn lock(&self) -> MutexGuard<'_, VecDeque<Source>> {
@@ -213,7 +234,12 @@ impl Begun {
     }
 
     pub(crate) fn begin(&self, shared: &Shared) {
-        self.lock().push_back(Source::new(shared));
+        let mut begun = self.lock();
+        // One that nobody came for belongs to a request that failed.
+        if begun.len() >= MAX_BEGUN {
+            begun.pop_front();
+        }
+        begun.push_back(Source::new(shared));
     }
 
     pub(crate) fn take(&self, shared: &Shared) -> Source {
@@ -221,15 +247,26 @@ impl Begun {
     }
 }
 
+/// Whether a session has a stream on which it can be told of something, and the how manyeth it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Ear {
+    pub(crate) is_open: bool,
+    pub(crate) streams: u64,
+}
+
 /// News for one client.
 pub(crate) struct Follow {
     source: Source,
     wants: Wants,
+    /// `None` for a client that can always be told.
+    ear: Option<watch::Receiver<Ear>>,
+    /// The stream that was told last.
+    told: u64,
 }
 
 impl Follow {
-    pub(crate) fn new(source: Source, wants: Wants) -> Self {
-        Self { source, wants }
+    pub(crate) fn new(source: Source, wants: Wants, ear: Option<watch::Receiver<Ear>>) -> Self {
+        Self { source, wants, ear, told: 0 }
     }
 
     /// Tells of every change until the client or the registry is gone.
@@ -237,8 +274,9 @@ impl Follow {
     where
         Sent: Future<Output = bool>,
     {
-        while let Some(news) = self.next().await {
-            for notification in news.notifications(&self.wants) {
+        let mut news = News::default();
+        while self.gather(&mut news).await.is_some() {
+            for notification in std::mem::take(&mut news).notifications(&self.wants) {
                 match tokio::time::timeout(STALLED, send(notification)).await {
                     Ok(true) => {}
                     Ok(false) => return End::Gone,
@@ -249,12 +287,17 @@ impl Follow {
         End::Gone
     }
 
-    async fn next(&mut self) -> Option<News> {
-        let Source { changes, tools } = &mut self.source;
-        let mut news = News::default();
-        tokio::select! {
-            changed = changes.next() => news.add(changed?),
-            differ = tools.changed() => news.tools |= differ?,
+    /// Waits until there is something to tell, and somebody who hears it; `None` at the end.
+    async fn gather(&mut self, news: &mut News) -> Option<()> {
+        loop {
+            let ear = self.hearing(news);
+            if ear.is_open && !news.is_empty() {
+                break;
+            }
+            tokio::select! {
+                more = self.source.more(news) => more?,
+                moved = moved(self.ear.as_mut()) => moved?,
+            }
         }
         let gathered = tokio::time::sleep(GATHER);
         tokio::pin!(gathered);
@@ -263,17 +306,36 @@ impl Follow {
                 // First, so that news without end do not put it off.
                 biased;
                 () = &mut gathered => break,
-                Some(changed) = changes.next() => news.add(changed),
-                Some(differ) = tools.changed() => news.tools |= differ,
+                more = self.source.more(news) => more?,
             }
         }
         // What is there already costs nothing to take along.
-        while let Some(Some(changed)) = changes.next().now_or_never()
-            && news.skills.len() < MAX_GATHERED
-        {
-            news.add(changed);
+        for _ in 0..MAX_GATHERED {
+            if self.source.more(news).now_or_never().is_none() {
+                break;
+            }
         }
-        Some(news)
+        Some(())
+    }
+
+    /// Who hears now. On a new stream after another, what the other was told last may not have arrived.
+    fn hearing(&mut self, news: &mut News) -> Ear {
+        let Some(ear) = &mut self.ear else { return Ear { is_open: true, streams: 0 } };
+        let now = *ear.borrow_and_update();
+        if now.streams > self.told {
+            if self.told > 0 {
+                *news = News::everything();
+            }
+            self.told = now.streams;
+        }
+        now
+    }
+}
+
+async fn moved(ear: Option<&mut watch::Receiver<Ear>>) -> Option<()> {
+    match ear {
+        Some(ear) => ear.changed().await.ok(),
+        None => std::future::pending().await,
     }
 }
 

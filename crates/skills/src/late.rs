@@ -8,7 +8,7 @@ use futures_util::{StreamExt as _, stream};
 use serde_json::Value;
 use skills_core::{Bundle, HandlerId, PromptDefinition};
 use skills_registry::{
-    Catalog, Changes, ExposedFunction, RegistryError, RenderedPrompt, Resource, Skills,
+    Catalog, Changed, Changes, ExposedFunction, RegistryError, RenderedPrompt, Resource, Skills,
 };
 use tokio::sync::watch;
 
@@ -45,7 +45,8 @@ impl Skills for Late {
         let opened = wait(self.0.clone());
         stream::once(opened)
             .filter_map(std::future::ready)
-            .flat_map(|skills| skills.changes())
+            // What happened between its opening and now is not known.
+            .flat_map(|skills| stream::iter([Changed::Everything]).chain(skills.changes()))
             .boxed()
     }
 
