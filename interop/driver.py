@@ -42,6 +42,7 @@ QUICKSTART_OUTPUT = [
 START_SECONDS = 15
 STOP_SECONDS = 3
 PHASE_SECONDS = 60
+COMPARE_SECONDS = 300
 
 
 class Failure(Exception):
@@ -134,9 +135,9 @@ class Bench:
         if "panicked at" in server.stderr():
             raise Failure(f"{server.name} panicked")
 
-    def run(self, name, command, **options):
+    def run(self, name, command, seconds=PHASE_SECONDS, **options):
         process = self.start(name, command, **options)
-        process.finish(PHASE_SECONDS)
+        process.finish(seconds)
         return process
 
     def count(self, process):
@@ -214,6 +215,12 @@ def quickstart(bench, command, telemetry):
     bench.stop_server(server)
 
 
+def skills_ref(bench, python):
+    """Verdicts on generated skills, beside those of the package skills-ref."""
+    command = [python, str(HERE / "skills-ref" / "compare.py"), "--binary", bench.server_binary]
+    bench.count(bench.run("skills-ref", command, seconds=COMPARE_SECONDS))
+
+
 def copied(source, folder):
     """Node resolves `import 'iii-sdk'` from where the file lies: put it beside that version's packages."""
     return shutil.copy(source, folder)
@@ -236,6 +243,8 @@ def jobs(options):
         yield from jobs_of("rust", version, [str(rust / name)], example)
     seed = str(rust / "examples" / "seed")
     client = str(rust / RUST_CLIENTS["0.11.3"])
+    judge = str(cache / f"skills-ref-{options.skills_ref}" / "bin" / "python")
+    yield f"python skills-ref {options.skills_ref}", lambda bench: skills_ref(bench, judge)
     yield "rust   iii-sdk 0.11.3 contract example", lambda bench: contract_example(bench, seed, client)
 
 
@@ -271,6 +280,7 @@ def parse_arguments():
     parser.add_argument("--rust", required=True, type=Path, help="where the Rust clients are")
     parser.add_argument("--python", nargs="+", required=True, help="versions of the Python SDK")
     parser.add_argument("--node", nargs="+", required=True, help="versions of the Node SDK")
+    parser.add_argument("--skills-ref", required=True, help="version of the Python package skills-ref")
     parser.add_argument("--only", nargs="*", default=[], help="words that a client's name must contain")
     return parser.parse_args()
 
