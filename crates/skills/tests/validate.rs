@@ -22,7 +22,8 @@ const GOOD: &str = "---\nname: NAME\ndescription: Reads PDF. Use when asked.\n--
 /// Runs in a folder, so that paths are short and the same everywhere.
 fn validate(folder: &Path, arguments: &[&str]) -> Ran {
     let ran = run(program(BINARY).arg("validate").args(arguments).current_dir(folder));
-    assert!(!format!("{ran:?}").contains("\\u{1b}"), "colours without a terminal: {ran:?}");
+    let steers = ran.stdout.contains('\u{1b}') || ran.stderr.contains('\u{1b}');
+    assert!(!steers, "colours without a terminal: {ran:?}");
     ran
 }
 
@@ -198,7 +199,7 @@ fn foreign_text_cannot_steer_the_terminal() {
         .replace("---\n#", "\"x\\u001b[31m\": y\n---\n#");
     write(dir.path(), "a\u{1b}[31m/SKILL.md", &document);
     let ran = validate(dir.path(), &["."]);
-    assert!(!ran.stdout.contains('\u{1b}') && !ran.stdout.contains('\u{202e}'), "{ran:?}");
+    assert!(ran.stdout.contains("name-character") && !ran.stdout.contains('\u{202e}'), "{ran:?}");
 }
 
 #[test]
@@ -215,7 +216,8 @@ fn the_page_lists_every_rule() {
     let page =
         fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/validate.md"));
     let page = page.unwrap();
-    let rows: Vec<&str> = page.lines().filter(|line| line.starts_with("| `")).collect();
+    let rows = page.lines().filter(|line| line.starts_with("| `") && !line.starts_with("| `--"));
+    let rows: Vec<&str> = rows.collect();
     let of = |level: Level| level.as_str();
     for rule in RULES {
         let (strict, lenient) = (of(rule.level(Mode::Strict)), of(rule.level(Mode::Lenient)));
