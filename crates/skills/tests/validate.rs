@@ -173,6 +173,14 @@ fn what_cannot_be_read_is_named() {
     let ran = validate(dir.path(), &["."]);
     assert!(ran.stdout.contains("./broken/SKILL.md:1:1: error[unreadable]: "), "{ran:?}");
     assert!(ran.stderr.contains("1 of 2 skills not valid"), "{ran:?}");
+    fs::create_dir(dir.path().join("pipe")).unwrap();
+    let pipe = dir.path().join("pipe/SKILL.md");
+    assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    let ran = validate(dir.path(), &["pipe"]);
+    assert!(
+        ran.stdout.contains("error[unreadable]: it cannot be read: it is not a regular"),
+        "{ran:?}"
+    );
 }
 
 #[test]
@@ -181,7 +189,7 @@ fn a_folder_without_permission_is_an_error_and_the_rest_is_judged() {
     good(dir.path(), "good");
     let closed = dir.path().join("closed");
     fs::create_dir(&closed).unwrap();
-    fs::set_permissions(&closed, fs::Permissions::from_mode(0)).unwrap();
+    fs::set_permissions(&closed, fs::Permissions::from_mode(0o000)).unwrap();
     // Who may read everything cannot be refused.
     if fs::read_dir(&closed).is_err() {
         let ran = validate(dir.path(), &["."]);

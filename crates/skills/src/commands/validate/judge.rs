@@ -1,7 +1,7 @@
 //! Reading bundles and judging them, on all cores.
 
 use std::{
-    fs::File,
+    fs::{self, File},
     io::{self, Read as _},
     num::NonZero,
     path::{Path, PathBuf},
@@ -60,8 +60,11 @@ fn judge(bundle: &Bundle, options: Options) -> Judged {
     Judged { path: bundle.document.clone(), report }
 }
 
-/// As much of a file as it takes to judge it.
+/// As much of a file as it takes to judge it. Opening a pipe would wait for someone to write to it.
 fn read(path: &Path) -> io::Result<Vec<u8>> {
+    if !fs::metadata(path)?.is_file() {
+        return Err(io::Error::other("it is not a regular file"));
+    }
     let mut bytes = Vec::new();
     File::open(path)?.take(MAX_SKILL_BYTES as u64 + 1).read_to_end(&mut bytes)?;
     Ok(bytes)
