@@ -27,6 +27,7 @@ use uuid::Uuid;
 
 use crate::{
     CallError, Json,
+    address::without_query,
     protocol::{
         IDENTIFY, LARGE_MESSAGES,
         frame::Frame,
@@ -93,7 +94,10 @@ impl BusClient {
         token: Option<&str>,
         timeout: Duration,
     ) -> Result<Self, ClientError> {
-        let unreachable = |reason: String| ClientError::Unreachable { url: shown(url), reason };
+        let unreachable = |reason: String| ClientError::Unreachable {
+            url: without_query(url).to_owned(),
+            reason,
+        };
         match tokio::time::timeout(timeout, greet(url, token)).await {
             Ok(Ok(socket)) => Ok(Self::start(socket)),
             Ok(Err(error)) => Err(error),
@@ -184,14 +188,13 @@ impl BusClient {
 }
 
 /// The handshake, and the first frame.
-/// An address without what may be a secret.
-fn shown(url: &str) -> String {
-    url.split(['?', '#']).next().unwrap_or_default().to_owned()
-}
-
 async fn greet(url: &str, token: Option<&str>) -> Result<WebSocketStream<TcpStream>, ClientError> {
-    let bad = |reason: &str| ClientError::BadUrl { url: shown(url), reason: reason.to_owned() };
-    let unreachable = |reason: String| ClientError::Unreachable { url: shown(url), reason };
+    let bad = |reason: &str| ClientError::BadUrl {
+        url: without_query(url).to_owned(),
+        reason: reason.to_owned(),
+    };
+    let unreachable =
+        |reason: String| ClientError::Unreachable { url: without_query(url).to_owned(), reason };
     let mut request = url.into_client_request().map_err(|error| bad(&error.to_string()))?;
     match request.uri().scheme_str() {
         Some("ws") => {}
@@ -217,7 +220,7 @@ async fn greet(url: &str, token: Option<&str>) -> Result<WebSocketStream<TcpStre
         tokio_tungstenite::client_async_with_config(request, stream, Some(config)).await.map_err(
             |error| match error {
                 Error::Http(response) if response.status() == StatusCode::UNAUTHORIZED => {
-                    ClientError::Unauthorized { url: shown(url) }
+                    ClientError::Unauthorized { url: without_query(url).to_owned() }
                 }
                 other => unreachable(other.to_string()),
             },

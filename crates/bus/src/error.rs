@@ -4,6 +4,9 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+/// The code of a call that a hub refused because an earlier one of the same lane has not come.
+pub(crate) const OUT_OF_TURN: &str = "delivery_out_of_turn";
+
 /// A call on the bus that did not give a result.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CallError {

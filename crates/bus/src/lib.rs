@@ -8,6 +8,7 @@
 //!
 //! Nothing in this crate knows what a skill or a prompt is.
 
+mod address;
 pub mod api;
 pub mod client;
 #[cfg(feature = "engine")]
@@ -25,6 +26,7 @@ pub use api::{
 pub use client::{BusClient, ClientError};
 #[cfg(feature = "engine")]
 pub use engine::{Connection, EngineBus, EngineConfig, EngineError};
+pub(crate) use error::OUT_OF_TURN;
 pub use error::{CallError, ErrorBody};
 pub use hub::{Hub, HubConfig};
 pub use json::Json;

@@ -95,6 +95,38 @@ pub enum RuleError {
     /// Too many segments after the id.
     #[error("uri has more than one path segment after the id: {0:?}")]
     UriSegments(String),
+    /// A path cannot stand inside a bundle.
+    #[error("path {path:?} {reason}")]
+    Path {
+        /// The path.
+        path: String,
+        /// What is wrong with it.
+        reason: &'static str,
+    },
+    /// Two paths are the same on some file systems.
+    #[error("{one:?} and {other:?} cannot stand side by side on every file system")]
+    PathCollision {
+        /// One of them.
+        one: String,
+        /// The other.
+        other: String,
+    },
+    /// A bundle has more files than allowed.
+    #[error("bundle has {files} files, at most {max} are allowed")]
+    TooManyFiles {
+        /// How many it has.
+        files: usize,
+        /// The limit.
+        max: usize,
+    },
+    /// A bundle is larger than allowed.
+    #[error("bundle too large: {bytes} bytes, at most {max} are allowed")]
+    BundleTooLarge {
+        /// Its size.
+        bytes: usize,
+        /// The limit.
+        max: usize,
+    },
 }
 
 impl RuleError {
@@ -104,7 +136,10 @@ impl RuleError {
         match self {
             Self::InternalNamespace { .. } => "reserved_function",
             Self::UriScheme(_) | Self::UriSegments(_) => "invalid_uri",
-            Self::TooLarge { .. } => "too_large",
+            Self::TooLarge { .. } | Self::TooManyFiles { .. } | Self::BundleTooLarge { .. } => {
+                "too_large"
+            }
+            Self::Path { .. } | Self::PathCollision { .. } => "invalid_path",
             _ => "invalid_input",
         }
     }

@@ -3,6 +3,7 @@
 //! - [`id`]: skill ids and prompt names
 //! - [`layer`]: tiers, owners and the keys of entries
 //! - [`uri`]: the three shapes of an `iii://` URI
+//! - [`bundle`]: skills of several files
 //! - [`skill`], [`prompt`]: what an entry holds, and what makes one acceptable
 //! - [`markdown`]: title, description and frontmatter of a document
 //! - [`frontmatter`]: its fields, and the names of Agent Skills
@@ -15,6 +16,7 @@
 //! Everything here is a pure function of its input: no I/O, no clock, no protocol.
 
 pub mod agent_skill;
+pub mod bundle;
 pub mod digest;
 mod error;
 pub mod frontmatter;
@@ -31,6 +33,7 @@ pub mod uri;
 pub mod validate;
 
 pub use agent_skill::AgentSkill;
+pub use bundle::{Bundle, BundlePath};
 pub use digest::Digest;
 pub use error::{Field, RuleError};
 pub use function::HandlerId;

@@ -11,3 +11,13 @@ pub const MAX_PROMPT_BYTES: usize = 16 * 1024;
 pub const MAX_FUNCTION_ID_BYTES: usize = 512;
 /// A title or description derived from a document is cut after this many characters.
 pub const MAX_SUMMARY_CHARS: usize = 140;
+/// Most files of a bundle, the root document among them. Every host of the skills extension of MCP has to
+/// take as many.
+pub const MAX_BUNDLE_FILES: usize = 512;
+/// Most bytes of a bundle, all files together.
+pub const MAX_BUNDLE_BYTES: usize = 16 << 20;
+/// Longest path inside a bundle, in bytes.
+pub const MAX_PATH_BYTES: usize = 512;
+/// Most that is kept in memory of what a document says of itself as an Agent Skill, in bytes. What has more
+/// is not offered as one.
+pub const MAX_AGENT_SKILL_BYTES: usize = 8 * 1024;

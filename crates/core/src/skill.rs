@@ -2,7 +2,11 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Digest, Field, RuleError, limits::MAX_SKILL_BYTES, markdown};
+use crate::{
+    AgentSkill, Digest, Field, RuleError,
+    limits::{MAX_AGENT_SKILL_BYTES, MAX_SKILL_BYTES},
+    markdown,
+};
 
 /// The path of a bundle's root document.
 pub const ROOT_PATH: &str = "SKILL.md";
@@ -29,6 +33,9 @@ pub struct SkillMeta {
     pub description: Option<String>,
     /// The bundle's files, the root document first.
     pub files: Vec<FileMeta>,
+    /// What the root document says of itself as an Agent Skill, if it does, within bounds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agent: Option<Box<AgentSkill>>,
 }
 
 impl SkillMeta {
@@ -53,13 +60,21 @@ impl SkillMeta {
             digest: Digest::of(body.as_bytes()),
             size: body.len() as u64,
         };
-        Ok(Self { title, description, files: vec![root] })
+        let agent = AgentSkill::read(body, None).ok();
+        let agent = agent.filter(|agent| agent.bytes() <= MAX_AGENT_SKILL_BYTES).map(Box::new);
+        Ok(Self { title, description, files: vec![root], agent })
     }
 
     /// The root document.
     #[must_use]
     pub fn root(&self) -> Option<&FileMeta> {
         self.files.first()
+    }
+
+    /// The file at a path.
+    #[must_use]
+    pub fn file(&self, path: &str) -> Option<&FileMeta> {
+        self.files.iter().find(|file| file.path == path)
     }
 
     /// What identifies this version of the bundle as a whole: the digest of the root document for a

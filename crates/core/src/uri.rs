@@ -2,7 +2,7 @@
 
 use std::{fmt, str::FromStr};
 
-use crate::{HandlerId, RuleError, SkillId, id::INDEX_ID};
+use crate::{Field, HandlerId, RuleError, SkillId, id::INDEX_ID};
 
 /// The scheme, with its slashes.
 pub const SCHEME: &str = "iii://";
@@ -17,28 +17,83 @@ pub enum ResourceUri {
     Index,
     /// `iii://{id}`: the root document of a skill.
     Skill(SkillId),
-    /// `iii://{id}/{function_id}`: what the function returns.
-    Section {
-        /// The skill the section belongs to.
+    /// `iii://{id}/{path}`: a document of the skill's bundle, or else what the function of that name
+    /// returns.
+    Inside {
+        /// The skill it belongs to.
         skill: SkillId,
-        /// The function that gives its content.
-        function: HandlerId,
+        /// What follows the id, not empty.
+        path: String,
     },
+}
+
+/// The function that a path inside a skill names, if it is not the path of a document.
+///
+/// # Errors
+/// When it has more than one segment, or the function may not give content.
+pub fn section(path: &str) -> Result<HandlerId, RuleError> {
+    if path.contains('/') {
+        return Err(RuleError::UriSegments(quoted(path)));
+    }
+    path.parse()
+}
+
+/// A path with its percent-encoded bytes decoded; `None` when it has none or they are not UTF-8.
+#[must_use]
+pub fn percent_decoded(path: &str) -> Option<String> {
+    if !path.contains('%') {
+        return None;
+    }
+    let bytes = path.as_bytes();
+    let mut decoded = Vec::with_capacity(bytes.len());
+    let mut at = 0;
+    while let Some(byte) = bytes.get(at) {
+        if *byte == b'%' {
+            let digits = std::str::from_utf8(bytes.get(at + 1..at + 3)?).ok()?;
+            if !digits.bytes().all(|digit| digit.is_ascii_hexdigit()) {
+                return None;
+            }
+            decoded.push(u8::from_str_radix(digits, 16).ok()?);
+            at += 3;
+        } else {
+            decoded.push(*byte);
+            at += 1;
+        }
+    }
+    String::from_utf8(decoded).ok()
+}
+
+/// A path as it stands in a URI: what may not stand there is percent-encoded.
+#[must_use]
+pub fn percent_encoded(path: &str) -> String {
+    let may_stand =
+        |byte: u8| byte.is_ascii_alphanumeric() || b"-._~/:@!$&'()*+,;=".contains(&byte);
+    path.bytes().fold(String::with_capacity(path.len()), |mut encoded, byte| {
+        match may_stand(byte) {
+            true => encoded.push(char::from(byte)),
+            false => encoded.push_str(&format!("%{byte:02X}")),
+        }
+        encoded
+    })
+}
+
+fn quoted(text: &str) -> String {
+    text.chars().take(QUOTED_CHARS).collect()
 }
 
 impl FromStr for ResourceUri {
     type Err = RuleError;
 
     fn from_str(uri: &str) -> Result<Self, RuleError> {
-        let quoted = || uri.chars().take(QUOTED_CHARS).collect::<String>();
-        let path = uri.strip_prefix(SCHEME).ok_or_else(|| RuleError::UriScheme(quoted()))?;
+        let path = uri.strip_prefix(SCHEME).ok_or_else(|| RuleError::UriScheme(quoted(uri)))?;
         match path.split_once('/') {
             None if path == INDEX_ID => Ok(Self::Index),
             None => Ok(Self::Skill(path.parse()?)),
-            Some((_, rest)) if rest.contains('/') => Err(RuleError::UriSegments(quoted())),
-            Some((id, function)) => {
-                Ok(Self::Section { skill: id.parse()?, function: function.parse()? })
+            Some((id, "")) => {
+                let _: SkillId = id.parse()?;
+                Err(RuleError::Empty(Field::FunctionId))
             }
+            Some((id, path)) => Ok(Self::Inside { skill: id.parse()?, path: path.to_owned() }),
         }
     }
 }
@@ -48,7 +103,7 @@ impl fmt::Display for ResourceUri {
         match self {
             Self::Index => write!(f, "{SCHEME}{INDEX_ID}"),
             Self::Skill(id) => write!(f, "{SCHEME}{id}"),
-            Self::Section { skill, function } => write!(f, "{SCHEME}{skill}/{function}"),
+            Self::Inside { skill, path } => write!(f, "{SCHEME}{skill}/{path}"),
         }
     }
 }
@@ -63,17 +118,28 @@ mod tests {
         uri.parse().map_err(|error: RuleError| error.to_string())
     }
 
+    /// Parses a URI that is not the path of a document.
+    fn parse_section(uri: &str) -> Result<(), String> {
+        match parse(uri)? {
+            ResourceUri::Inside { path, .. } => {
+                section(&path).map(drop).map_err(|error| error.to_string())
+            }
+            _ => Ok(()),
+        }
+    }
+
     #[test]
     fn three_shapes() {
         assert_eq!(parse("iii://skills"), Ok(ResourceUri::Index));
         assert_eq!(parse("iii://brain"), Ok(ResourceUri::Skill("brain".parse().unwrap())));
         assert_eq!(
             parse("iii://brain/brain::summarize"),
-            Ok(ResourceUri::Section {
+            Ok(ResourceUri::Inside {
                 skill: "brain".parse().unwrap(),
-                function: "brain::summarize".parse().unwrap(),
+                path: "brain::summarize".to_owned(),
             })
         );
+        assert!(parse("iii://brain/references/a.md").is_ok());
     }
 
     #[test]
@@ -92,8 +158,17 @@ mod tests {
             ("iii://brain/state::get", "internal namespace"),
             ("iii://skills/x::y", "reserved"),
         ] {
-            let error = parse(uri).expect_err(uri);
+            let error = parse_section(uri).expect_err(uri);
             assert!(error.contains(words), "{uri}: {error}");
+        }
+    }
+
+    #[test]
+    fn percent_encoding() {
+        assert_eq!(percent_decoded("a%20b/%C3%A9").as_deref(), Some("a b/é"));
+        assert_eq!(percent_encoded("a b/é.md"), "a%20b/%C3%A9.md");
+        for broken in ["plain", "a%2", "a%zz", "a%+1", "%FF"] {
+            assert_eq!(percent_decoded(broken), None, "{broken}");
         }
     }
 
@@ -106,7 +181,7 @@ mod tests {
     proptest! {
         #[test]
         fn never_panics(uri in "(iii://)?\\PC{0,40}(/\\PC{0,40}){0,3}") {
-            let _ = parse(&uri);
+            let _ = parse_section(&uri);
         }
 
         #[test]

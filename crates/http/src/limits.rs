@@ -39,6 +39,8 @@ pub struct Limits {
     pub requests: usize,
     /// How long a request may take until the head of its answer.
     pub answer_within: Duration,
+    /// How long a client may leave what it is sent unread before its connection ends.
+    pub unread_within: Duration,
     /// How long what a client still sends is read and dropped after the last answer, which it would
     /// otherwise not get to see.
     pub linger: Duration,
@@ -55,6 +57,7 @@ impl Default for Limits {
             body_bytes: 4 << 20,
             requests: 512,
             answer_within: Duration::from_secs(60),
+            unread_within: Duration::from_secs(30),
             linger: Duration::from_secs(2),
             drain: Duration::from_secs(2),
         }

@@ -71,6 +71,13 @@ impl Server {
             tracing::debug!(%error, "TCP_NODELAY could not be set");
         }
         let Self { limits, shutdown, .. } = self;
+        // Only the kernel knows that a client takes in nothing: here it looks like one that is slow.
+        #[cfg(target_os = "linux")]
+        if let Err(error) =
+            socket2::SockRef::from(&stream).set_tcp_user_timeout(Some(limits.unread_within))
+        {
+            tracing::debug!(%error, "TCP_USER_TIMEOUT could not be set");
+        }
         let stream = Lingering::new(stream, limits.linger, shutdown.clone());
         let service = TowerToHyperService::new(self.router.clone());
         let connection = self.http.serve_connection(TokioIo::new(stream), service).with_upgrades();

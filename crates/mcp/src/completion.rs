@@ -59,10 +59,10 @@ async fn skill_ids(shared: &Shared, typed: &str) -> Result<CompletionInfo, Error
 
 async fn functions_of(shared: &Shared, id: &str) -> Vec<String> {
     match shared.skills.read(&format!("{SCHEME}{id}")).await {
-        Ok(resource) => {
-            let body = String::from_utf8_lossy(&resource.text);
-            sections(id, &body).iter().map(ToString::to_string).collect()
-        }
+        Ok(resource) => sections(id, resource.text().unwrap_or_default())
+            .iter()
+            .map(ToString::to_string)
+            .collect(),
         // Nothing to suggest is no error while someone types.
         Err(_) => vec![],
     }

@@ -5,6 +5,7 @@
 //! - `skills_extension`: skills over MCP (SEP-2640), which rmcp has no types for
 //! - `live`: telling clients of changes
 //! - `cursor`: where a listing goes on
+//! - `ending`: the end in good order
 //! - `error`: the one mapping of the registry's errors
 //! - [`http`], [`stdio`]: the two transports
 //!
@@ -12,6 +13,7 @@
 
 mod completion;
 mod cursor;
+mod ending;
 mod error;
 pub mod http;
 mod live;
@@ -23,3 +25,9 @@ pub mod stdio;
 mod tools;
 
 pub use server::{Mcp, Settings};
+
+/// Whether a log event only repeats what a client was told: rmcp warns of every error it answers with.
+#[must_use]
+pub fn is_noise(event: &tracing::Metadata<'_>) -> bool {
+    event.target().starts_with("rmcp")
+}

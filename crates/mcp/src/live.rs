@@ -5,7 +5,7 @@
 //! of each kind; so the memory of a client that is slow is bounded, and nothing is lost for it.
 
 use std::{
-    collections::HashSet,
+    collections::{HashSet, VecDeque},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
@@ -17,9 +17,10 @@ use rmcp::model::{
     ToolListChangedNotification,
 };
 use skills_core::{id::INDEX_ID, uri};
-use skills_registry::Changed;
+use skills_registry::{Changed, Changes};
+use tokio::sync::watch;
 
-use crate::{server::Shared, skills_extension};
+use crate::{server::Shared, skills_extension, tools::WorkerTools};
 
 /// Changes this close to each other are told together. A client hears of a change well within 50 ms.
 const GATHER: Duration = Duration::from_millis(5);
@@ -169,17 +170,66 @@ pub(crate) enum End {
     Gone,
 }
 
-/// News for one client, from the moment this was made.
+/// All news, from the moment this was made.
+pub(crate) struct Source {
+    changes: Changes,
+    tools: Tools,
+}
+
+impl Source {
+    pub(crate) fn new(shared: &Shared) -> Self {
+        let tools =
+            Tools { now: shared.worker_tools.subscribe(), told: shared.known_worker_tools() };
+        Self { changes: shared.skills.changes(), tools }
+    }
+}
+
+/// The tools of workers, and which of them a client may have seen.
+struct Tools {
+    now: watch::Receiver<Option<Arc<WorkerTools>>>,
+    told: Arc<WorkerTools>,
+}
+
+impl Tools {
+    /// Waits for news of them and says whether they differ: to learn that there are none is no change.
+    /// `None` at the end.
+    async fn changed(&mut self) -> Option<bool> {
+        self.now.changed().await.ok()?;
+        let now = self.now.borrow_and_update().clone().unwrap_or_default();
+        let differ = now != self.told;
+        self.told = now;
+        Some(differ)
+    }
+}
+
+/// Sources that were begun before their client was answered: what happens after the answer and before
+/// somebody follows is news too.
+#[derive(Default)]
+pub(crate) struct Begun(Mutex<VecDeque<Source>>);
+
+impl Begun {
+    fn lock(&self) -> MutexGuard<'_, VecDeque<Source>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn begin(&self, shared: &Shared) {
+        self.lock().push_back(Source::new(shared));
+    }
+
+    pub(crate) fn take(&self, shared: &Shared) -> Source {
+        self.lock().pop_front().unwrap_or_else(|| Source::new(shared))
+    }
+}
+
+/// News for one client.
 pub(crate) struct Follow {
-    changes: skills_registry::Changes,
-    tools: tokio::sync::watch::Receiver<Option<Arc<crate::tools::WorkerTools>>>,
+    source: Source,
     wants: Wants,
 }
 
 impl Follow {
-    pub(crate) fn new(shared: &Shared, wants: Wants) -> Self {
-        let tools = shared.worker_tools.subscribe();
-        Self { changes: shared.skills.changes(), tools, wants }
+    pub(crate) fn new(source: Source, wants: Wants) -> Self {
+        Self { source, wants }
     }
 
     /// Tells of every change until the client or the registry is gone.
@@ -200,10 +250,11 @@ impl Follow {
     }
 
     async fn next(&mut self) -> Option<News> {
+        let Source { changes, tools } = &mut self.source;
         let mut news = News::default();
         tokio::select! {
-            changed = self.changes.next() => news.add(changed?),
-            moved = self.tools.changed() => { moved.ok()?; news.tools = true; }
+            changed = changes.next() => news.add(changed?),
+            differ = tools.changed() => news.tools |= differ?,
         }
         let gathered = tokio::time::sleep(GATHER);
         tokio::pin!(gathered);
@@ -212,12 +263,12 @@ impl Follow {
                 // First, so that news without end do not put it off.
                 biased;
                 () = &mut gathered => break,
-                Some(changed) = self.changes.next() => news.add(changed),
-                Ok(()) = self.tools.changed() => news.tools = true,
+                Some(changed) = changes.next() => news.add(changed),
+                Some(differ) = tools.changed() => news.tools |= differ,
             }
         }
         // What is there already costs nothing to take along.
-        while let Some(Some(changed)) = self.changes.next().now_or_never()
+        while let Some(Some(changed)) = changes.next().now_or_never()
             && news.skills.len() < MAX_GATHERED
         {
             news.add(changed);

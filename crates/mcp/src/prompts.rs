@@ -12,7 +12,7 @@ use skills_registry::{PromptRow, Skills};
 
 use crate::{
     cursor::{self, Listing},
-    error::{invalid, to_mcp},
+    error::{to_mcp, wrong_parameter},
     server::PAGE,
 };
 
@@ -64,11 +64,8 @@ pub(crate) async fn get(
         }
     }
     let rendered = skills.render_prompt(&request.name, Value::Object(arguments)).await;
-    let rendered = rendered.map_err(|error| match error {
-        // A prompt is not a resource: its name is a parameter that is wrong.
-        skills_registry::RegistryError::NotFound { .. } => invalid(error.to_string()),
-        error => to_mcp(&error),
-    })?;
+    // A prompt is not a resource.
+    let rendered = rendered.map_err(|error| wrong_parameter(to_mcp(&error)))?;
     let messages = rendered
         .messages
         .into_iter()

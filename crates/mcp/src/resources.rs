@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
 use rmcp::{
     ErrorData,
     model::{
@@ -72,6 +73,15 @@ pub(crate) fn templates() -> ListResourceTemplatesResult {
 
 pub(crate) async fn read(skills: &dyn Skills, uri: &str) -> Result<ResourceContents, ErrorData> {
     let resource = skills.read(uri).await.map_err(|error| to_mcp(&error))?;
-    let text = String::from_utf8_lossy(&resource.text).into_owned();
-    Ok(ResourceContents::text(text, resource.uri).with_mime_type(resource.mime_type))
+    Ok(contents(resource))
+}
+
+/// A resource in the shape of the protocol: bytes that are not text are in base64.
+pub(crate) fn contents(resource: skills_registry::Resource) -> ResourceContents {
+    let (uri, mime_type) = (resource.uri.clone(), resource.mime_type.clone());
+    let contents = match resource.text() {
+        Some(_) => ResourceContents::text(resource.into_text(), uri),
+        None => ResourceContents::blob(BASE64.encode(&resource.body), uri),
+    };
+    contents.with_mime_type(mime_type)
 }

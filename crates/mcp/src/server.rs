@@ -11,18 +11,19 @@ use futures_util::{FutureExt as _, StreamExt as _};
 // Subscriptions and log levels are deprecated by the newest revision and alive in the older ones.
 #[expect(deprecated, reason = "see above")]
 use rmcp::model::{
-    LoggingLevel, LoggingMessageNotificationParam, SetLevelRequestParams, SubscribeRequestParams,
-    UnsubscribeRequestParams,
+    LoggingLevel, LoggingMessageNotificationParam, SetLevelRequestMethod, SetLevelRequestParams,
+    SubscribeRequestParams, UnsubscribeRequestParams,
 };
 use rmcp::{
     ErrorData, Peer, RoleServer, ServerHandler,
     model::{
         CacheScope, CallToolRequestParams, CallToolResponse, CompleteRequestParams, CompleteResult,
         CustomRequest, CustomResult, DiscoverResult, ErrorCode, GetPromptRequestParams,
-        GetPromptResponse, Implementation, ListPromptsResult, ListResourceTemplatesResult,
-        ListResourcesResult, ListToolsResult, PaginatedRequestParams, ProtocolVersion,
-        ReadResourceRequestParams, ReadResourceResponse, ReadResourceResult, ResourceContents,
-        ServerCapabilities, ServerConfig, SubscriptionFilter, Tool,
+        GetPromptResponse, Implementation, InitializeRequestParams, InitializeResult,
+        ListPromptsResult, ListResourceTemplatesResult, ListResourcesResult, ListToolsResult,
+        PaginatedRequestParams, ProtocolVersion, ReadResourceRequestParams, ReadResourceResponse,
+        ReadResourceResult, ResourceContents, ServerCapabilities, ServerConfig, SubscriptionFilter,
+        Tool,
     },
     service::{NotificationContext, RequestContext, SubscriptionContext},
 };
@@ -33,7 +34,8 @@ use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 
 use crate::{
     completion,
-    live::{End, Follow, MAX_SUBSCRIPTIONS, MAX_URI_BYTES, Subscriptions, Wants},
+    error::invalid,
+    live::{Begun, End, Follow, MAX_SUBSCRIPTIONS, MAX_URI_BYTES, Subscriptions, Wants},
     prompts, resources, skills_extension,
     tools::{self, WorkerTools},
 };
@@ -57,6 +59,22 @@ const VERSIONS: &[ProtocolVersion] = &[
     ProtocolVersion::V_2026_07_28,
 ];
 
+/// What rmcp has types for. It takes a request whose parameters are of other types for one of an extension.
+const TYPED: [&str; 9] = [
+    "completion/complete",
+    "prompts/get",
+    "prompts/list",
+    "resources/list",
+    "resources/read",
+    "resources/templates/list",
+    "subscriptions/listen",
+    "tools/call",
+    "tools/list",
+];
+/// The same of the revisions with sessions.
+const SESSION_TYPED: [&str; 3] =
+    ["logging/setLevel", "resources/subscribe", "resources/unsubscribe"];
+
 /// What can be set.
 #[derive(Debug, Clone, Default)]
 pub struct Settings {
@@ -71,9 +89,9 @@ impl Settings {
         if self.is_private { CacheScope::Private } else { CacheScope::Public }
     }
 
-    /// For how long and by whom an answer may be kept.
-    pub(crate) fn cache_hints(&self) -> (u64, CacheScope) {
-        (TTL_MS, self.scope())
+    /// For how long and by whom an answer may be kept; the older revisions do not know of it.
+    fn cache_hints(&self, context: &RequestContext<RoleServer>) -> Option<(u64, CacheScope)> {
+        is_stateless(context).then(|| (TTL_MS, self.scope()))
     }
 }
 
@@ -126,9 +144,11 @@ impl Mcp {
         Handler {
             shared: Arc::clone(&self.shared),
             subscriptions: Subscriptions::default(),
+            begun: Begun::default(),
             follower: OnceLock::new(),
             level: Mutex::new(None),
             stalled: CancellationToken::new(),
+            hung_up: CancellationToken::new(),
         }
     }
 }
@@ -189,11 +209,14 @@ async fn follow_tools(shared: Arc<Shared>) {
 pub(crate) struct Handler {
     pub(crate) shared: Arc<Shared>,
     subscriptions: Subscriptions,
+    begun: Begun,
     follower: OnceLock<AbortOnDropHandle<()>>,
     #[expect(deprecated, reason = "alive in the older revisions")]
     level: Mutex<Option<LoggingLevel>>,
     /// Cancelled when the client does not read.
     pub(crate) stalled: CancellationToken,
+    /// Cancelled when the client says nothing more.
+    pub(crate) hung_up: CancellationToken,
 }
 
 /// Runs a handler; should it panic, the client gets an error and not silence.
@@ -207,11 +230,31 @@ fn cursor(request: Option<PaginatedRequestParams>) -> Option<String> {
     request?.cursor
 }
 
+/// An error that says which URI it is about, as far as that is not too long.
+fn about(mut error: ErrorData, uri: &str) -> ErrorData {
+    if error.code != ErrorCode::INTERNAL_ERROR && uri.len() <= MAX_URI_BYTES {
+        let mut data = error.data.take().unwrap_or_else(|| json!({}));
+        data["uri"] = json!(uri);
+        error.data = Some(data);
+    }
+    error
+}
+
+/// Whether a request is of the revision without sessions. Dates compare as their text does.
+fn is_stateless(context: &RequestContext<RoleServer>) -> bool {
+    let version = context.protocol_version();
+    version.is_some_and(|version| version.as_str() >= ProtocolVersion::V_2026_07_28.as_str())
+}
+
 impl Handler {
+    fn hints(&self, context: &RequestContext<RoleServer>) -> (Option<u64>, Option<CacheScope>) {
+        self.shared.settings.cache_hints(context).unzip()
+    }
+
     async fn contents(&self, uri: &str) -> Result<ResourceContents, ErrorData> {
         if uri.starts_with(skills_extension::SCHEME) {
             let file = skills_extension::read(&self.shared, uri).await?;
-            return Ok(ResourceContents::text(file.text, uri).with_mime_type(file.mime_type));
+            return Ok(resources::contents(file));
         }
         resources::read(&*self.shared.skills, uri).await
     }
@@ -243,17 +286,27 @@ impl ServerHandler for Handler {
     }
 
     async fn discover(&self, _: RequestContext<RoleServer>) -> Result<DiscoverResult, ErrorData> {
-        let (ttl_ms, scope) = self.shared.settings.cache_hints();
         Ok(DiscoverResult::from_server_info(VERSIONS.to_vec(), self.get_info())
-            .with_ttl_ms(ttl_ms)
-            .with_cache_scope(scope))
+            .with_ttl_ms(TTL_MS)
+            .with_cache_scope(self.shared.settings.scope()))
+    }
+
+    async fn initialize(
+        &self,
+        request: InitializeRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<InitializeResult, ErrorData> {
+        context.peer.set_peer_info(request.clone());
+        self.begun.begin(&self.shared);
+        self.negotiate_initialize(&request)
     }
 
     async fn on_initialized(&self, context: NotificationContext<RoleServer>) {
         let peer = context.peer;
         let stalled = self.stalled.clone();
         self.follower.get_or_init(|| {
-            let follow = Follow::new(&self.shared, Wants::Session(self.subscriptions.clone()));
+            let source = self.begun.take(&self.shared);
+            let follow = Follow::new(source, Wants::Session(self.subscriptions.clone()));
             AbortOnDropHandle::new(tokio::spawn(async move {
                 let send = |notification| {
                     let peer = peer.clone();
@@ -276,16 +329,20 @@ impl ServerHandler for Handler {
             uris.retain(|uri| uri.len() <= MAX_URI_BYTES);
             uris.truncate(MAX_SUBSCRIPTIONS);
         }
+        // What is accepted is acknowledged next.
+        self.begun.begin(&self.shared);
         Some(accepted)
     }
 
     async fn listen(&self, context: SubscriptionContext) -> Result<(), ErrorData> {
-        let follow = Follow::new(&self.shared, Wants::Filter(context.accepted().clone()));
+        let source = self.begun.take(&self.shared);
+        let follow = Follow::new(source, Wants::Filter(context.accepted().clone()));
         let sink = context.sink();
         let told = follow.tell(|notification| async { sink.send(notification).await.is_ok() });
         tokio::select! {
             _ = told => {}
             () = context.cancelled() => {}
+            () = self.hung_up.cancelled() => {}
             () = self.shared.settings.shutdown.cancelled() => {}
         }
         Ok(())
@@ -294,21 +351,22 @@ impl ServerHandler for Handler {
     async fn list_resources(
         &self,
         request: Option<PaginatedRequestParams>,
-        _: RequestContext<RoleServer>,
+        context: RequestContext<RoleServer>,
     ) -> Result<ListResourcesResult, ErrorData> {
-        let (ttl_ms, scope) = self.shared.settings.cache_hints();
         let cursor = cursor(request);
-        let page = resources::list(&*self.shared.skills, cursor.as_deref());
-        Ok(guarded(page).await?.with_ttl_ms(ttl_ms).with_cache_scope(scope))
+        let mut page = guarded(resources::list(&*self.shared.skills, cursor.as_deref())).await?;
+        (page.ttl_ms, page.cache_scope) = self.hints(&context);
+        Ok(page)
     }
 
     async fn list_resource_templates(
         &self,
         _: Option<PaginatedRequestParams>,
-        _: RequestContext<RoleServer>,
+        context: RequestContext<RoleServer>,
     ) -> Result<ListResourceTemplatesResult, ErrorData> {
-        let (ttl_ms, scope) = self.shared.settings.cache_hints();
-        Ok(resources::templates().with_ttl_ms(ttl_ms).with_cache_scope(scope))
+        let mut page = resources::templates();
+        (page.ttl_ms, page.cache_scope) = self.hints(&context);
+        Ok(page)
     }
 
     async fn read_resource(
@@ -316,15 +374,15 @@ impl ServerHandler for Handler {
         request: ReadResourceRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<ReadResourceResponse, ErrorData> {
-        let (ttl_ms, scope) = self.shared.settings.cache_hints();
         match guarded(self.contents(&request.uri)).await {
             Ok(contents) => {
-                let result = ReadResourceResult::new(vec![contents]);
-                Ok(result.with_ttl_ms(ttl_ms).with_cache_scope(scope).into())
+                let mut result = ReadResourceResult::new(vec![contents]);
+                (result.ttl_ms, result.cache_scope) = self.hints(&context);
+                Ok(result.into())
             }
             Err(error) => {
                 self.log(&context.peer, &error).await;
-                Err(error)
+                Err(about(error, &request.uri))
             }
         }
     }
@@ -334,7 +392,7 @@ impl ServerHandler for Handler {
         request: SubscribeRequestParams,
         _: RequestContext<RoleServer>,
     ) -> Result<(), ErrorData> {
-        self.subscriptions.add(request.uri).map_err(crate::error::invalid)
+        self.subscriptions.add(request.uri).map_err(invalid)
     }
 
     async fn unsubscribe(
@@ -349,8 +407,11 @@ impl ServerHandler for Handler {
     async fn set_level(
         &self,
         request: SetLevelRequestParams,
-        _: RequestContext<RoleServer>,
+        context: RequestContext<RoleServer>,
     ) -> Result<(), ErrorData> {
+        if is_stateless(&context) {
+            return Err(ErrorData::method_not_found::<SetLevelRequestMethod>());
+        }
         *self.level.lock().unwrap_or_else(PoisonError::into_inner) = Some(request.level);
         Ok(())
     }
@@ -358,12 +419,12 @@ impl ServerHandler for Handler {
     async fn list_prompts(
         &self,
         request: Option<PaginatedRequestParams>,
-        _: RequestContext<RoleServer>,
+        context: RequestContext<RoleServer>,
     ) -> Result<ListPromptsResult, ErrorData> {
-        let (ttl_ms, scope) = self.shared.settings.cache_hints();
         let cursor = cursor(request);
-        let page = prompts::list(&*self.shared.skills, cursor.as_deref());
-        Ok(guarded(page).await?.with_ttl_ms(ttl_ms).with_cache_scope(scope))
+        let mut page = guarded(prompts::list(&*self.shared.skills, cursor.as_deref())).await?;
+        (page.ttl_ms, page.cache_scope) = self.hints(&context);
+        Ok(page)
     }
 
     async fn get_prompt(
@@ -391,11 +452,11 @@ impl ServerHandler for Handler {
     async fn list_tools(
         &self,
         request: Option<PaginatedRequestParams>,
-        _: RequestContext<RoleServer>,
+        context: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
-        let (ttl_ms, scope) = self.shared.settings.cache_hints();
-        let page = tools::list(&self.shared, cursor(request).as_deref()).await?;
-        Ok(page.with_ttl_ms(ttl_ms).with_cache_scope(scope))
+        let mut page = tools::list(&self.shared, cursor(request).as_deref()).await?;
+        (page.ttl_ms, page.cache_scope) = self.hints(&context);
+        Ok(page)
     }
 
     async fn call_tool(
@@ -413,8 +474,14 @@ impl ServerHandler for Handler {
     async fn on_custom_request(
         &self,
         request: CustomRequest,
-        _: RequestContext<RoleServer>,
+        context: RequestContext<RoleServer>,
     ) -> Result<CustomResult, ErrorData> {
-        guarded(skills_extension::answer(&self.shared, request)).await.map(CustomResult::new)
+        let method = request.method.as_str();
+        if TYPED.contains(&method) || (SESSION_TYPED.contains(&method) && !is_stateless(&context)) {
+            return Err(invalid(format!("the parameters of {method} are not what it takes")));
+        }
+        let hints = self.shared.settings.cache_hints(&context);
+        let answer = skills_extension::answer(&self.shared, request, hints);
+        guarded(answer).await.map(CustomResult::new)
     }
 }

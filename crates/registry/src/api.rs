@@ -5,7 +5,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use bytes::Bytes;
 use serde_json::Value;
-use skills_core::{HandlerId, PromptArgument, PromptDefinition};
+use skills_core::{Bundle, HandlerId, PromptArgument, PromptDefinition};
 
 use crate::{Catalog, Changes, ExposedFunction, RegistryError};
 
@@ -45,10 +45,25 @@ pub struct PromptInfo {
 pub struct Resource {
     /// The URI, as it was asked for.
     pub uri: String,
-    /// `text/markdown` or `application/json`.
+    /// Its media type.
     pub mime_type: String,
-    /// UTF-8 text.
-    pub text: Bytes,
+    /// What it holds. Only a file of a bundle may be something else than text.
+    pub body: Bytes,
+}
+
+impl Resource {
+    /// The body, if it is text.
+    #[must_use]
+    pub fn text(&self) -> Option<&str> {
+        std::str::from_utf8(&self.body).ok()
+    }
+
+    /// The body as text, whatever it is.
+    #[must_use]
+    pub fn into_text(self) -> String {
+        String::from_utf8(self.body.into())
+            .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
+    }
 }
 
 /// A rendered prompt.
@@ -94,6 +109,12 @@ pub trait Skills: Send + Sync {
     ) -> Result<Value, RegistryError>;
     /// Registers a skill and returns when that was, in RFC 3339.
     async fn register_skill(&self, id: &str, body: String) -> Result<String, RegistryError>;
+    /// Registers a skill of several files and returns when that was, in RFC 3339.
+    async fn register_bundle(
+        &self,
+        id: &str,
+        bundle: Bundle<Bytes>,
+    ) -> Result<String, RegistryError>;
     /// Removes a skill; `false` when there was none.
     async fn remove_skill(&self, id: &str) -> Result<bool, RegistryError>;
     /// Registers a prompt and returns when that was, in RFC 3339.

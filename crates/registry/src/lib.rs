@@ -5,6 +5,8 @@
 //! - `writer`: the one thread that commits, swaps the catalog and announces
 //! - [`feed`]: announcements in commit order, for any number of subscribers, in bounded memory
 //! - `changed`: the same for surfaces, which only need to know that something is different
+//! - [`available`]: which skills can be offered as Agent Skills
+//! - [`bundles`]: reading whole bundles
 //! - [`search`]: finding skills by words
 //! - `functions`: which functions of workers are offered to agents
 //! - `blobs`: bodies, through a bounded cache
@@ -16,7 +18,9 @@
 //! content of a section or the messages of a prompt.
 
 pub mod api;
+pub mod available;
 mod blobs;
+pub mod bundles;
 pub mod catalog;
 mod changed;
 mod error;

@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use bytes::Bytes;
 use serde_json::{Value, json};
-use skills_core::{HandlerId, PromptDefinition};
+use skills_core::{Bundle, HandlerId, PromptDefinition};
 
 use crate::{
     Catalog, Changes, ExposedFunction, PromptInfo, PromptRow, Registry, RegistryError,
@@ -79,6 +80,14 @@ impl Skills for Registry {
 
     async fn register_skill(&self, id: &str, body: String) -> Result<String, RegistryError> {
         Self::register_skill(self, ACTOR, id, body).await.map(|at| at.to_string())
+    }
+
+    async fn register_bundle(
+        &self,
+        id: &str,
+        bundle: Bundle<Bytes>,
+    ) -> Result<String, RegistryError> {
+        Self::register_bundle(self, ACTOR, id, bundle).await.map(|at| at.to_string())
     }
 
     async fn remove_skill(&self, id: &str) -> Result<bool, RegistryError> {

@@ -11,8 +11,11 @@ use bytes::Bytes;
 use serde_json::Value;
 use skills_bus::{Bus, Json};
 use skills_core::{
-    Content, EntryKey, HandlerId, Kind, Layer, PromptDefinition, PromptMessages, PromptName,
-    ResourceUri, SkillId, SkillMeta, Timestamp, output,
+    Bundle, Content, EntryKey, HandlerId, Kind, Layer, PromptDefinition, PromptMessages,
+    PromptName, ResourceUri, SkillId, Timestamp,
+    bundle::media_type,
+    output,
+    uri::{percent_decoded, section},
 };
 use skills_store::{Batch, Effect, EntryContent, Mutation, Store};
 
@@ -126,12 +129,30 @@ impl Registry {
         async move { write?.await }
     }
 
+    /// Registers a skill of several files, which are stored together or not at all. Queued when called.
+    pub fn register_bundle(
+        &self,
+        actor: &str,
+        id: &str,
+        bundle: Bundle<Bytes>,
+    ) -> impl Future<Output = Result<Timestamp, RegistryError>> + Send + use<> {
+        let id = id.parse::<SkillId>();
+        let write = id.map(|id| self.put(actor, Self::put_bundle(&id, bundle)));
+        async move { write?.await }
+    }
+
     fn check_skill(id: &str, body: String) -> Result<Mutation, RegistryError> {
         let id: SkillId = id.parse()?;
-        let meta = SkillMeta::of_document(&body)?;
-        let blobs = meta.root().map(|root| (root.digest, Bytes::from(body))).into_iter().collect();
+        Ok(Self::put_bundle(&id, Bundle::new(body, vec![])?))
+    }
+
+    fn put_bundle(id: &SkillId, bundle: Bundle<Bytes>) -> Mutation {
+        let (meta, root, files) = bundle.into_parts();
+        let bytes =
+            std::iter::once(Bytes::from(root)).chain(files.into_iter().map(|(_, bytes)| bytes));
+        let blobs = meta.files.iter().map(|file| file.digest).zip(bytes).collect();
         let content = EntryContent::Skill(meta);
-        Ok(Mutation::Put { layer: Layer::Official, id: id.to_shared(), content, blobs })
+        Mutation::Put { layer: Layer::Official, id: id.to_shared(), content, blobs }
     }
 
     /// Registers a prompt. Queued when called, as [`Self::register_skill`] is.
@@ -241,19 +262,42 @@ impl Registry {
     /// When the URI is not one of the three shapes, names nothing, or its function gives no result.
     pub async fn read(&self, uri: &str) -> Result<Resource, RegistryError> {
         let parsed: ResourceUri = uri.parse()?;
-        let (mime_type, text) = match parsed {
+        let (mime_type, body) = match parsed {
             ResourceUri::Index => {
                 (output::MARKDOWN, Bytes::from_owner(IndexText(self.catalog().index())))
             }
             ResourceUri::Skill(id) => (output::MARKDOWN, self.body(&id).await?),
-            ResourceUri::Section { function, .. } => {
-                let output =
-                    self.call(function.as_str(), &Value::Object(serde_json::Map::new())).await?;
-                let content = Content::from_output(output);
-                (content.mime_type, content.text.into())
-            }
+            ResourceUri::Inside { skill, path } => match self.document(&skill, &path).await? {
+                Some(document) => document,
+                None => self.section(&path).await?,
+            },
         };
-        Ok(Resource { uri: uri.to_owned(), mime_type: mime_type.to_owned(), text })
+        Ok(Resource { uri: uri.to_owned(), mime_type: mime_type.to_owned(), body })
+    }
+
+    async fn section(&self, path: &str) -> Result<(&'static str, Bytes), RegistryError> {
+        let function = section(path)?;
+        let output = self.call(function.as_str(), &Value::Object(serde_json::Map::new())).await?;
+        let content = Content::from_output(output);
+        Ok((content.mime_type, content.text.into()))
+    }
+
+    /// A file of a skill's bundle, if there is one at that path. In a URI it may be percent-encoded.
+    async fn document(
+        &self,
+        id: &SkillId,
+        path: &str,
+    ) -> Result<Option<(&'static str, Bytes)>, RegistryError> {
+        let found = {
+            let catalog = self.published.catalog.load();
+            let Some(row) = catalog.skill(id.as_str()) else { return Ok(None) };
+            let at = |path: &str| row.meta.file(path).map(|file| (media_type(path), file.digest));
+            at(path).or_else(|| at(&percent_decoded(path)?))
+        };
+        let Some((mime_type, digest)) = found else { return Ok(None) };
+        let bytes = self.blobs.get(digest).await?;
+        let bytes = bytes.ok_or_else(|| RegistryError::MissingBody(format!("{id}/{path}")))?;
+        Ok(Some((mime_type, bytes)))
     }
 
     async fn body(&self, id: &SkillId) -> Result<Bytes, RegistryError> {

@@ -14,10 +14,11 @@ use std::{
     time::Duration,
 };
 
+use bytes::Bytes;
 use serde_json::{Value, json};
 use skills_bus::CallError;
-use skills_core::{PromptArgument, PromptDefinition};
-use skills_registry::{Registry, RegistryConfig, RegistryError, Skills};
+use skills_core::{Bundle, PromptArgument, PromptDefinition};
+use skills_registry::{Registry, RegistryConfig, RegistryError, Skills, bundles::read_bundle};
 use skills_store::MemoryStore;
 use support::{fragile, on_a_bus};
 
@@ -33,7 +34,7 @@ fn prompt(function_id: &str) -> PromptDefinition {
 }
 
 async fn text(registry: &Registry, uri: &str) -> String {
-    String::from_utf8(registry.read(uri).await.unwrap().text.to_vec()).unwrap()
+    registry.read(uri).await.unwrap().into_text()
 }
 
 #[tokio::test]
@@ -248,7 +249,7 @@ async fn surfaces_see_it_through_the_trait() {
     assert_eq!((rows[0].bytes, &rows[0].registered_at), (10, &registered_at));
     let prompts = skills.prompts().await.unwrap();
     assert_eq!((prompts[0].name.as_str(), prompts[0].arguments.len()), ("p", 1));
-    assert_eq!(skills.read("iii://a").await.unwrap().text, "# A\n\nText.");
+    assert_eq!(skills.read("iii://a").await.unwrap().into_text(), "# A\n\nText.");
     assert_eq!(skills.render_prompt("p", Value::Null).await.unwrap().messages.len(), 1);
     assert!(skills.remove_skill("a").await.unwrap());
     assert!(!skills.remove_skill("a").await.unwrap());
@@ -271,4 +272,33 @@ async fn what_is_stored_is_there_when_it_is_opened_again() {
     assert_eq!(registry.catalog().revision(), revision, "a removal counts");
     assert_eq!(registry.catalog().skill("a").unwrap().registered_at, first);
     assert!(registry.register_skill(ME, "a", "# A".into()).await.unwrap() > first);
+}
+
+#[tokio::test]
+async fn a_bundle_is_read_file_by_file_and_as_a_whole() {
+    let (_, registry) = fragile();
+    let png = Bytes::from_static(b"\x89PNG\r\n\x00\xff");
+    let files = vec![
+        ("references/a b.md".parse().unwrap(), Bytes::from("# Deeper")),
+        ("assets/logo.png".parse().unwrap(), png.clone()),
+        ("a::b".parse().unwrap(), Bytes::from("stored")),
+    ];
+    let bundle = Bundle::new("# Root".to_owned(), files).unwrap();
+    registry.register_bundle("t", "s", bundle.clone()).await.unwrap();
+    assert_eq!(text(&registry, "iii://s").await, "# Root");
+    for uri in ["iii://s/references/a b.md", "iii://s/references/a%20b.md"] {
+        let resource = registry.read(uri).await.unwrap();
+        assert_eq!(
+            (resource.mime_type.as_str(), resource.text()),
+            ("text/markdown", Some("# Deeper"))
+        );
+    }
+    let logo = registry.read("iii://s/assets/logo.png").await.unwrap();
+    assert_eq!((logo.mime_type.as_str(), &logo.body, logo.text()), ("image/png", &png, None));
+    // A stored document comes before a function of that name.
+    assert_eq!(text(&registry, "iii://s/a::b").await, "stored");
+    let error = registry.read("iii://s/references/none.md").await.expect_err("not there");
+    assert_eq!(error.code(), "invalid_uri");
+    let whole = read_bundle(&*registry, "s").await.unwrap();
+    assert_eq!(whole, bundle);
 }

@@ -21,7 +21,7 @@ use skills_registry::{
     ChangeFeed, Registry, RegistryConfig, StateStore,
     state_store::{
         Place, Scopes,
-        sync::{Event, Follower},
+        sync::{Ear, Event, Follower},
     },
 };
 
@@ -139,7 +139,7 @@ impl Home {
 
     async fn body(&self, id: &str) -> String {
         let resource = self.registry.read(&format!("iii://{id}")).await.unwrap();
-        String::from_utf8(resource.text.to_vec()).unwrap()
+        resource.into_text()
     }
 }
 
@@ -237,6 +237,89 @@ async fn events_that_overtake_each_other_end_at_the_truth() {
     let sentinel = home.registry.register_skill("t", "z", "# Z".into());
     sentinel.await.unwrap();
     assert_eq!(home.registry.catalog().skill("a").unwrap().title(), "2");
+}
+
+/// What an event tells of may have been overtaken by what we did ourselves, and look like the next change.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_event_that_is_late_announces_nothing_again() {
+    let home = attach(Arc::default()).await;
+    let mut feed = home.registry.changes();
+    let theirs = home.bus.write("skills", "a", skill("a", "# 1", "2026-01-01T00:00:01Z"));
+    home.registry.register_skill("t", "a", "# 2".into()).await.unwrap();
+    assert!(home.registry.remove_skill("t", "a").await.unwrap());
+    assert_eq!(next(&mut feed).await, ("a".into(), true));
+    assert_eq!(next(&mut feed).await, ("a".into(), false));
+    // It tells that there was nothing and then something, and now there is nothing again.
+    home.follower.hear(theirs);
+    home.registry.register_skill("t", "last", "# L".into()).await.unwrap();
+    assert_eq!(next(&mut feed).await, ("last".into(), true));
+    assert_eq!(home.ids(), ["last"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_comparison_has_announced_its_late_event_does_not() {
+    let home = attach(Arc::default()).await;
+    let mut feed = home.registry.changes();
+    let put = home.bus.write("skills", "a", skill("a", "# 1", "2026-01-01T00:00:01Z"));
+    assert_eq!(home.follower.resync().await.unwrap(), 1);
+    let removed = home.bus.write("skills", "a", Value::Null);
+    assert_eq!(home.follower.resync().await.unwrap(), 1);
+    assert_eq!(next(&mut feed).await, ("a".into(), true));
+    assert_eq!(next(&mut feed).await, ("a".into(), false));
+    home.follower.hear(put);
+    home.follower.hear(removed);
+    // From here on events are taken at their word again.
+    home.follower.hear(home.bus.write("skills", "a", skill("a", "# 2", "2026-01-01T00:00:02Z")));
+    assert_eq!(next(&mut feed).await, ("a".into(), true));
+    home.registry.register_skill("t", "last", "# L".into()).await.unwrap();
+    assert_eq!(next(&mut feed).await, ("last".into(), true));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_skill_that_nobody_has_heard_of_yet_can_be_removed() {
+    let home = attach(Arc::default()).await;
+    let mut feed = home.registry.changes();
+    let event = home.bus.write("skills", "a", skill("a", "# A", "2026-01-01T00:00:00Z"));
+    assert!(home.registry.remove_skill("t", "a").await.unwrap());
+    assert!(home.bus.scope("skills").is_empty());
+    assert_eq!(next(&mut feed).await, ("a".into(), false));
+    home.follower.hear(event);
+    // What is not ours is left alone.
+    home.bus.write("skills", "odd", json!("not an object"));
+    assert!(!home.registry.remove_skill("t", "odd").await.unwrap());
+    assert_eq!(home.bus.scope("skills").len(), 1);
+    home.registry.register_skill("t", "last", "# L".into()).await.unwrap();
+    assert_eq!(next(&mut feed).await, ("last".into(), true));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_told_before_everything_was_read_is_looked_at_afterwards() {
+    let home = attach(Arc::default()).await;
+    let ear = Ear::default();
+    let mut feed = home.registry.changes();
+    ear.hear(home.bus.write("skills", "a", skill("a", "# A", "2026-01-01T00:00:00Z")));
+    ear.follow(&home.follower);
+    assert_eq!(next(&mut feed).await, ("a".into(), true));
+    ear.hear(home.bus.write("skills", "b", skill("b", "# B", "2026-01-01T00:00:00Z")));
+    assert_eq!(next(&mut feed).await, ("b".into(), true));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_record_that_could_not_be_read_is_looked_at_until_it_can() {
+    let home = attach(Arc::default()).await;
+    home.registry.register_skill("t", "a", "# 1".into()).await.unwrap();
+    let mut feed = home.registry.changes();
+    // Its own event has not come, so another one is a reason to look.
+    let event = home.bus.write("skills", "a", skill("a", "# 2", "2027-01-01T00:00:00Z"));
+    home.bus.down.store(true, Ordering::SeqCst);
+    home.bus.calls.lock().unwrap().clear();
+    home.follower.hear(event);
+    while home.bus.calls.lock().unwrap().is_empty() {
+        tokio::task::yield_now().await;
+    }
+    home.bus.down.store(false, Ordering::SeqCst);
+    assert_eq!(next(&mut feed).await, ("a".into(), true));
+    assert_eq!(home.body("a").await, "# 2");
 }
 
 #[tokio::test(flavor = "multi_thread")]

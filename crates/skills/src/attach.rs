@@ -12,7 +12,10 @@ use skills_bus::{
 use skills_http::{Access, App, Guard, Readiness};
 use skills_registry::{
     Registry, RegistryConfig, Skills, StateStore,
-    state_store::{self, Place, sync::Follower},
+    state_store::{
+        self, Place,
+        sync::{Ear, Follower},
+    },
 };
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
@@ -66,7 +69,7 @@ pub async fn run(options: Options, shutdown: CancellationToken) -> Result<(), Fa
         Some(address) => Some(bind(address, &door).await?),
         None => None,
     };
-    let bus = EngineBus::connect(engine)
+    let bus = EngineBus::connect(EngineConfig { telemetry: config.telemetry, ..engine })
         .map_err(|error| Failure::new("bad_engine", error.to_string()))?;
     let (late, registry) = Late::new();
     let opening = Opening { readiness: Readiness::default(), registry };
@@ -121,11 +124,15 @@ async fn work(
         let outcome = rejected(&mut connection).await;
         return close(registry, outcome).await;
     };
-    let (registry, follower) = open_state(&bus, &mut connection, place, config, settings).await?;
+    // Listening comes first, so that what is written while everything is read is not missed.
+    let ear = listen(engine, &bus, config)?;
+    let store = Arc::new(state_store(&bus, place, config));
+    let (registry, epoch) = open_state(&bus, &mut connection, &store, settings).await?;
+    let follower = Follower::new(Arc::clone(&registry), store);
+    ear.follow(&follower);
     skills_worker::serve(&bus, &registry);
-    follow_state(engine, &bus, &follower, config)?;
     opening.done(&registry);
-    let outcome = keep_in_step(&follower, &mut connection).await;
+    let outcome = keep_in_step(&follower, &mut connection, epoch).await;
     close(registry, outcome).await
 }
 
@@ -200,34 +207,41 @@ async fn find_state(
     }
 }
 
+/// The store in the state of an engine, as it is configured.
+pub(crate) fn state_store(bus: &Arc<dyn Bus>, place: Place, config: &Config) -> StateStore {
+    StateStore::new(
+        Arc::clone(bus),
+        place,
+        state_store::Scopes {
+            skills: config.scopes.skills.clone(),
+            prompts: config.scopes.prompts.clone(),
+        },
+        config.handler_timeout(),
+        tokio::runtime::Handle::current(),
+    )
+}
+
+/// Reads everything, and returns the number of the connection on which it began.
 async fn open_state(
     bus: &Arc<dyn Bus>,
     connection: &mut watch::Receiver<Connection>,
-    place: Place,
-    config: &Config,
+    store: &Arc<StateStore>,
     settings: RegistryConfig,
-) -> Result<(Arc<Registry>, Follower), Failure> {
+) -> Result<(Arc<Registry>, u64), Failure> {
+    let mut has_warned = false;
     loop {
-        connected(connection).await?;
-        let store = Arc::new(StateStore::new(
-            Arc::clone(bus),
-            place,
-            state_store::Scopes {
-                skills: config.scopes.skills.clone(),
-                prompts: config.scopes.prompts.clone(),
-            },
-            config.handler_timeout(),
-            tokio::runtime::Handle::current(),
-        ));
-        let (stand, weak, settings) = (Arc::clone(&store), Arc::downgrade(bus), settings.clone());
+        let epoch = connected(connection).await?;
+        let (stand, weak, settings) = (Arc::clone(store), Arc::downgrade(bus), settings.clone());
         let open = move || Registry::open(stand, Some(weak), settings);
         let opened = tokio::task::spawn_blocking(open)
             .await
             .map_err(|error| Failure::new("internal", error.to_string()))?;
         match opened {
-            Ok(registry) => return Ok((Arc::clone(&registry), Follower::new(registry, store))),
+            Ok(registry) => return Ok((registry, epoch)),
             Err(error) => {
-                tracing::warn!(%error, "the state cannot be read; trying again");
+                if !std::mem::replace(&mut has_warned, true) {
+                    tracing::warn!(%error, "the state cannot be read; trying again until it can");
+                }
                 tokio::time::sleep(RESYNC_AGAIN).await;
             }
         }
@@ -235,12 +249,7 @@ async fn open_state(
 }
 
 /// Has the state worker tell us of every change in our scopes.
-fn follow_state(
-    engine: &EngineBus,
-    bus: &Arc<dyn Bus>,
-    follower: &Follower,
-    config: &Config,
-) -> Result<(), Failure> {
+fn listen(engine: &EngineBus, bus: &Arc<dyn Bus>, config: &Config) -> Result<Ear, Failure> {
     let id = format!("{STATE_CHANGED}::{}", Uuid::new_v4().simple());
     let spec = FunctionSpec {
         id: id.clone(),
@@ -248,7 +257,8 @@ fn follow_state(
             .to_owned(),
         ..FunctionSpec::default()
     };
-    let hears = follower.clone();
+    let ear = Ear::default();
+    let hears = ear.clone();
     let function = move |call: Call| {
         let heard = call.data.parse().map(|event| hears.hear(event));
         let answer = heard.map(|()| Json::null()).map_err(|error| {
@@ -264,16 +274,17 @@ fn follow_state(
             .map(std::mem::forget)
             .map_err(|error| Failure::new(error.code(), error.to_string()))?;
     }
-    Ok(())
+    Ok(ear)
 }
 
-/// Compares everything with the state now and after each reconnection, since events of the time without a
+/// Compares everything with the state after each reconnection, since events of the time without a
 /// connection never come.
 async fn keep_in_step(
     follower: &Follower,
     connection: &mut watch::Receiver<Connection>,
+    mut in_step_with: u64,
 ) -> Result<(), Failure> {
-    let mut in_step_with = 0;
+    let mut has_warned = false;
     loop {
         let epoch = connected(connection).await?;
         if epoch != in_step_with {
@@ -281,14 +292,16 @@ async fn keep_in_step(
                 Ok(differences) => {
                     tracing::debug!(epoch, differences, "in step with the state");
                     in_step_with = epoch;
-                    continue;
+                    has_warned = false;
                 }
                 Err(error) => {
-                    tracing::warn!(%error, "the state cannot be compared; trying again");
+                    if !std::mem::replace(&mut has_warned, true) {
+                        tracing::warn!(%error, "the state cannot be compared; trying again until it can");
+                    }
                     tokio::time::sleep(RESYNC_AGAIN).await;
-                    continue;
                 }
             }
+            continue;
         }
         if connection.changed().await.is_err() {
             return Ok(());

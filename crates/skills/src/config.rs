@@ -53,6 +53,8 @@ pub struct Config {
     pub allow_host: Vec<String>,
     /// Origins whose pages may ask over HTTP.
     pub allow_origin: Vec<String>,
+    /// Whether an attached worker sends traces, metrics and logs to its engine.
+    pub telemetry: bool,
 }
 
 impl Default for Config {
@@ -66,6 +68,7 @@ impl Default for Config {
             http_token: None,
             allow_host: vec![],
             allow_origin: vec![],
+            telemetry: false,
         }
     }
 }
@@ -125,6 +128,7 @@ impl Config {
             reader.rules(&mut fields, "allow_host", |hosts| Access { hosts, ..Access::default() });
         config.allow_origin = reader
             .rules(&mut fields, "allow_origin", |origins| Access { origins, ..Access::default() });
+        reader.take(&mut fields, "", "telemetry", &mut config.telemetry);
         let mut scopes = Map::new();
         reader.take(&mut fields, "", "scopes", &mut scopes);
         reader.take(&mut scopes, "scopes.", "skills", &mut config.scopes.skills);

@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use bytes::Bytes;
 use futures_util::{StreamExt as _, stream};
 use serde_json::Value;
-use skills_core::{HandlerId, PromptDefinition};
+use skills_core::{Bundle, HandlerId, PromptDefinition};
 use skills_registry::{
     Catalog, Changes, ExposedFunction, RegistryError, RenderedPrompt, Resource, Skills,
 };
@@ -37,6 +38,10 @@ impl Skills for Late {
     }
 
     fn changes(&self) -> Changes {
+        // News count from now on, and the other way begins only when it is asked for the first.
+        if let Some(skills) = &*self.0.borrow() {
+            return skills.changes();
+        }
         let opened = wait(self.0.clone());
         stream::once(opened)
             .filter_map(std::future::ready)
@@ -70,6 +75,14 @@ impl Skills for Late {
 
     async fn register_skill(&self, id: &str, body: String) -> Result<String, RegistryError> {
         self.get().await?.register_skill(id, body).await
+    }
+
+    async fn register_bundle(
+        &self,
+        id: &str,
+        bundle: Bundle<Bytes>,
+    ) -> Result<String, RegistryError> {
+        self.get().await?.register_bundle(id, bundle).await
     }
 
     async fn remove_skill(&self, id: &str) -> Result<bool, RegistryError> {

@@ -13,6 +13,11 @@ use tracing_subscriber::{
     util::SubscriberInitExt as _,
 };
 
+/// Large answers are trees of small pieces for a moment, and the C library's allocator gives their pages back
+/// to the system after each of them.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 /// How long what blocks may take to end after all else has.
 const LAST_MOMENTS: Duration = Duration::from_millis(100);
 
@@ -38,12 +43,14 @@ fn main() -> ExitCode {
 fn start_log() {
     let filter =
         EnvFilter::builder().with_default_directive(LevelFilter::WARN.into()).from_env_lossy();
-    // What the SDK repeats every two seconds is said once by us; who asks for more gets all of it.
+    // What libraries repeat is said once by us, or to the client; who asks for more gets all of it.
     let is_detailed = std::env::var_os(EnvFilter::DEFAULT_ENV).is_some();
     let log = tracing_subscriber::fmt::layer()
         .with_writer(std::io::stderr)
         .with_ansi(std::io::stderr().is_terminal())
         .with_filter(filter)
-        .with_filter(filter_fn(move |event| is_detailed || !is_noise(event)));
+        .with_filter(filter_fn(move |event| {
+            is_detailed || !(is_noise(event) || skills_mcp::is_noise(event))
+        }));
     tracing_subscriber::registry().with(log).init();
 }

@@ -13,6 +13,11 @@ pub(crate) fn text(text: &str) -> io::Result<()> {
     finish(io::stdout().lock().write_all(text.as_bytes()))
 }
 
+/// Prints bytes as they are.
+pub(crate) fn bytes(bytes: &[u8]) -> io::Result<()> {
+    finish(io::stdout().lock().write_all(bytes))
+}
+
 /// Prints a value as JSON.
 pub(crate) fn json(value: &impl Serialize) -> io::Result<()> {
     let mut json = serde_json::to_string_pretty(value)?;

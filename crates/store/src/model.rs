@@ -33,7 +33,8 @@ impl EntryContent {
             Self::Skill(skill) => {
                 let files = skill.files.iter().map(|file| file.path.len() + 64);
                 let text = |text: &Option<String>| text.as_ref().map_or(0, String::len);
-                text(&skill.title) + text(&skill.description) + files.sum::<usize>()
+                let agent = skill.agent.as_ref().map_or(0, |agent| agent.bytes() + 256);
+                text(&skill.title) + text(&skill.description) + files.sum::<usize>() + agent
             }
             Self::Prompt(prompt) => prompt.bytes() + 64 * prompt.arguments.len(),
         }

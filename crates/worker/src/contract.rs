@@ -3,6 +3,8 @@
 //! Names, field order and descriptions are those of the published API reference; a test compares every
 //! schema with it. Inputs carry keys that are not named here (the bus adds some): they are ignored.
 
+use std::collections::BTreeMap;
+
 use schemars::{JsonSchema, r#gen::SchemaSettings};
 use serde::{Deserialize, Serialize};
 use serde_json::{Number, Value};
@@ -15,6 +17,22 @@ pub struct RegisterSkillInput {
     pub id: String,
     /// Markdown body served at iii://{id}.
     pub skill: String,
+    /// More files of a bundle, by path: text, or an object with the bytes in base64.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub files: BTreeMap<String, FileContent>,
+}
+
+/// What a file of a bundle holds.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub enum FileContent {
+    /// UTF-8 text.
+    Text(String),
+    /// Any bytes.
+    Bytes {
+        /// In base64, with padding.
+        base64: String,
+    },
 }
 
 #[derive(Debug, Serialize, JsonSchema)]
@@ -127,6 +145,89 @@ pub struct EmptyInput {}
 /// Output whose shape is that of another protocol.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct AnyValue(pub Value);
+
+/// `skills::capabilities`, which the published reference does not have.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct CapabilitiesOutput {
+    /// Which registry answers.
+    pub name: String,
+    pub version: String,
+    /// The functions it has beyond the published ones, sorted.
+    pub functions: Vec<String>,
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+pub struct FilesInput {
+    pub id: String,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct FilesOutput {
+    pub id: String,
+    /// The root document first, then sorted by path.
+    pub files: Vec<FileEntry>,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct FileEntry {
+    pub path: String,
+    pub size: u64,
+    /// `sha256:` and 64 hexadecimal digits.
+    pub digest: String,
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+pub struct CatalogInput {
+    /// The id that the page before ended with.
+    #[serde(default)]
+    pub after: Option<String>,
+    /// At most so many.
+    #[serde(default)]
+    pub limit: Option<usize>,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct CatalogOutput {
+    pub skills: Vec<CatalogEntry>,
+    /// What `after` is for the next page, if there is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub next: Option<String>,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct CatalogEntry {
+    pub id: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub title: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub description: Option<String>,
+    pub registered_at: String,
+    pub files: Vec<FileEntry>,
+    /// What it says of itself as an Agent Skill.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<Value>")]
+    pub agent: Option<Box<rules::AgentSkill>>,
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+pub struct AvailableInput {
+    #[serde(default)]
+    pub filter: AvailableFilter,
+}
+
+/// All that is given must hold; upper and lower case are the same.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+pub struct AvailableFilter {
+    /// Its license contains this.
+    #[serde(default)]
+    pub license: Option<String>,
+    /// What it needs to run contains this.
+    #[serde(default)]
+    pub compatibility: Option<String>,
+    /// It may use this tool.
+    #[serde(default)]
+    pub tool: Option<String>,
+}
 
 /// The draft-07 schema of a type.
 #[must_use]

@@ -1,24 +1,26 @@
 //! The eleven functions of the contract.
 
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
+use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
+use bytes::Bytes;
 use schemars::JsonSchema;
 use skills_bus::{Bus, FunctionSpec};
-use skills_core::PromptDefinition;
-use skills_registry::{Registry, RegistryError};
+use skills_core::{Bundle, BundlePath, PromptDefinition, RuleError};
+use skills_registry::Registry;
 
 use crate::{
     contract::{
-        AnyValue, EmptyInput, ListPromptsInput, ListPromptsOutput, ListSkillsInput,
+        AnyValue, EmptyInput, FileContent, ListPromptsInput, ListPromptsOutput, ListSkillsInput,
         ListSkillsOutput, PromptGetInput, ReadResourceInput, RegisterPromptInput,
         RegisterPromptOutput, RegisterSkillInput, RegisterSkillOutput, UnregisterPromptInput,
         UnregisterPromptOutput, UnregisterSkillInput, UnregisterSkillOutput, schema,
     },
-    offer::{offer, offer_listing},
+    offer::{offer, offer_json, offer_listing},
     rendered::{self, Rendered},
 };
 
-fn spec<I: JsonSchema, O: JsonSchema>(id: &str, description: &str) -> FunctionSpec {
+pub(crate) fn spec<I: JsonSchema, O: JsonSchema>(id: &str, description: &str) -> FunctionSpec {
     FunctionSpec {
         id: id.to_owned(),
         description: description.to_owned(),
@@ -34,6 +36,20 @@ pub(crate) fn register(bus: &dyn Bus, registry: &Arc<Registry>) {
     register_prompts(bus, registry, &rendered);
 }
 
+fn bundle(skill: String, files: BTreeMap<String, FileContent>) -> Result<Bundle<Bytes>, RuleError> {
+    let file = |(path, content): (String, FileContent)| {
+        let path: BundlePath = path.parse()?;
+        let bytes = match content {
+            FileContent::Text(text) => text.into_bytes(),
+            FileContent::Bytes { base64 } => BASE64.decode(base64).map_err(|_| {
+                RuleError::Path { path: path.to_string(), reason: "is not in base64" }
+            })?,
+        };
+        Ok((path, Bytes::from(bytes)))
+    };
+    Bundle::new(skill, files.into_iter().map(file).collect::<Result<_, RuleError>>()?)
+}
+
 fn register_skills(bus: &dyn Bus, registry: &Arc<Registry>, rendered: &Arc<Rendered>) {
     let door = Arc::clone(registry);
     offer(
@@ -42,10 +58,12 @@ fn register_skills(bus: &dyn Bus, registry: &Arc<Registry>, rendered: &Arc<Rende
             "skills::register",
             "Register a markdown skill so it appears as iii://{id} in resources/list.",
         ),
-        move |actor, RegisterSkillInput { id, skill }| {
-            let write = door.register_skill(&actor, &id, skill);
+        move |actor, RegisterSkillInput { id, skill, files }| {
+            // Queued here, before anything waits: the writes of a caller keep their order.
+            let write =
+                bundle(skill, files).map(|bundle| door.register_bundle(&actor, &id, bundle));
             async move {
-                let registered_at = write.await?.to_string();
+                let registered_at = write?.await?.to_string();
                 Ok(RegisterSkillOutput { id, registered_at })
             }
         },
@@ -84,18 +102,21 @@ fn register_skills(bus: &dyn Bus, registry: &Arc<Registry>, rendered: &Arc<Rende
         move || lists.resources(),
     );
 
-    let door = Arc::clone(registry);
-    offer(
+    let (door, lists) = (Arc::clone(registry), Arc::clone(rendered));
+    offer_json(
         bus,
         spec::<ReadResourceInput, AnyValue>(
             "skills::resources-read",
             "Internal: resolves an iii:// URI and returns the MCP resources/read contents envelope.",
         ),
         move |_, ReadResourceInput { uri }| {
+            let kept = rendered::is_index(&uri).then(|| lists.index());
             let door = Arc::clone(&door);
             async move {
-                let resource = door.read(&uri).await?;
-                Ok::<_, RegistryError>(rendered::Contents::of(resource))
+                match kept {
+                    Some(kept) => kept,
+                    None => rendered::contents(door.read(&uri).await),
+                }
             }
         },
     );

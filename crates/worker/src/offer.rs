@@ -23,16 +23,29 @@ where
     F: Fn(String, I) -> Fut + Send + Sync + 'static,
     Fut: Future<Output = Result<O, RegistryError>> + Send + 'static,
 {
+    offer_json(bus, spec, move |actor, input| {
+        let started = start(actor, input);
+        async move {
+            let output = started.await.map_err(|failure| error::to_bus(&failure))?;
+            Json::from_serialize(&output).map_err(|failure| error::bad_output(&failure))
+        }
+    });
+}
+
+/// The same for a function whose output is written already.
+pub(crate) fn offer_json<I, F, Fut>(bus: &dyn Bus, spec: FunctionSpec, start: F)
+where
+    I: DeserializeOwned,
+    F: Fn(String, I) -> Fut + Send + Sync + 'static,
+    Fut: Future<Output = Result<Json, CallError>> + Send + 'static,
+{
     let id = spec.id.clone();
     let function = move |call: Call| {
         let started = match parse::<I>(&call.data) {
             Ok(input) => Ok(start(actor(&call), input)),
             Err(parse_error) => Err(error::bad_input(&id, &parse_error)),
         };
-        async move {
-            let output = started?.await.map_err(|failure| error::to_bus(&failure))?;
-            Json::from_serialize(&output).map_err(|failure| error::bad_output(&failure))
-        }
+        async move { started?.await }
     };
     bus.register_function(spec, Arc::new(function));
 }

@@ -6,8 +6,12 @@
 use std::sync::{Arc, OnceLock};
 
 use arc_swap::ArcSwap;
+use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
 use bytes::Bytes;
-use serde::{Serialize, Serializer, ser::Error as _};
+use serde::{
+    Serialize, Serializer,
+    ser::{Error as _, SerializeMap as _},
+};
 use serde_json::{
     Value, json,
     value::{RawValue, to_raw_value},
@@ -15,13 +19,13 @@ use serde_json::{
 use skills_bus::{CallError, Json};
 use skills_core::{output::MARKDOWN, uri::SCHEME};
 use skills_registry::{
-    Catalog, PromptRow, Registry, Resource, SkillRow,
+    Catalog, PromptRow, Registry, RegistryError, Resource, SkillRow,
     catalog::{INDEX_DESCRIPTION, INDEX_NAME, INDEX_TITLE},
 };
 
 use crate::{
     contract::{ListPromptsOutput, PromptEntry, SkillEntry},
-    error::bad_output,
+    error::{bad_output, to_bus},
 };
 
 #[derive(Default)]
@@ -31,6 +35,7 @@ struct Listings {
     resources: OnceLock<Json>,
     prompts: OnceLock<Json>,
     prompt_details: OnceLock<Json>,
+    index: OnceLock<Json>,
 }
 
 pub(crate) struct Rendered {
@@ -130,6 +135,23 @@ impl Rendered {
         )
     }
 
+    /// `skills::resources-read` of the index.
+    pub(crate) fn index(&self) -> Result<Json, CallError> {
+        self.listing(
+            |listings| &listings.index,
+            |catalog| {
+                let text = catalog.index();
+                Json::from_serialize(&Contents {
+                    contents: [Content {
+                        uri: format!("{SCHEME}{INDEX_NAME}"),
+                        mime_type: MARKDOWN.to_owned(),
+                        body: Body::Text(Bytes::copy_from_slice(text.as_bytes())),
+                    }],
+                })
+            },
+        )
+    }
+
     fn listing(
         &self,
         slot: impl Fn(&Listings) -> &OnceLock<Json>,
@@ -178,9 +200,23 @@ struct ResourceEntry<'a> {
     size: Option<u64>,
 }
 
+/// Whether a URI is that of the index, as everyone writes it.
+pub(crate) fn is_index(uri: &str) -> bool {
+    uri.strip_prefix(SCHEME) == Some(INDEX_NAME)
+}
+
 /// `skills::resources-read`.
+pub(crate) fn contents(read: Result<Resource, RegistryError>) -> Result<Json, CallError> {
+    let resource = read.map_err(|error| to_bus(&error))?;
+    let is_text = resource.text().is_some();
+    let Resource { uri, mime_type, body } = resource;
+    let body = if is_text { Body::Text(body) } else { Body::Blob(BASE64.encode(body)) };
+    let contents = Contents { contents: [Content { uri, mime_type, body }] };
+    Json::from_serialize(&contents).map_err(|error| bad_output(&error))
+}
+
 #[derive(Serialize)]
-pub(crate) struct Contents {
+struct Contents {
     contents: [Content; 1],
 }
 
@@ -189,18 +225,28 @@ pub(crate) struct Contents {
 struct Content {
     uri: String,
     mime_type: String,
-    #[serde(serialize_with = "as_text")]
-    text: Bytes,
+    #[serde(flatten)]
+    body: Body,
 }
 
-impl Contents {
-    pub(crate) fn of(Resource { uri, mime_type, text }: Resource) -> Self {
-        Self { contents: [Content { uri, mime_type, text }] }
+/// As in MCP: text is text, anything else is in base64.
+enum Body {
+    Text(Bytes),
+    Blob(String),
+}
+
+impl Serialize for Body {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(Some(1))?;
+        match self {
+            Self::Text(bytes) => {
+                let text = std::str::from_utf8(bytes).map_err(S::Error::custom)?;
+                map.serialize_entry("text", text)?;
+            }
+            Self::Blob(blob) => map.serialize_entry("blob", blob)?,
+        }
+        map.end()
     }
-}
-
-fn as_text<S: Serializer>(bytes: &Bytes, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.serialize_str(std::str::from_utf8(bytes).map_err(S::Error::custom)?)
 }
 
 /// `skills::resources-templates`.

@@ -10,7 +10,7 @@ use std::{
 
 use serde_json::Value;
 use skills_bus::{
-    Activation, Bus, CallError, Function, FunctionSpec, Json, ObserverSink, TriggerProvider,
+    Activation, Bus, Call, CallError, Function, FunctionSpec, Json, ObserverSink, TriggerProvider,
     TriggerTypeSpec,
 };
 use skills_registry::{Registry, RegistryConfig};
@@ -20,13 +20,15 @@ use skills_store::MemoryStore;
 #[derive(Default)]
 struct Offers {
     functions: Mutex<BTreeMap<String, FunctionSpec>>,
+    served: Mutex<BTreeMap<String, Arc<dyn Function>>>,
     triggers: Mutex<BTreeMap<String, TriggerTypeSpec>>,
     observables: Mutex<Vec<String>>,
 }
 
 #[async_trait::async_trait]
 impl Bus for Offers {
-    fn register_function(&self, spec: FunctionSpec, _: Arc<dyn Function>) {
+    fn register_function(&self, spec: FunctionSpec, function: Arc<dyn Function>) {
+        self.served.lock().unwrap().insert(spec.id.clone(), function);
         assert!(self.functions.lock().unwrap().insert(spec.id.clone(), spec).is_none());
     }
 
@@ -68,15 +70,42 @@ fn functions_have_the_published_descriptions_and_schemas() {
     let functions = offers.functions.lock().unwrap();
     let published = reference["functions"].as_array().unwrap();
     assert_eq!(published.len(), 11);
-    assert_eq!(functions.len(), 11);
     for function in published {
         let name = function["name"].as_str().unwrap();
         let offered = &functions[name];
         assert_eq!(offered.description, function["description"], "{name}");
-        assert_eq!(offered.request_format.as_ref(), Some(&function["request_schema"]), "{name}");
+        let mut request = offered.request_format.clone().unwrap();
+        if name == "skills::register" {
+            // What bundles add may be left out, so it is no other contract for those who do.
+            let properties = request["properties"].as_object_mut().unwrap();
+            assert!(properties.remove("files").is_some());
+            assert!(request.as_object_mut().unwrap().remove("definitions").is_some());
+        }
+        assert_eq!(request, function["request_schema"], "{name}");
         assert_eq!(offered.response_format.as_ref(), Some(&function["response_schema"]), "{name}");
         assert_eq!(offered.metadata.as_ref(), Some(&function["metadata"]), "{name}");
     }
+}
+
+/// Whatever is offered beyond the published functions is told to those who ask for it, and nothing else.
+#[tokio::test]
+async fn capabilities_are_what_is_offered_beyond_the_published_functions() {
+    let reference: Value = serde_json::from_str(include_str!("api-reference.json")).unwrap();
+    let is_published = |id: &String| {
+        reference["functions"].as_array().unwrap().iter().any(|known| known["name"] == id.as_str())
+    };
+    let offers = offers();
+    let mut additional: Vec<String> =
+        offers.functions.lock().unwrap().keys().filter(|id| !is_published(id)).cloned().collect();
+    additional.sort_unstable();
+    let ask = Arc::clone(&offers.served.lock().unwrap()["skills::capabilities"]);
+    let call = Call { data: Json::null(), caller: None };
+    let answer = ask.call(call).await.unwrap();
+    let answer: Value = answer.parse().unwrap();
+    assert_eq!(answer["name"], "skills");
+    assert_eq!(answer["version"], env!("CARGO_PKG_VERSION"));
+    assert_eq!(answer["functions"], serde_json::json!(additional));
+    assert!(additional.iter().any(|id| id == "skills::capabilities"));
 }
 
 #[test]

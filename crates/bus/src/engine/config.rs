@@ -7,6 +7,8 @@ use tokio_tungstenite::tungstenite::{
     http::{HeaderName, HeaderValue},
 };
 
+use crate::address::without_query;
+
 /// Settings of an [`EngineBus`](super::EngineBus).
 #[derive(Clone)]
 pub struct EngineConfig {
@@ -123,11 +125,6 @@ impl EngineConfig {
         let named = self.namespace.as_deref().map(str::trim);
         named.filter(|namespace| !namespace.is_empty()).map(str::to_owned)
     }
-}
-
-/// An address without what may be a secret.
-pub(super) fn without_query(url: &str) -> &str {
-    url.split(['?', '#']).next().unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -103,7 +103,7 @@ impl Handler {
 
 fn answer(result: Result<Json, CallError>) -> Result<Value, Error> {
     let json = result.map_err(|error| remote(&error))?;
-    json.parse().map_err(|error| {
+    json.into_tree().map_err(|error| {
         remote(&CallError::remote("serialization_error", format!("the result: {error}")))
     })
 }

@@ -3,7 +3,7 @@
 //! - `config`: what can be set, and what is wrong with it
 //! - `monitor`, `probe`: whether there is a connection, and if not, why
 //! - `functions`, `triggers`, `observers`: what this process offers, as the SDK serves it
-//! - `calls`, `lanes`: calls that want an answer, and those that do not
+//! - `calls`: calls that want an answer; `lanes`, `driver`: those that do not
 //! - `log`: what of the SDK's own log is worth reading
 //!
 //! The SDK connects, reconnects for ever and registers everything again each time, all on a thread
@@ -11,6 +11,7 @@
 
 mod calls;
 mod config;
+mod driver;
 mod functions;
 mod lanes;
 pub mod log;

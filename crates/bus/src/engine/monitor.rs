@@ -9,7 +9,8 @@ use futures_util::FutureExt as _;
 use iii_sdk::{Error, runtime::IIIConnectionState};
 use tokio::{sync::watch, time::Instant};
 
-use super::{Inner, config::without_query, probe};
+use super::{Inner, probe};
+use crate::address::without_query;
 
 /// How often the SDK is asked.
 const EVERY: Duration = Duration::from_millis(50);

@@ -4,6 +4,7 @@
 //! - `connection`: one socket, its reader and its writer
 //! - `route`: what each frame does
 //! - `functions`, `triggers`, `observe`, `calls`: the tables, each with its rules
+//! - `deliveries`: calls that are sent again and must not be brought twice
 //! - `activate`: what observers of workers' functions receive
 //! - `peer`, `queue`, `identify`: one connection, what waits for it, what it has said it is
 //! - `builtins`, `availability`: what the hub itself offers under `engine::`
@@ -18,6 +19,7 @@ mod builtins;
 mod calls;
 mod config;
 mod connection;
+mod deliveries;
 mod functions;
 mod identify;
 mod local;
@@ -44,8 +46,8 @@ use uuid::Uuid;
 pub use config::HubConfig;
 
 use self::{
-    calls::Calls, functions::Functions, identify::Identity, observe::Observers, peer::Peer,
-    queue::Close, triggers::Triggers,
+    calls::Calls, deliveries::Deliveries, functions::Functions, identify::Identity,
+    observe::Observers, peer::Peer, queue::Close, triggers::Triggers,
 };
 use crate::protocol::outbound;
 
@@ -61,6 +63,7 @@ struct Inner {
     triggers: Triggers,
     observers: Observers,
     calls: Calls,
+    deliveries: Deliveries,
     peers: Mutex<HashMap<String, Arc<Peer>>>,
     /// Workers without a connection whose calls are still under way.
     away: Mutex<HashMap<String, Arc<Peer>>>,
@@ -83,6 +86,7 @@ impl Hub {
             triggers: Triggers::default(),
             observers: Observers::default(),
             calls: Calls::new(),
+            deliveries: Deliveries::default(),
             peers: Mutex::default(),
             away: Mutex::default(),
             draining: AtomicBool::new(false),

@@ -14,6 +14,7 @@ use super::{
     activate::{self, Observation},
     builtins,
     calls::{Caller, Pending},
+    deliveries::{Brought, Delivery},
     functions::{About, Outcome, RESERVED, Target},
     peer::Peer,
     queue::Refused,
@@ -215,6 +216,25 @@ fn dispatch(
             "this connection has too many unanswered calls; wait for some of them",
         ));
     }
+    let bring = || bring(hub, peer, call, data, answer_to);
+    let Some(delivery) = Delivery::of(call.sidecar.metadata) else { return bring() };
+    if hub.inner.deliveries.once(delivery, bring)? == Brought::Before
+        && let Some(invocation_id) = answer_to
+    {
+        peer.answer(invocation_id, call.function_id.json, Ok("null"));
+    }
+    Ok(())
+}
+
+/// Gives a call to its function.
+fn bring(
+    hub: &Hub,
+    peer: &Arc<Peer>,
+    call: &Invoke<'_>,
+    data: &str,
+    answer_to: Option<&str>,
+) -> Result<(), CallError> {
+    let id = call.function_id.value.as_ref();
     match hub.inner.functions.find(id) {
         None => Err(CallError::NotFound(brief(id).into_owned())),
         Some((Target::Observable(_), _)) => Err(CallError::remote(

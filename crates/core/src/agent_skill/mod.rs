@@ -3,38 +3,53 @@
 //! A document is read as the client guide prescribes: what can be understood is kept, and only a skill that
 //! no client could offer is refused. What the specification thinks of it is for [`crate::validate`].
 
+mod document;
 mod tools;
 
 use std::collections::BTreeMap;
 
+use serde::{Deserialize, Serialize};
+
 pub(crate) use self::tools::Tools;
-pub use self::tools::allowed_tools;
+pub use self::{document::AgentDocument, tools::allowed_tools};
 use crate::{
     frontmatter::{self, Entry, Fields, Node, Unreadable},
     markdown::{Opening, opening, without_bom},
 };
 
 /// The fields of a skill: those of the specification, and the client extensions that are honoured.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct AgentSkill {
     /// The name it gives itself, or that of its directory.
     pub name: String,
     /// What it does, and when to use it.
     pub description: String,
     /// Name of a license, or of the file that holds it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub license: Option<String>,
     /// What it needs to run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub compatibility: Option<String>,
     /// Its own properties. What is not text is there as it is written, or as JSON.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub metadata: BTreeMap<String, String>,
     /// The tools it may use without asking.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub allowed_tools: Vec<String>,
     /// Whether people may invoke it (`user-invocable`).
+    #[serde(default = "yes", skip_serializing_if = "Clone::clone")]
     pub user_invocable: bool,
     /// Whether a model may invoke it (unless `disable-model-invocation`).
+    #[serde(default = "yes", skip_serializing_if = "Clone::clone")]
     pub model_invocable: bool,
     /// What is shown as its arguments.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub argument_hint: Option<String>,
+}
+
+const fn yes() -> bool {
+    true
 }
 
 /// Why a document cannot be offered as a skill.
@@ -58,6 +73,20 @@ pub enum Unloadable {
 }
 
 impl AgentSkill {
+    /// The bytes of all its texts.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        let optional = [&self.license, &self.compatibility, &self.argument_hint];
+        let optional = optional.into_iter().flatten().map(String::len).sum::<usize>();
+        let metadata = self.metadata.iter().map(|(key, value)| key.len() + value.len());
+        let tools = self.allowed_tools.iter().map(String::len);
+        self.name.len()
+            + self.description.len()
+            + optional
+            + metadata.sum::<usize>()
+            + tools.sum::<usize>()
+    }
+
     /// Reads a document. The directory's name stands in for one that is missing.
     ///
     /// # Errors

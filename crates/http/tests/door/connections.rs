@@ -41,6 +41,17 @@ async fn a_head_that_has_come_is_not_waited_for() {
     read_until(waiting, "done").await;
 }
 
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn a_client_that_does_not_read_loses_its_connection() {
+    let unread_within = Duration::from_millis(300);
+    let house = House::with(Limits { unread_within, connections: 1, ..patient() }).await;
+    let deaf = house.connect(&Request::get("/flood").bytes("localhost"));
+    // It has the only slot, until it is dropped.
+    assert_eq!(house.answer(Request::get("/healthz")).await.status, 200);
+    drop(deaf);
+}
+
 #[tokio::test]
 async fn a_connection_without_a_slot_waits_for_one() {
     let house = House::with(Limits { connections: 2, ..patient() }).await;

@@ -142,6 +142,10 @@ fn routes(arrived: &Arc<Semaphore>, released: &Arc<Semaphore>) -> Router {
         let first = stream::iter([Ok::<_, std::io::Error>("first ")]);
         Body::from_stream(first.chain(stream::pending()))
     };
+    let flood = async || {
+        let chunk = Bytes::from(vec![b'x'; 64 << 10]);
+        Body::from_stream(stream::repeat_with(move || Ok::<_, std::io::Error>(chunk.clone())))
+    };
     let broken = async || {
         let divided = |by: i32| Ok::<_, std::io::Error>((10 / by).to_string());
         Body::from_stream(stream::iter([1, 0]).map(divided))
@@ -157,6 +161,7 @@ fn routes(arrived: &Arc<Semaphore>, released: &Arc<Semaphore>) -> Router {
         .nest("/nested", nested)
         .route("/wait", get(wait))
         .route("/endless", get(endless))
+        .route("/flood", get(flood))
         .route("/broken", get(broken))
         .route("/panic", get(async || if true { panic!("on purpose") } else { "never" }))
         .route("/bytes", post(async |body: Bytes| body.len().to_string()))

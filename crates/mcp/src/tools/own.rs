@@ -313,12 +313,15 @@ async fn read(shared: &Shared, input: ReadInput) -> Result<CallToolResult, Strin
 }
 
 async fn document(shared: &Shared, uri: &str) -> Result<(String, String), String> {
-    if uri.starts_with(skills_extension::SCHEME) {
-        let file = skills_extension::read(shared, uri).await.map_err(|error| error.message)?;
-        return Ok((file.mime_type, file.text));
+    let resource = if uri.starts_with(skills_extension::SCHEME) {
+        skills_extension::read(shared, uri).await.map_err(|error| error.message.into_owned())?
+    } else {
+        // A model that has read a listing may give the bare id.
+        let uri = if uri.contains("://") { uri.to_owned() } else { format!("{SCHEME}{uri}") };
+        shared.skills.read(&uri).await.map_err(|error| error.to_string())?
+    };
+    if resource.text().is_none() {
+        return Err(format!("{uri} is not text but {}", resource.mime_type));
     }
-    // A model that has read a listing may give the bare id.
-    let uri = if uri.contains("://") { uri.to_owned() } else { format!("{SCHEME}{uri}") };
-    let resource = shared.skills.read(&uri).await.map_err(|error| error.to_string())?;
-    Ok((resource.mime_type, String::from_utf8_lossy(&resource.text).into_owned()))
+    Ok((resource.mime_type.clone(), resource.into_text()))
 }

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use rmcp::model::{CallToolResult, ContentBlock, JsonObject, Tool, ToolAnnotations};
+use rmcp::model::{CallToolResult, ContentBlock, JsonObject, ResultType, Tool, ToolAnnotations};
 use serde_json::{Value, json};
 use skills_core::{Digest, HandlerId};
 use skills_registry::ExposedFunction;
@@ -105,8 +105,9 @@ pub(super) async fn call(
 /// object is also the structured answer. `None` when one is promised and there is none.
 fn result(output: Value, has_schema: bool) -> Option<CallToolResult> {
     if output.get("content").is_some_and(Value::is_array)
-        && let Ok(given) = serde_json::from_value::<CallToolResult>(output.clone())
+        && let Ok(mut given) = serde_json::from_value::<CallToolResult>(output.clone())
     {
+        given.result_type = Some(ResultType::COMPLETE);
         let is_whole =
             !has_schema || given.structured_content.is_some() || given.is_error == Some(true);
         return is_whole.then_some(given);

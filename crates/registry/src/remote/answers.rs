@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 use serde_json::Value;
-use skills_core::PromptArgument;
+use skills_core::{AgentSkill, PromptArgument};
 
 #[derive(Deserialize)]
 pub(super) struct SkillList {
@@ -39,7 +39,8 @@ pub(super) struct Contents {
 pub(super) struct ContentRow {
     pub(super) uri: String,
     pub(super) mime_type: String,
-    pub(super) text: String,
+    pub(super) text: Option<String>,
+    pub(super) blob: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -82,4 +83,27 @@ pub(super) struct Registered {
 #[derive(Deserialize)]
 pub(super) struct Removed {
     pub(super) removed: bool,
+}
+
+#[derive(Deserialize)]
+pub(super) struct CatalogPage {
+    pub(super) skills: Vec<CatalogRow>,
+    pub(super) next: Option<String>,
+}
+
+#[derive(Deserialize)]
+pub(super) struct CatalogRow {
+    pub(super) id: String,
+    pub(super) title: Option<String>,
+    pub(super) description: Option<String>,
+    pub(super) registered_at: String,
+    pub(super) files: Vec<FileRow>,
+    pub(super) agent: Option<Box<AgentSkill>>,
+}
+
+#[derive(Deserialize)]
+pub(super) struct FileRow {
+    pub(super) path: String,
+    pub(super) size: u64,
+    pub(super) digest: String,
 }

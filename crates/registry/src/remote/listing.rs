@@ -1,27 +1,54 @@
-//! A catalog from the listings of the contract, which are the same for every make.
+//! A catalog from the listings of a registry behind a bus.
 //!
-//! They do not tell digests: a skill of this catalog has a size and no files.
+//! Those of the contract are the same for every make, but do not tell digests: a skill of such a catalog has
+//! a size and no files. A registry of this make is asked for more.
 
 use std::collections::HashMap;
 
 use serde_json::json;
-use skills_core::{PromptDefinition, SkillMeta, Timestamp, uri::SCHEME};
+use skills_core::{FileMeta, PromptDefinition, SkillMeta, Timestamp, uri::SCHEME};
 
 use super::{
     RemoteRegistry,
-    answers::{PromptDetails, PromptList, ResourceList, SkillList},
+    answers::{
+        CatalogPage, CatalogRow, FileRow, PromptDetails, PromptList, ResourceList, SkillList,
+    },
 };
 use crate::{Catalog, RegistryError};
 
+/// The function that tells of files.
+const CATALOG: &str = "skills::catalog";
+
 pub(super) async fn catalog(remote: &RemoteRegistry) -> Result<Catalog, RegistryError> {
     let empty = json!({});
-    let (skills, resources, prompts, details) = tokio::try_join!(
-        remote.call::<SkillList>("skills::list", &empty),
-        remote.call::<ResourceList>("skills::resources-list", &empty),
+    let (knows_more, prompts, details) = tokio::try_join!(
+        async { Ok(remote.more().await.iter().any(|function| function == CATALOG)) },
         remote.call::<PromptList>("prompts::list", &empty),
         remote.call::<PromptDetails>("prompts::mcp-list", &empty),
     )?;
     let mut catalog = Catalog::default();
+    match knows_more {
+        true => add_pages(remote, &mut catalog).await?,
+        false => add_listed(remote, &mut catalog).await?,
+    }
+    let mut by_name: HashMap<String, _> =
+        details.prompts.into_iter().map(|row| (row.name.clone(), row)).collect();
+    for row in prompts.prompts {
+        let details = by_name.remove(&row.name);
+        let (description, arguments) =
+            details.map(|row| (row.description, row.arguments)).unwrap_or_default();
+        let definition = PromptDefinition { description, arguments, function_id: row.function_id };
+        catalog.list_prompt(row.name.into(), definition, moment(&row.registered_at));
+    }
+    Ok(catalog)
+}
+
+async fn add_listed(remote: &RemoteRegistry, catalog: &mut Catalog) -> Result<(), RegistryError> {
+    let empty = json!({});
+    let (skills, resources) = tokio::try_join!(
+        remote.call::<SkillList>("skills::list", &empty),
+        remote.call::<ResourceList>("skills::resources-list", &empty),
+    )?;
     let mut by_uri: HashMap<String, _> =
         resources.resources.into_iter().map(|row| (row.uri.clone(), row)).collect();
     for row in skills.skills {
@@ -34,19 +61,37 @@ pub(super) async fn catalog(remote: &RemoteRegistry) -> Result<Catalog, Registry
             }
             None => (None, None),
         };
-        let meta = SkillMeta { title, description, files: vec![] };
+        let meta = SkillMeta { title, description, files: vec![], agent: None };
         catalog.list_skill(row.id.into(), meta, row.bytes, moment(&row.registered_at));
     }
-    let mut by_name: HashMap<String, _> =
-        details.prompts.into_iter().map(|row| (row.name.clone(), row)).collect();
-    for row in prompts.prompts {
-        let details = by_name.remove(&row.name);
-        let (description, arguments) =
-            details.map(|row| (row.description, row.arguments)).unwrap_or_default();
-        let definition = PromptDefinition { description, arguments, function_id: row.function_id };
-        catalog.list_prompt(row.name.into(), definition, moment(&row.registered_at));
+    Ok(())
+}
+
+async fn add_pages(remote: &RemoteRegistry, catalog: &mut Catalog) -> Result<(), RegistryError> {
+    let mut after = None;
+    loop {
+        let page: CatalogPage = remote.call(CATALOG, &json!({ "after": after })).await?;
+        for row in page.skills {
+            let CatalogRow { id, title, description, registered_at, files, agent } = row;
+            let files = files.into_iter().map(file).collect::<Result<Vec<_>, _>>()?;
+            let bytes = files.first().map_or(0, |root| root.size);
+            let meta = SkillMeta { title, description, files, agent };
+            catalog.list_skill(id.into(), meta, bytes, moment(&registered_at));
+        }
+        match page.next {
+            // Ids grow from page to page, or this would not end.
+            Some(next) if after.as_ref().is_none_or(|after| next > *after) => after = Some(next),
+            _ => return Ok(()),
+        }
     }
-    Ok(catalog)
+}
+
+fn file(row: FileRow) -> Result<FileMeta, RegistryError> {
+    let digest = row.digest.strip_prefix("sha256:").and_then(|digits| digits.parse().ok());
+    let digest = digest.ok_or_else(|| {
+        RegistryError::unexpected_answer(format!("{CATALOG} gave a digest that is none"))
+    })?;
+    Ok(FileMeta { path: row.path, digest, size: row.size })
 }
 
 /// Another make may print moments otherwise; a listing is not worth less for it.

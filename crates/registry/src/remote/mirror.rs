@@ -6,9 +6,10 @@ use std::sync::{
 };
 
 use async_trait::async_trait;
+use bytes::Bytes;
 use futures_util::StreamExt as _;
 use serde_json::Value;
-use skills_core::{HandlerId, PromptDefinition};
+use skills_core::{Bundle, HandlerId, PromptDefinition};
 use tokio::sync::Mutex;
 
 use super::RemoteRegistry;
@@ -107,6 +108,14 @@ impl Skills for Mirror {
 
     async fn register_skill(&self, id: &str, body: String) -> Result<String, RegistryError> {
         self.remote.register_skill(id, body).await
+    }
+
+    async fn register_bundle(
+        &self,
+        id: &str,
+        bundle: Bundle<Bytes>,
+    ) -> Result<String, RegistryError> {
+        self.remote.register_bundle(id, bundle).await
     }
 
     async fn remove_skill(&self, id: &str) -> Result<bool, RegistryError> {

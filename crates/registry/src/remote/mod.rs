@@ -7,11 +7,13 @@ mod mirror;
 use std::{fmt, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
+use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
+use bytes::Bytes;
 use futures_util::StreamExt as _;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use skills_bus::{Bus, CallError, Json, client::BusClient};
-use skills_core::{HandlerId, PromptDefinition};
+use skills_core::{Bundle, BundlePath, HandlerId, PromptDefinition};
 
 use self::answers::{Contents, Registered, Removed, Rendered};
 pub use self::mirror::Mirror;
@@ -78,6 +80,29 @@ impl RemoteRegistry {
     }
 }
 
+#[derive(serde::Deserialize)]
+struct Capabilities {
+    functions: Vec<String>,
+}
+
+impl RemoteRegistry {
+    /// The functions that the registry has beside those of the contract.
+    async fn more(&self) -> Vec<String> {
+        let answer = self.call::<Capabilities>("skills::capabilities", &json!({})).await;
+        answer.map(|capabilities| capabilities.functions).unwrap_or_default()
+    }
+
+    async fn needs(&self, function: &str) -> Result<(), RegistryError> {
+        if self.more().await.iter().any(|known| known == function) {
+            return Ok(());
+        }
+        Err(RegistryError::Remote {
+            code: "unsupported".to_owned(),
+            message: "the registry on this bus does not take bundles".to_owned(),
+        })
+    }
+}
+
 fn remote(error: &CallError) -> RegistryError {
     RegistryError::Remote { code: error.code().to_owned(), message: error.to_string() }
 }
@@ -111,7 +136,16 @@ impl Skills for RemoteRegistry {
                 "skills::resources-read answered nothing for {uri}"
             ))
         })?;
-        Ok(Resource { uri: row.uri, mime_type: row.mime_type, text: row.text.into() })
+        let body = match (row.text, row.blob) {
+            (Some(text), _) => text.into(),
+            (None, Some(blob)) => BASE64.decode(blob).map(Bytes::from).map_err(|error| {
+                RegistryError::unexpected_answer(format!("{uri} is not in base64: {error}"))
+            })?,
+            (None, None) => {
+                return Err(RegistryError::unexpected_answer(format!("{uri} has no content")));
+            }
+        };
+        Ok(Resource { uri: row.uri, mime_type: row.mime_type, body })
     }
 
     async fn render_prompt(
@@ -126,6 +160,30 @@ impl Skills for RemoteRegistry {
 
     async fn register_skill(&self, id: &str, body: String) -> Result<String, RegistryError> {
         let payload = json!({ "id": id, "skill": body });
+        let answer: Registered = self.call("skills::register", &payload).await?;
+        Ok(answer.registered_at)
+    }
+
+    async fn register_bundle(
+        &self,
+        id: &str,
+        bundle: Bundle<Bytes>,
+    ) -> Result<String, RegistryError> {
+        let (_, root, files) = bundle.into_parts();
+        let file = |(path, bytes): (BundlePath, Bytes)| {
+            let content = match std::str::from_utf8(&bytes) {
+                Ok(text) => json!(text),
+                Err(_) => json!({ "base64": BASE64.encode(&bytes) }),
+            };
+            (path.to_string(), content)
+        };
+        let files: serde_json::Map<String, Value> = files.into_iter().map(file).collect();
+        let mut payload = json!({ "id": id, "skill": root });
+        // A registry of another make would take a bundle for its root document.
+        if !files.is_empty() {
+            payload["files"] = Value::Object(files);
+            self.needs("skills::files").await?;
+        }
         let answer: Registered = self.call("skills::register", &payload).await?;
         Ok(answer.registered_at)
     }

@@ -8,7 +8,7 @@ use std::{
 use skills_core::{Digest, EntryKey, Kind, Timestamp};
 use skills_store::{Change, Entry};
 
-use super::record::Record;
+use super::{ahead::Ahead, record::Record};
 
 /// How many changes are remembered for subscribers that fall behind. The state keeps no log.
 const LOG: usize = 100_000;
@@ -23,6 +23,8 @@ pub(super) struct Index {
     by_digest: HashMap<Digest, BTreeSet<EntryKey>>,
     log: VecDeque<Change>,
     revision: u64,
+    /// What was found out or done without an event, which is still to come.
+    pub(super) ahead: Ahead,
     /// What could not be listed.
     pub(super) incomplete: BTreeSet<Kind>,
 }
@@ -68,6 +70,25 @@ impl Index {
             Some((known, _)) => Timestamp::after(now, known.registered_at),
             None => now,
         }
+    }
+
+    /// Takes in a record that is about to be removed and that nobody has heard of yet.
+    pub(super) fn adopt(&mut self, key: EntryKey, record: Record) {
+        if !self.known.contains_key(&key) {
+            self.load(key, record);
+        }
+    }
+
+    /// Takes in what a look at the state has found, ahead of the event that tells of it.
+    pub(super) fn find(
+        &mut self,
+        key: EntryKey,
+        record: Option<Record>,
+        now: Timestamp,
+    ) -> Option<Change> {
+        let change = self.absorb(key.clone(), record.clone(), now)?;
+        self.ahead.expect(key, record, now);
+        Some(change)
     }
 
     /// Takes in what somebody else wrote; `None` when it is what is known already.

@@ -3,12 +3,14 @@
 //! - `record`: the stored shape, which is that of the worker this one replaces
 //! - `remote`: the `state::*` calls, page by page where the state worker can
 //! - `index`: what is known of each record, so that nothing has to be listed twice
+//! - `ahead`: what is known before the event that tells of it has come
 //! - [`sync`]: following what others write to the same scopes
 //!
 //! The state is the truth and has no versions, no transactions and no compare-and-swap. So all that
 //! changes the index happens on the registry's writer thread: our own writes, and looking at what
 //! others wrote. A listing costs no call and no body; a body is fetched when it is read.
 
+mod ahead;
 mod index;
 mod record;
 mod remote;
@@ -33,7 +35,11 @@ pub use crate::writer::Foreign;
 use index::Index;
 use record::Record;
 pub use remote::Place;
-use remote::Remote;
+use remote::{Remote, Unlisted};
+
+/// How often the whole of a scope is asked for in vain before it is not asked for any more: one answer
+/// may be lost with a connection that broke for another reason.
+const LISTINGS_IN_VAIN: usize = 2;
 
 /// Which scopes of the state hold the content.
 #[derive(Debug, Clone)]
@@ -63,6 +69,8 @@ pub struct StateStore {
     scopes: Scopes,
     runtime: Handle,
     index: Mutex<Index>,
+    /// How often the whole of a scope was asked for in vain.
+    in_vain: Mutex<HashMap<Kind, usize>>,
 }
 
 impl std::fmt::Debug for StateStore {
@@ -89,7 +97,8 @@ impl StateStore {
         timeout: Duration,
         runtime: Handle,
     ) -> Self {
-        Self { remote: Remote::new(bus, place, timeout), scopes, runtime, index: Mutex::default() }
+        let remote = Remote::new(bus, place, timeout);
+        Self { remote, scopes, runtime, index: Mutex::default(), in_vain: Mutex::default() }
     }
 
     /// Where the state functions of a bus are, if it has any.
@@ -125,19 +134,32 @@ impl StateStore {
                 );
             }
         };
-        match self.runtime.block_on(self.remote.each(scope, &mut take)) {
-            Ok(()) => Ok(()),
-            Err(error) if remote::is_too_large(&error) => {
-                tracing::warn!(
-                    scope,
-                    %error,
-                    "the scope is too large to be listed by this state worker; its entries appear as they are used"
-                );
-                self.index().incomplete.insert(kind);
-                Ok(())
+        let in_vain = || self.in_vain.lock().unwrap_or_else(PoisonError::into_inner);
+        let attempts = in_vain().get(&kind).copied().unwrap_or(0);
+        let may_be_whole = attempts < LISTINGS_IN_VAIN;
+        let error = match self.runtime.block_on(self.remote.each(scope, may_be_whole, &mut take)) {
+            Ok(()) => {
+                in_vain().remove(&kind);
+                return Ok(());
             }
-            Err(error) => Err(unavailable(&error)),
+            Err(Unlisted::Failed(error)) => return Err(unavailable(&error)),
+            Err(Unlisted::Unanswered(error)) if attempts + 1 < LISTINGS_IN_VAIN => {
+                in_vain().insert(kind, attempts + 1);
+                return Err(unavailable(&error));
+            }
+            Err(Unlisted::TooLarge(error) | Unlisted::Unanswered(error)) => error,
+        };
+        // Asking again would only break the connection again.
+        in_vain().insert(kind, LISTINGS_IN_VAIN);
+        if may_be_whole {
+            tracing::warn!(
+                scope,
+                %error,
+                "the scope is too large to be listed by this state worker; its entries appear as they are used"
+            );
         }
+        self.index().incomplete.insert(kind);
+        Ok(())
     }
 
     /// Compares the whole state with the index and returns what is different, as changes. Runs on the
@@ -150,19 +172,26 @@ impl StateStore {
             let scanned = self.scan(kind, &mut |record| {
                 let key = key(kind, &record.id);
                 seen.insert(record.id.clone());
-                found.changes.extend(self.index().absorb(key, Some(record), now));
+                found.changes.extend(self.index().find(key, Some(record), now));
             });
             if let Err(error) = scanned {
                 found.error = Some(error);
                 break;
             }
             let mut index = self.index();
-            if !index.incomplete.contains(&kind) {
+            if index.incomplete.contains(&kind) {
+                let known: Vec<EntryKey> = index.keys(kind).cloned().collect();
+                drop(index);
+                for key in known {
+                    match self.look(&key, now) {
+                        Ok(change) => found.changes.extend(change),
+                        Err(error) => found.error = Some(error),
+                    }
+                }
+            } else {
                 let is_gone = |key: &&EntryKey| !seen.contains(&*key.id);
                 let gone: Vec<EntryKey> = index.keys(kind).filter(is_gone).cloned().collect();
-                found
-                    .changes
-                    .extend(gone.into_iter().filter_map(|key| index.absorb(key, None, now)));
+                found.changes.extend(gone.into_iter().filter_map(|key| index.find(key, None, now)));
             }
         }
         found
@@ -174,11 +203,12 @@ impl StateStore {
     /// When the state cannot be read.
     pub fn look(&self, key: &EntryKey, now: Timestamp) -> Result<Option<Change>, StoreError> {
         let found = self.fetch(key)?;
-        Ok(self.index().absorb(key.clone(), found, now))
+        Ok(self.index().find(key.clone(), found, now))
     }
 
-    /// Takes in what an event says, if it continues what is known; else looks for itself, because
-    /// events overtake each other. Runs on the writer thread.
+    /// Takes in what an event says, if it continues what is known; else looks for itself: events
+    /// overtake each other, and what we did or saw ourselves is known before its own event comes.
+    /// Runs on the writer thread.
     ///
     /// # Errors
     /// When the state has to be read and cannot be.
@@ -189,12 +219,9 @@ impl StateStore {
             serde_json::Value::Null => Ok(None),
             value => Record::decode(kind, Some(&event.key), &value.to_string()).map(Some),
         };
-        match (decode(&event.old_value), decode(&event.new_value)) {
-            (_, Ok(new)) if self.index().knows(&key, new.as_ref()) => Ok(None),
-            (Ok(old), Ok(new)) if self.index().knows(&key, old.as_ref()) => {
-                Ok(self.index().absorb(key, new, now))
-            }
-            (_, Err(reason)) => {
+        let new = match decode(&event.new_value) {
+            Ok(new) => new,
+            Err(reason) => {
                 tracing::warn!(
                     scope = event.scope,
                     key = event.key,
@@ -202,10 +229,25 @@ impl StateStore {
                     "a record of the state is not ours; it is left alone"
                 );
                 // What was a skill is one no longer.
-                self.look(&key, now)
+                None
             }
-            _ => self.look(&key, now),
+        };
+        {
+            let mut index = self.index();
+            let was_ahead = index.ahead.came(&key, new.as_ref(), now);
+            if index.knows(&key, new.as_ref()) {
+                return Ok(None);
+            }
+            let continues =
+                || decode(&event.old_value).is_ok_and(|old| index.knows(&key, old.as_ref()));
+            if !was_ahead && continues() {
+                return Ok(index.absorb(key, new, now));
+            }
         }
+        let found = self.fetch(&key)?;
+        let mut index = self.index();
+        // What this event itself tells of is not to come any more.
+        Ok(if found == new { index.absorb(key, found, now) } else { index.find(key, found, now) })
     }
 
     fn fetch(&self, key: &EntryKey) -> Result<Option<Record>, StoreError> {
@@ -215,13 +257,6 @@ impl StateStore {
             .block_on(self.remote.get(scope, &key.id))
             .map_err(|error| unavailable(&error))?;
         Ok(value.and_then(|value| Record::decode(key.kind, Some(&key.id), &value).ok()))
-    }
-
-    /// Whether the state has a record there that we can read; others are left alone.
-    async fn is_ours(&self, key: &EntryKey) -> Result<bool, CallError> {
-        let value = self.remote.get(self.scopes.of(key.kind), &key.id).await?;
-        let decode = |value: String| Record::decode(key.kind, Some(&key.id), &value).ok();
-        Ok(value.and_then(decode).is_some())
     }
 
     /// Carries out the batches; writes to different records at once, writes to the same one in order.
@@ -282,15 +317,29 @@ impl StateStore {
             message: format!("the state did not take it: {error}"),
         };
         let Mutation::Put { content, blobs, .. } = mutation else {
-            let is_known = !self.index().knows(key, None);
-            if !is_known && !self.is_ours(key).await.map_err(failed)? {
-                return Ok(Effect::Nothing);
+            let mut unheard_of = None;
+            if self.index().knows(key, None) {
+                // Somebody may have written it a moment ago. What we cannot read is left alone.
+                let value = self.remote.get(scope, &key.id).await.map_err(failed)?;
+                let decode = |value: String| Record::decode(key.kind, Some(&key.id), &value).ok();
+                let Some(record) = value.and_then(decode) else { return Ok(Effect::Nothing) };
+                unheard_of = Some(record);
             }
             self.remote.delete(scope, &key.id).await.map_err(failed)?;
+            if let Some(record) = unheard_of {
+                self.index().adopt(key.clone(), record);
+            }
             // Whoever removed it, the catalog is not to keep it.
-            let change = self.index().put(key.clone(), None, actor, now);
-            return Ok(change.map_or(Effect::Nothing, Effect::Changed));
+            return Ok(self.done(key, None, actor, now));
         };
+        if blobs.len() > 1 {
+            // A record has room for one document, and other workers would not know of more.
+            return Err(BatchError::Failed {
+                code: "unsupported".to_owned(),
+                message: "the state of an engine holds skills of one document; keep bundles in the embedded store (store: embedded)"
+                    .to_owned(),
+            });
+        }
         let at = self.index().moment(key, now);
         let record = Record::new(key, content, at);
         let body = blobs.first().map(|(_, body)| body);
@@ -299,13 +348,28 @@ impl StateStore {
             message: error.to_string(),
         })?;
         self.remote.set(scope, &key.id, &value).await.map_err(failed)?;
-        let change = self.index().put(key.clone(), Some(record), actor, now);
-        Ok(change.map_or(Effect::Nothing, Effect::Changed))
+        Ok(self.done(key, Some(record), actor, now))
+    }
+
+    /// Notes a write that the state has carried out.
+    fn done(
+        &self,
+        key: &EntryKey,
+        record: Option<Record>,
+        actor: &Arc<str>,
+        now: Timestamp,
+    ) -> Effect {
+        let mut index = self.index();
+        index.ahead.expect(key.clone(), record.clone(), now);
+        let change = index.put(key.clone(), record, actor, now);
+        change.map_or(Effect::Nothing, Effect::Changed)
     }
 }
 
 impl Store for StateStore {
     fn entries(&self) -> Result<Vec<Entry>, StoreError> {
+        // What an attempt before has read may be gone by now.
+        *self.index() = Index::default();
         for kind in [Kind::Skill, Kind::Prompt] {
             self.scan(kind, &mut |record| {
                 self.index().load(key(kind, &record.id), record);

@@ -36,9 +36,15 @@ struct Page {
     done: bool,
 }
 
-/// Whether a listing failed because of its size.
-pub(super) fn is_too_large(error: &CallError) -> bool {
-    error.code() == "payload_too_large"
+/// Why a scope could not be read.
+#[derive(Debug)]
+pub(super) enum Unlisted {
+    /// There are no pages, and the whole is too large for a message.
+    TooLarge(CallError),
+    /// There are no pages, and asking for the whole had no answer. That is also how it looks when the
+    /// answer was too large for the connection, which then broke.
+    Unanswered(CallError),
+    Failed(CallError),
 }
 
 impl Remote {
@@ -77,25 +83,31 @@ impl Remote {
         self.call(function, Json::from(payload)).await
     }
 
-    /// Hands every value of a scope to `each`, with its key where the state worker tells it.
+    /// Hands every value of a scope to `each`, with its key where the state worker tells it. Where there
+    /// are no pages it is asked for the whole, unless that is known not to work.
     pub(super) async fn each(
         &self,
         scope: &str,
+        may_be_whole: bool,
         each: &mut dyn FnMut(Option<&str>, &str),
-    ) -> Result<(), CallError> {
+    ) -> Result<(), Unlisted> {
         let mut cursor = None;
         loop {
             let request = json!({
                 "scope": scope, "limit": PAGE_ENTRIES, "max_bytes": PAGE_BYTES, "cursor": cursor,
             });
             let page = match self.ask("state::list_entries", &request).await {
-                Err(CallError::NotFound(_)) if cursor.is_none() => {
+                Err(CallError::NotFound(_)) if cursor.is_none() && may_be_whole => {
                     return self.each_at_once(scope, each).await;
                 }
-                page => {
-                    page?.parse::<Page>().map_err(|error| unexpected("list_entries", &error))?
+                Err(error @ CallError::NotFound(_)) if cursor.is_none() => {
+                    return Err(Unlisted::TooLarge(error));
                 }
+                page => page.and_then(|page| {
+                    page.parse::<Page>().map_err(|error| unexpected("list_entries", &error))
+                }),
             };
+            let page = page.map_err(Unlisted::Failed)?;
             for (key, value) in &page.entries {
                 each(Some(key), value.get());
             }
@@ -110,16 +122,16 @@ impl Remote {
         &self,
         scope: &str,
         each: &mut dyn FnMut(Option<&str>, &str),
-    ) -> Result<(), CallError> {
-        let values = match self.ask("state::list", &json!({ "scope": scope })).await {
-            // Older engines cut the connection instead of saying so.
-            Err(stopped @ CallError::Stopped(_)) => {
-                return Err(CallError::PayloadTooLarge(stopped.to_string()));
-            }
-            values => values?,
-        };
+    ) -> Result<(), Unlisted> {
+        let values = self.ask("state::list", &json!({ "scope": scope })).await;
+        let values = values.map_err(|error| match error {
+            CallError::PayloadTooLarge(_) => Unlisted::TooLarge(error),
+            CallError::Timeout { .. } | CallError::Stopped(_) => Unlisted::Unanswered(error),
+            error if error.code() == "payload_too_large" => Unlisted::TooLarge(error),
+            error => Unlisted::Failed(error),
+        })?;
         let values: Vec<Box<RawValue>> =
-            values.parse().map_err(|error| unexpected("list", &error))?;
+            values.parse().map_err(|error| Unlisted::Failed(unexpected("list", &error)))?;
         for value in &values {
             each(None, value.get());
         }

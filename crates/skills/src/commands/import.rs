@@ -7,11 +7,10 @@ use skills_bus::{
     Bus,
     engine::{Connection, EngineBus, EngineConfig},
 };
-use skills_core::uri::SCHEME;
-use skills_registry::{Registry, RegistryConfig, StateStore, state_store};
+use skills_registry::{Registry, RegistryConfig, StateStore, bundles::read_bundle};
 
 use crate::{
-    Failure,
+    Failure, attach,
     cli::{Import, Target},
     config::Config,
     connect::{self, DEFAULT_DATA_DIR},
@@ -82,12 +81,7 @@ async fn open_state(bus: &Arc<dyn Bus>, config: &Config) -> Result<Arc<Registry>
         .await
         .map_err(|error| Failure::new(error.code(), error.to_string()))?
         .ok_or_else(|| Failure::new("no_state", "the engine has no state worker"))?;
-    let scopes = state_store::Scopes {
-        skills: config.scopes.skills.clone(),
-        prompts: config.scopes.prompts.clone(),
-    };
-    let runtime = tokio::runtime::Handle::current();
-    let store = StateStore::new(Arc::clone(bus), place, scopes, timeout, runtime);
+    let store = attach::state_store(bus, place, config);
     let open = move || Registry::open(Arc::new(store), None, RegistryConfig::default());
     let opened = tokio::task::spawn_blocking(open)
         .await
@@ -104,9 +98,7 @@ async fn copy(from: &Registry, to: &Registry) -> Result<Count, Failure> {
             count.unchanged += 1;
             continue;
         }
-        let text = from.read(&format!("{SCHEME}{}", row.id)).await?.text;
-        let body = String::from_utf8_lossy(&text).into_owned();
-        to.register_skill(ACTOR, &row.id, body).await?;
+        to.register_bundle(ACTOR, &row.id, read_bundle(from, &row.id).await?).await?;
         count.written += 1;
     }
     for row in source.prompts() {

@@ -28,10 +28,10 @@ pub(super) async fn run(target: &Target, config: &Config) -> Result<(), Failure>
     let shutdown = CancellationToken::new();
     super::stop_on_signal(shutdown.clone())?;
     let (late, opened) = Late::new();
-    let settings = Settings { shutdown: shutdown.clone(), ..Settings::default() };
+    let settings = Settings { shutdown, ..Settings::default() };
     let mcp = Mcp::new(Arc::new(late), settings);
     tokio::select! {
-        served = skills_mcp::stdio::serve(&mcp, shutdown) => {
+        served = skills_mcp::stdio::serve(&mcp) => {
             served.map_err(|error| Failure::new("mcp", error.to_string()))
         }
         failure = keep_open(target, config, opened) => Err(failure),

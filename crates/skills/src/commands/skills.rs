@@ -2,9 +2,10 @@
 
 use std::{fs, io::Read as _, path::Path};
 
+use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
 use serde_json::json;
 use skills_core::{SkillId, limits::MAX_SKILL_BYTES, uri::SCHEME};
-use skills_registry::{Resource, SkillInfo, Skills};
+use skills_registry::{SkillInfo, Skills};
 
 use crate::{
     Failure,
@@ -83,8 +84,8 @@ fn table(rows: &[SkillInfo]) -> Result<(), Failure> {
 
 async fn show(skills: &dyn Skills, id: &str, format: Format) -> Result<(), Failure> {
     let id: SkillId = id.parse().map_err(skills_registry::RegistryError::from)?;
-    let Resource { uri, text, .. } = skills.read(&format!("{SCHEME}{id}")).await?;
-    let text = String::from_utf8_lossy(&text);
+    let resource = skills.read(&format!("{SCHEME}{id}")).await?;
+    let (uri, text) = (resource.uri.clone(), resource.into_text());
     let info = skills.skills().await?.into_iter().find(|row| row.id == id.as_str());
     let Some(info) = info else {
         return Err(Failure::new("not_found", format!("skill not found: {id}")));
@@ -115,12 +116,18 @@ async fn read(skills: &dyn Skills, uri: &str, format: Format) -> Result<(), Fail
         }
         failure
     })?;
-    let text = String::from_utf8_lossy(&resource.text);
     if format.json {
-        let shown = json!({ "uri": resource.uri, "mimeType": resource.mime_type, "text": text });
+        let mut shown = json!({ "uri": resource.uri, "mimeType": resource.mime_type });
+        match resource.text() {
+            Some(text) => shown["text"] = json!(text),
+            None => shown["blob"] = json!(BASE64.encode(&resource.body)),
+        }
         return Ok(output::json(&shown)?);
     }
-    Ok(output::text(&text)?)
+    match resource.text() {
+        Some(text) => Ok(output::text(text)?),
+        None => Ok(output::bytes(&resource.body)?),
+    }
 }
 
 /// The id that a file's name stands for.

@@ -2,13 +2,11 @@
 //!
 //! The model knows of each skill what was acknowledged last. A write without an acknowledgement may or may
 //! not have happened, perhaps much later; its skill is not written to again, so that there are just two
-//! things that can be left of it. Several changes during one loss of the connection may be announced as
-//! one, so the events of a skill are checked by where they end, and that there are not too many.
+//! things that can be left of it.
 //!
-//! Open, and therefore ignored: an event that was under way when the connection broke may have reached
-//! nobody, and the bus does not send it again; one that is late may be taken for a new change. Catalog and
-//! state agreed with the model in the runs seen, but how many writes get through in time varies too much
-//! to be checked with everything else.
+//! A write through the registry is announced just once. Writes of others are announced as far as they are
+//! seen one by one; several during one loss of the connection may be announced as one. So the events of a
+//! skill are checked by their number, which has an upper and a lower bound, and by where they end.
 
 use std::{
     collections::BTreeMap,
@@ -21,7 +19,10 @@ use std::{
 
 use serde_json::{Value, json};
 use skills_testkit::{CallFailure, Random, Worker};
-use tokio::time::{sleep, timeout};
+use tokio::{
+    task::JoinHandle,
+    time::{sleep, timeout},
+};
 
 use crate::{
     attached::{Attached, eventually, serves, subscriber},
@@ -36,15 +37,20 @@ const WRITERS: usize = 16;
 const PATIENCE: Duration = Duration::from_secs(4);
 /// What has not been announced by then never is.
 const SETTLED: Duration = Duration::from_secs(15);
+/// Nothing gets through, so there is nothing to be seen.
+const TOO_LONG: Duration = Duration::from_secs(180);
 
 /// What is known of one skill; `None` is a skill that is not there.
 #[derive(Debug, Default)]
-struct Subject {
+pub(crate) struct Subject {
     acknowledged: Option<String>,
     /// A write whose end is not known.
     open: Option<Option<String>>,
     puts: usize,
     removals: usize,
+    /// Those of them that the registry has acknowledged: none of their events may be missing.
+    our_puts: usize,
+    our_removals: usize,
 }
 
 impl Subject {
@@ -54,18 +60,18 @@ impl Subject {
     }
 }
 
-type Model = BTreeMap<String, Subject>;
+pub(crate) type Model = BTreeMap<String, Subject>;
 
 /// How a write ended.
 enum End {
-    Done,
+    Done(Value),
     Nothing,
     Unknown,
 }
 
 fn end(answer: Result<Result<Value, CallFailure>, tokio::time::error::Elapsed>) -> End {
     match answer {
-        Ok(Ok(_)) => End::Done,
+        Ok(Ok(answer)) => End::Done(answer),
         // Nobody was there to do it, or to be asked.
         Ok(Err(failure)) if ["function_not_found", "not_connected"].contains(&&*failure.code) => {
             End::Nothing
@@ -74,8 +80,9 @@ fn end(answer: Result<Result<Value, CallFailure>, tokio::time::error::Elapsed>) 
     }
 }
 
-struct Writers {
-    worker: Worker,
+pub(crate) struct Writers {
+    /// Its connection is lost with the engine; then there is another.
+    worker: Mutex<Arc<Worker>>,
     random: Mutex<Random>,
     stop: AtomicBool,
     acknowledged: AtomicUsize,
@@ -84,6 +91,44 @@ struct Writers {
 }
 
 impl Writers {
+    pub(crate) fn new(worker: Worker, random: Random) -> Arc<Self> {
+        Arc::new(Self {
+            worker: Mutex::new(Arc::new(worker)),
+            random: Mutex::new(random),
+            stop: AtomicBool::new(false),
+            acknowledged: AtomicUsize::new(0),
+            ours: AtomicUsize::new(0),
+        })
+    }
+
+    /// Lets all of them write from now on.
+    pub(crate) fn start(self: &Arc<Self>) -> Vec<JoinHandle<Model>> {
+        let writer = |number| {
+            let writers = Arc::clone(self);
+            tokio::spawn(async move { writers.write(number).await })
+        };
+        (0..WRITERS).map(writer).collect()
+    }
+
+    /// Has them stop, and returns what they have done.
+    pub(crate) async fn finish(&self, tasks: Vec<JoinHandle<Model>>) -> Model {
+        self.stop.store(true, Ordering::SeqCst);
+        let mut model = Model::new();
+        for task in tasks {
+            model.extend(task.await.unwrap());
+        }
+        model
+    }
+
+    pub(crate) fn go_on_with(&self, worker: Worker) {
+        *self.worker.lock().unwrap() = Arc::new(worker);
+    }
+
+    /// How many writes the process under test has acknowledged.
+    pub(crate) fn ours(&self) -> usize {
+        self.ours.load(Ordering::SeqCst)
+    }
+
     fn below(&self, end: usize) -> usize {
         self.random.lock().unwrap().below(end)
     }
@@ -122,12 +167,20 @@ impl Writers {
             }
             _ => ("skills::register", json!({ "id": id, "skill": body }), Some(body)),
         };
+        let worker = Arc::clone(&self.worker.lock().unwrap());
+        if !worker.is_connected() {
+            sleep(Duration::from_millis(20)).await;
+            return false;
+        }
         let counted = if after.is_some() { &mut subject.puts } else { &mut subject.removals };
         *counted += 1;
-        match end(timeout(PATIENCE, self.worker.call(function, data)).await) {
-            End::Done => {
+        match end(timeout(PATIENCE, worker.call(function, data)).await) {
+            End::Done(answer) => {
                 self.acknowledged.fetch_add(1, Ordering::SeqCst);
-                self.ours.fetch_add(usize::from(function.starts_with("skills")), Ordering::SeqCst);
+                let is_ours = function.starts_with("skills");
+                self.ours.fetch_add(usize::from(is_ours), Ordering::SeqCst);
+                subject.our_puts += usize::from(is_ours && after.is_some());
+                subject.our_removals += usize::from(is_ours && answer["removed"] == true);
                 subject.acknowledged = after;
             }
             End::Nothing => {
@@ -190,6 +243,30 @@ async fn stored(worker: &Worker) -> BTreeMap<String, String> {
     entries.into_iter().map(|(key, value)| (key, body(&value))).collect()
 }
 
+/// Waits until the catalog is what the state is, and checks both with the model. Returns the bodies by id.
+pub(crate) async fn agree_with(
+    model: &Model,
+    worker: &Worker,
+    seed: u64,
+) -> BTreeMap<String, String> {
+    serves(worker).await;
+    eventually("the catalog is the state", async || {
+        let left: Vec<String> = stored(worker).await.into_keys().collect();
+        worker.call("skills::list", json!({})).await.is_ok() && ids(worker).await == left
+    })
+    .await;
+    let left = stored(worker).await;
+    for (id, subject) in model {
+        let found = left.get(id);
+        assert!(subject.may_be(found), "seed {seed}: {id} is {found:?}, not {subject:?}");
+    }
+    for (id, body) in &left {
+        assert!(model.contains_key(id), "seed {seed}: nobody wrote {id}");
+        assert_eq!(&read(worker, &format!("iii://{id}")).await, body, "seed {seed}");
+    }
+    left
+}
+
 /// What a subscriber heard, by id and in order; `true` is a registration.
 type Heard = BTreeMap<String, Vec<bool>>;
 
@@ -224,60 +301,35 @@ async fn run(rounds: usize, faults: usize) -> Outcome {
     serves(&worker).await;
     let (_subscriber, mut events) = subscriber(&engine).await;
 
-    let writers = Arc::new(Writers {
-        worker: engine.worker().await,
-        random: Mutex::new(random),
-        stop: AtomicBool::new(false),
-        acknowledged: AtomicUsize::new(0),
-        ours: AtomicUsize::new(0),
-    });
-    let tasks: Vec<_> = (0..WRITERS)
-        .map(|number| {
-            let writers = Arc::clone(&writers);
-            tokio::spawn(async move { writers.write(number).await })
-        })
-        .collect();
+    let writers = Writers::new(engine.worker().await, random);
+    let tasks = writers.start();
     let started = Instant::now();
-    for _ in 0..rounds {
-        let lasts = Duration::from_millis(100 + writers.below(150) as u64);
+    let mut number = 0;
+    // A machine that is busy with other things needs more of them for a stream of writes.
+    while number < rounds || writers.ours() < rounds / 2 {
+        let so_far = writers.ours();
+        assert!(started.elapsed() < TOO_LONG, "seed {seed}: {so_far} writes in {number} rounds");
+        number += 1;
+        let lasts = Duration::from_millis(60 + writers.below(120) as u64);
         // The SDK takes two seconds to come back, so most rounds are to find it connected.
         let is_break = faults > FAULTS_WITHOUT_A_BREAK && writers.below(16) == 0;
         let first = if is_break { FAULTS_WITHOUT_A_BREAK } else { 0 };
         let count = if is_break { faults } else { FAULTS_WITHOUT_A_BREAK } - first;
         round(&proxy, first + writers.below(count), lasts).await;
     }
-    writers.stop.store(true, Ordering::SeqCst);
-    let mut model = Model::new();
-    for task in tasks {
-        model.extend(task.await.unwrap());
-    }
+    let model = writers.finish(tasks).await;
     let open = model.values().filter(|subject| subject.open.is_some()).count();
     let acknowledged = writers.acknowledged.load(Ordering::SeqCst);
-    let ours = writers.ours.load(Ordering::SeqCst);
     eprintln!(
-        "{rounds} rounds in {:.0?}: {acknowledged} writes acknowledged ({ours} ours) to {} skills, {open} not",
+        "{number} rounds in {:.0?}: {acknowledged} writes acknowledged ({} ours) to {} skills, {open} not",
         started.elapsed(),
+        writers.ours(),
         model.len(),
     );
-    assert!(ours > rounds / 2, "seed {seed}: a stream of writes");
     assert!(attached.is_running(), "seed {seed}");
 
-    // Fine weather: catalog and state come to agree, and with the model.
-    serves(&worker).await;
-    eventually("the catalog is the state", async || {
-        let left: Vec<String> = stored(&worker).await.into_keys().collect();
-        worker.call("skills::list", json!({})).await.is_ok() && ids(&worker).await == left
-    })
-    .await;
-    let left = stored(&worker).await;
-    for (id, subject) in &model {
-        let found = left.get(id);
-        assert!(subject.may_be(found), "seed {seed}: {id} is {found:?}, not {subject:?}");
-    }
-    for (id, body) in &left {
-        assert!(model.contains_key(id), "seed {seed}: nobody wrote {id}");
-        assert_eq!(&read(&worker, &format!("iii://{id}")).await, body, "seed {seed}");
-    }
+    // Fine weather.
+    let left = agree_with(&model, &worker, seed).await;
 
     let mut heard = Heard::new();
     let settled = Instant::now();
@@ -292,15 +344,16 @@ async fn run(rounds: usize, faults: usize) -> Outcome {
     Outcome { seed, model, left, heard }
 }
 
-/// There is no event too many. By order alone that cannot be told: the one between two may be lost.
-fn nothing_is_announced_twice(outcome: &Outcome) {
+/// There is no event too many, and none of ours is missing.
+fn events_are_as_many_as_they_should_be(outcome: &Outcome) {
     let Outcome { seed, model, heard, .. } = outcome;
-    for (id, events) in heard {
-        let subject = &model[id];
+    for (id, subject) in model {
+        let events = heard.get(id).map_or(&[][..], Vec::as_slice);
         let puts = events.iter().filter(|event| **event).count();
         let removals = events.len() - puts;
-        assert!(puts <= subject.puts, "seed {seed}: {id} {events:?} of {subject:?}");
-        assert!(removals <= subject.removals, "seed {seed}: {id} {events:?} of {subject:?}");
+        let fits = (subject.our_puts..=subject.puts).contains(&puts)
+            && (subject.our_removals..=subject.removals).contains(&removals);
+        assert!(fits, "seed {seed}: {id} {events:?} of {subject:?}");
     }
 }
 
@@ -311,24 +364,16 @@ fn events_end_where_the_skills_did(outcome: &Outcome) {
     assert!(unfinished.is_empty(), "seed {seed}: of {}, {unfinished:?}", model.len());
 }
 
-#[ignore = "open: how many writes get through in time depends on how soon the SDK is back; run with --ignored"]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn catalog_and_state_agree_with_the_model() {
-    run(ROUNDS, ALL_FAULTS).await;
-}
-
-#[ignore = "open: an event that is late may be taken for a new change (StateStore::hear)"]
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_network_that_is_slow_or_stands_still_loses_and_doubles_no_event() {
+async fn a_network_that_is_slow_or_stands_still_loses_and_doubles_nothing() {
     let outcome = run(ROUNDS / 4, FAULTS_WITHOUT_A_BREAK).await;
-    nothing_is_announced_twice(&outcome);
+    events_are_as_many_as_they_should_be(&outcome);
     events_end_where_the_skills_did(&outcome);
 }
 
-#[ignore = "open: the bus does not send again what was under way when the connection broke"]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_network_that_breaks_loses_and_doubles_no_event() {
+async fn two_hundred_rounds_of_a_network_that_breaks_lose_and_double_nothing() {
     let outcome = run(ROUNDS, ALL_FAULTS).await;
-    nothing_is_announced_twice(&outcome);
+    events_are_as_many_as_they_should_be(&outcome);
     events_end_where_the_skills_did(&outcome);
 }

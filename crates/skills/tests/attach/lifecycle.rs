@@ -8,7 +8,13 @@ use crate::{
     support::{ids, read, register},
 };
 use skills_store::MemoryStore;
-use std::{collections::BTreeSet, sync::Arc};
+use std::{
+    collections::BTreeSet,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn it_may_start_before_the_engine() {
@@ -20,6 +26,26 @@ async fn it_may_start_before_the_engine() {
     serves(&worker).await;
     register(&worker, "a", "x").await;
     assert_eq!(ids(&worker).await, ["a"]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn everything_is_read_once_at_the_start() {
+    let engine = Engine::of(Kind { stateless: true, ..Kind::default() }).await;
+    let state = engine.worker().await;
+    let pages = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&pages);
+    let page = move |_| {
+        count.fetch_add(1, Ordering::SeqCst);
+        Some(Ok(json!({ "entries": [], "done": true })))
+    };
+    state.serve("state::list_entries", page).await;
+    for function in ["state::get", "state::set"] {
+        state.serve(function, |_| Some(Ok(json!(null)))).await;
+    }
+    let _attached = Attached::to(&engine).await;
+    // A comparison of everything would be carried out before this.
+    register(&engine.worker().await, "a", "x").await;
+    assert_eq!(pages.load(Ordering::SeqCst), 2, "one page of each scope");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

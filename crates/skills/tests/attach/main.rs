@@ -5,8 +5,8 @@
 //!
 //! - `engine`, `proxy`, `attached`: the engine, the network, and the process under test
 //! - `contract`, `records`, `foreign`, `instances`, `import`: content
-//! - `lifecycle`, `stopping`, `settings`, `refusals`: the process
-//! - `faults`, `late`, `size`: under bad conditions
+//! - `lifecycle`, `stopping`, `settings`, `refusals`, `handshake`: the process
+//! - `faults`, `restarts`, `late`, `size`, `unlisted`: under bad conditions
 
 #![allow(
     clippy::unwrap_used,
@@ -21,6 +21,7 @@ mod contract;
 mod engine;
 mod faults;
 mod foreign;
+mod handshake;
 mod import;
 mod instances;
 mod late;
@@ -28,8 +29,10 @@ mod lifecycle;
 mod proxy;
 mod records;
 mod refusals;
+mod restarts;
 mod settings;
 mod size;
 mod stopping;
 #[path = "../support/mod.rs"]
 mod support;
+mod unlisted;

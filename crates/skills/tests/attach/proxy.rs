@@ -44,6 +44,8 @@ pub(crate) struct Proxy {
     open: watch::Sender<bool>,
     connections: Mutex<Vec<Link>>,
     largest: AtomicU64,
+    /// How connections began, from the worker's side.
+    greetings: Mutex<Vec<String>>,
 }
 
 #[derive(Clone)]
@@ -62,6 +64,7 @@ impl Proxy {
             open: watch::Sender::new(true),
             connections: Mutex::default(),
             largest: AtomicU64::new(0),
+            greetings: Mutex::default(),
         });
         let this = Arc::clone(&proxy);
         tokio::spawn(async move {
@@ -116,6 +119,11 @@ impl Proxy {
                 return;
             }
             measure.take(&buffer[..count]);
+            if side == Side::Engine
+                && let Some(greeting) = measure.greeting.take()
+            {
+                self.greetings.lock().unwrap().push(greeting);
+            }
             self.largest.fetch_max(measure.largest, Ordering::Relaxed);
             let now = *weather.borrow_and_update();
             if let Weather::Slow(delay) = now {
@@ -151,6 +159,11 @@ impl Proxy {
         }
     }
 
+    /// The requests with which connections began so far, in lower case.
+    pub(crate) fn greetings(&self) -> Vec<String> {
+        self.greetings.lock().unwrap().clone()
+    }
+
     /// The largest WebSocket message so far, either way.
     pub(crate) fn largest_message(&self) -> u64 {
         self.largest.load(Ordering::Relaxed)
@@ -163,6 +176,7 @@ struct Measure {
     /// Of what has not been understood yet; never more than a header.
     header: Vec<u8>,
     is_greeted: bool,
+    greeting: Option<String>,
     /// Bytes of the frame's payload that are still to come.
     rest: u64,
     message: u64,
@@ -184,6 +198,8 @@ impl Measure {
                 // Request and answer of the handshake end with an empty line.
                 if self.header.ends_with(b"\r\n\r\n") {
                     self.is_greeted = true;
+                    let text = String::from_utf8_lossy(&self.header);
+                    self.greeting = Some(text.to_lowercase());
                     self.header.clear();
                 }
                 continue;

@@ -167,7 +167,7 @@ impl Store for SqliteStore {
         max_bytes: usize,
     ) -> Result<Vec<StateEntry>, StoreError> {
         self.read(|connection| {
-            let sql = "SELECT position, key, value FROM state
+            let sql = "SELECT position, key, value FROM state INDEXED BY state_by_scope
                        WHERE scope = ?1 AND position > ?2 ORDER BY position LIMIT ?3";
             let mut statement = connection.prepare_cached(sql)?;
             let mut rows = statement.query(params![scope, after, limit])?;

@@ -21,6 +21,10 @@ const APPLICATION_ID: i64 = 0x736b_696c;
 
 const SCHEMA: &str = include_str!("schema.sql");
 
+/// What makes reading faster and is not part of the tables: a file of before gets it when it is opened.
+/// With it, a page of a scope costs as much as the page; without, the whole scope is sorted for each.
+const INDEXES: &str = "CREATE INDEX IF NOT EXISTS state_by_scope ON state (scope)";
+
 /// A file up to this size is walked whenever it is opened: it takes some tens of milliseconds.
 const WALKED_ALWAYS: u64 = 32 << 20;
 /// A file that was not closed in order is walked up to this size, which takes about a second. Beyond it
@@ -57,6 +61,7 @@ pub(super) fn open(dir: &Path) -> Result<SqliteStore, StoreError> {
     if version == 0 {
         create(&connection).map_err(sql)?;
     }
+    connection.execute_batch(INDEXES).map_err(sql)?;
     let reader =
         Connection::open_with_flags(&path, OpenFlags::SQLITE_OPEN_READ_ONLY).map_err(sql)?;
     let writer = Writer::resume(connection).map_err(sql)?;

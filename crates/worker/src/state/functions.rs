@@ -195,12 +195,19 @@ async fn list(store: BusState, scope: String) -> Result<Vec<Box<RawValue>>, Regi
     Ok(entries.into_iter().map(|entry| raw(entry.value)).collect())
 }
 
+/// Where a page begins, and how many entries there were when the first was read.
+fn parse_cursor(cursor: &str) -> Option<(i64, u64)> {
+    let (position, total) = cursor.split_once('.')?;
+    Some((position.parse().ok()?, total.parse().ok()?))
+}
+
 async fn page(store: BusState, input: PageInput) -> Result<Page, RegistryError> {
     let PageInput { scope, limit, max_bytes, cursor } = input;
-    let after = match cursor.as_deref().map(str::parse) {
-        None => 0,
-        Some(Ok(position)) => position,
-        Some(Err(_)) => {
+    let (after, total) = match cursor.as_deref().map(parse_cursor) {
+        // Counted once for all pages: that takes as long as there are entries.
+        None => (0, store.size(scope.clone()).await?.0),
+        Some(Some(place)) => place,
+        Some(None) => {
             return Err(RegistryError::Remote {
                 code: "invalid_input".to_owned(),
                 message: "cursor is not one that state::list_entries gave".to_owned(),
@@ -209,7 +216,6 @@ async fn page(store: BusState, input: PageInput) -> Result<Page, RegistryError> 
     };
     let limit = limit.unwrap_or(100).clamp(1, MAX_PAGE_ENTRIES);
     let max_bytes = max_bytes.unwrap_or(MAX_PAGE_BYTES).min(MAX_PAGE_BYTES);
-    let (total, _) = store.size(scope.clone()).await?;
     let mut entries = store.page(scope.clone(), after, limit + 1, max_bytes).await?;
     let mut fits = 0;
     let mut bytes = 0;
@@ -227,7 +233,8 @@ async fn page(store: BusState, input: PageInput) -> Result<Page, RegistryError> 
         done = store.page(scope, last.position, 1, 0).await?.is_empty();
     }
     entries.truncate(fits);
-    let next_cursor = entries.last().filter(|_| !done).map(|entry| entry.position.to_string());
+    let cursor = |entry: &StateEntry| format!("{}.{total}", entry.position);
+    let next_cursor = entries.last().filter(|_| !done).map(cursor);
     let entries = entries.into_iter().map(|entry| (entry.key, raw(entry.value))).collect();
     Ok(Page { entries, next_cursor, done, total })
 }
