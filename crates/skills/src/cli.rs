@@ -110,6 +110,8 @@ pub enum Command {
         #[command(flatten)]
         format: Format,
     },
+    /// Say what the specification of Agent Skills thinks of skills on disk
+    Validate(Validate),
     /// Copy content between an engine's state and the embedded store
     Import(Import),
     /// Slash commands
@@ -142,6 +144,21 @@ pub enum PromptCommand {
         #[command(flatten)]
         format: Format,
     },
+}
+
+#[derive(Debug, Clone, Args)]
+pub struct Validate {
+    /// A SKILL.md, the folder it is in, or a folder of such folders
+    #[arg(required = true, value_name = "PATH")]
+    pub paths: Vec<PathBuf>,
+    /// Judge as a client that loads skills does: what it can live with is a warning
+    #[arg(long)]
+    pub lenient: bool,
+    /// Allow letters and digits of every script in names
+    #[arg(long)]
+    pub unicode: bool,
+    #[command(flatten)]
+    pub format: Format,
 }
 
 #[derive(Debug, Clone, Args)]
@@ -203,6 +220,7 @@ impl Cli {
                 | Command::Add { format, .. }
                 | Command::Remove { format, .. }
                 | Command::Import(Import { format, .. })
+                | Command::Validate(Validate { format, .. })
                 | Command::Prompt {
                     command: PromptCommand::List { format } | PromptCommand::Get { format, .. },
                 },

@@ -4,6 +4,7 @@ mod import;
 mod mcp;
 mod prompts;
 mod skills;
+mod validate;
 
 use clap::CommandFactory as _;
 use skills_bus::engine::EngineConfig;
@@ -45,6 +46,7 @@ pub async fn run(cli: Cli) -> Result<(), Failure> {
             Ok(output::text(&String::from_utf8_lossy(&script))?)
         }
         Some(Command::Import(options)) => import::run(options, &target, &load()).await,
+        Some(Command::Validate(options)) => validate::run(&options),
         Some(Command::Mcp) => mcp::run(&target, &load()).await,
         Some(Command::Prompt { command }) => prompts::run(command, &target, &load()).await,
         Some(command) => skills::run(command, &target, &load()).await,

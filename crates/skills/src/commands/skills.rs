@@ -33,6 +33,7 @@ pub(super) async fn run(command: Command, target: &Target, config: &Config) -> R
         Command::Remove { ids, format } => remove(&*open().await?, &ids, format).await,
         Command::Serve(_)
         | Command::Import(_)
+        | Command::Validate(_)
         | Command::Mcp
         | Command::Prompt { .. }
         | Command::Completions { .. } => Ok(()),
