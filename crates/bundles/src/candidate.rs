@@ -146,21 +146,16 @@ impl Candidate {
         let mut others = Vec::with_capacity(self.files.len());
         let mut left = MAX_BUNDLE_BYTES;
         for (path, source) in &self.files {
-            if *path == Path::new(&self.document) {
-                document = self.bytes(path, source, MAX_SKILL_BYTES.min(left))?;
-                left = left.saturating_sub(document.len());
-                continue;
-            }
+            let is_document = *path == Path::new(&self.document);
             // The name first: what is wrong with it is wrong whatever it holds.
-            let inside = self.inside(path)?;
-            let bytes = self.bytes(path, source, left)?;
-            left = left.checked_sub(bytes.len()).ok_or_else(|| {
-                let path = self.folder.join(path);
-                let bytes = MAX_BUNDLE_BYTES - left + bytes.len();
-                let source = RuleError::BundleTooLarge { bytes, max: MAX_BUNDLE_BYTES };
-                BundleError::Rule { path, source }
-            })?;
-            others.push((inside, bytes));
+            let inside = if is_document { None } else { Some(self.inside(path)?) };
+            let max = if is_document { MAX_SKILL_BYTES } else { left };
+            let bytes = self.bytes(path, source, max)?;
+            left = left.checked_sub(bytes.len()).ok_or_else(|| self.too_large(path))?;
+            match inside {
+                Some(inside) => others.push((inside, bytes)),
+                None => document = bytes,
+            }
         }
         Ok(Contents {
             folder: self.folder.clone(),
@@ -175,6 +170,13 @@ impl Candidate {
 
     fn rule(&self, source: RuleError) -> BundleError {
         BundleError::Rule { path: self.place.clone(), source }
+    }
+
+    /// A file with which there is too much.
+    fn too_large(&self, path: &Path) -> BundleError {
+        let (bytes, max) = (MAX_BUNDLE_BYTES + 1, MAX_BUNDLE_BYTES);
+        let source = RuleError::BundleTooLarge { bytes, max };
+        BundleError::Rule { path: self.folder.join(path), source }
     }
 
     fn inside(&self, path: &Path) -> Result<BundlePath, BundleError> {
@@ -193,7 +195,6 @@ impl Candidate {
     /// The bytes of a file, or one more than allowed: that is enough to know.
     fn bytes(&self, path: &Path, source: &Source, max: usize) -> Result<Bytes, BundleError> {
         let full = || self.folder.join(path);
-        let too_large = RuleError::BundleTooLarge { bytes: max.saturating_add(1), max };
         match source {
             Source::OnDisk => {
                 let mut bytes = Vec::new();
@@ -203,7 +204,7 @@ impl Candidate {
                 Ok(bytes.into())
             }
             Source::Held(bytes) => Ok(bytes.clone()),
-            Source::TooLarge => Err(BundleError::Rule { path: full(), source: too_large }),
+            Source::TooLarge => Err(self.too_large(path)),
             Source::Link => Err(BundleError::Link { path: full() }),
             Source::Special => Err(BundleError::Special { path: full() }),
             Source::Unreadable(error) => Err(BundleError::Unreadable {

@@ -13,7 +13,7 @@
     reason = "a benchmark prints, and fails by panicking"
 )]
 
-#[allow(dead_code, reason = "shared with the other benchmarks")]
+#[allow(dead_code, unused_imports, reason = "shared with the other benchmarks")]
 mod support;
 
 use std::{

@@ -70,10 +70,15 @@ fn limits_hold_and_are_inclusive() {
     let large = vec![0; (8 << 20) - DOCUMENT.len()];
     let dir = folder(&[("SKILL.md", DOCUMENT.as_bytes()), ("a", &large), ("b", &[1; 8 << 20])]);
     assert!(bundles(dir.path()).is_ok());
-    put(dir.path(), "c", b"x");
-    let error = bundles(dir.path()).expect_err("too large");
-    assert_eq!(error.code(), "too_large");
-    assert!(error.to_string().contains("bundle too large"), "{error}");
+    // One byte more, in whichever file and in whatever order they are read.
+    let longer = format!("{DOCUMENT}\n");
+    for (path, bytes) in [("c", b"x" as &[u8]), ("SKILL.md", longer.as_bytes())] {
+        put(dir.path(), path, bytes);
+        let error = bundles(dir.path()).expect_err("too large");
+        assert_eq!(error.code(), "too_large");
+        assert!(error.to_string().contains("bundle too large"), "{error}");
+        let _ = fs::remove_file(dir.path().join("c"));
+    }
 }
 
 #[test]

@@ -27,10 +27,10 @@ fn content() -> impl Strategy<Value = Vec<u8>> {
 /// Any bundle that is one: what collides with what is there already is left out.
 fn bundle() -> impl Strategy<Value = (String, Vec<(BundlePath, Bytes)>)> {
     let files = vec((path(), content()), 0..14);
-    ("[a-z][a-z0-9_-]{0,20}", "\\PC{0,60}", "[\r\n \\PC]{0,120}", files).prop_map(
+    ("[a-z][a-z0-9_-]{0,20}", "[a-zA-Zäé語 .,:#-]{0,60}", "[\r\n \\PC]{0,120}", files).prop_map(
         |(name, description, body, files)| {
-            let description = serde_json_like(&description);
-            let root = format!("---\nname: {name}x\ndescription: {description}\n---\n{body}\n");
+            let root =
+                format!("---\nname: {name}x\ndescription: \"x {description}\"\n---\n{body}\n");
             let mut kept: Vec<(BundlePath, Bytes)> = Vec::new();
             for (path, bytes) in files {
                 let Ok(path) = path.parse() else { continue };
@@ -42,12 +42,6 @@ fn bundle() -> impl Strategy<Value = (String, Vec<(BundlePath, Bytes)>)> {
             (root, kept)
         },
     )
-}
-
-/// A text in quotes, as YAML reads it.
-fn serde_json_like(text: &str) -> String {
-    let quoted: String = text.chars().filter(|c| !matches!(c, '"' | '\\')).collect();
-    format!("\"x {quoted}\"")
 }
 
 fn pack_tar(folder: &Path, to: &Path) {

@@ -24,8 +24,9 @@ pub(super) async fn run(options: Export, target: &Target, config: &Config) -> Re
     }
     let dir = output::plain(&dir.display().to_string());
     let count = output::counted(written.written + written.unchanged, "file");
-    Ok(match written.unchanged {
-        0 => output::line(&format!("exported {count} to {dir}"))?,
-        unchanged => output::line(&format!("exported {count} to {dir}, {unchanged} unchanged"))?,
-    })
+    let unchanged = match written.unchanged {
+        0 => String::new(),
+        unchanged => format!(", {unchanged} unchanged"),
+    };
+    Ok(output::line(&format!("exported {count} to {dir}{unchanged}"))?)
 }
