@@ -1,5 +1,7 @@
 //! What each command does.
 
+mod add;
+mod export;
 mod import;
 mod mcp;
 mod prompts;
@@ -45,6 +47,8 @@ pub async fn run(cli: Cli) -> Result<(), Failure> {
             clap_complete::generate(shell, &mut Cli::command(), "skills", &mut script);
             Ok(output::text(&String::from_utf8_lossy(&script))?)
         }
+        Some(Command::Add(options)) => add::run(options, target, &load()).await,
+        Some(Command::Export(options)) => export::run(options, &target, &load()).await,
         Some(Command::Import(options)) => import::run(options, &target, &load()).await,
         Some(Command::Validate(options)) => validate::run(&options),
         Some(Command::Mcp) => mcp::run(&target, &load()).await,
