@@ -3,7 +3,7 @@
 //! - `clients`: clients by hand, raw JSON-RPC over HTTP and over pipes
 //! - `sessions`, `stateless`, `stdio`: the two generations and the two transports
 //! - `resources`, `pages`, `extension`, `prompts`, `completion`, `tools`, `worker_tools`: what is served
-//! - `live`, `listen`, `bursts`: telling of changes
+//! - `live`, `listen`, `streams`, `bursts`: telling of changes
 //! - `bus`, `other_make`, `engine_mode`: where the registry is; `attached` and `engine` are borrowed
 //! - `security`, `bad_input`, `pressure`: those who mean harm, or know no better
 
@@ -38,6 +38,7 @@ mod security;
 mod sessions;
 mod stateless;
 mod stdio;
+mod streams;
 #[path = "../support/mod.rs"]
 mod support;
 mod tools;
