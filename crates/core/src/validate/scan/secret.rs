@@ -33,6 +33,9 @@ const FORMATS: [Format; 20] = [
     format("a Hugging Face token", "hf_", 34),
 ];
 
+/// No secret is shorter; most words are.
+const SHORTEST: usize = 20;
+
 const PEM_BEGIN: &str = "-----BEGIN ";
 const PEM_END: &str = "PRIVATE KEY-----";
 /// How far behind its header the first characters of a key are looked for, and how many.
@@ -50,7 +53,8 @@ pub(super) fn check(document: &str, findings: &mut Findings) {
         let mut at = start;
         for part in line.split_inclusive(|c| !is_word(c)) {
             let word = part.trim_end_matches(|c| !is_word(c));
-            if let Some(format) = FORMATS.iter().find(|format| is_secret(word, format)) {
+            let is_long = word.len() >= SHORTEST;
+            if let Some(format) = FORMATS.iter().find(|format| is_long && is_secret(word, format)) {
                 let message = format!("there is what looks like {}", format.what);
                 findings.add(&rules::SECRET, at, message);
             }
@@ -104,6 +108,7 @@ mod tests {
     #[test]
     fn known_formats_are_found() {
         for format in &FORMATS {
+            assert!(format.prefix.len() + format.min >= SHORTEST);
             let token = token(format.prefix, format.min);
             for text in
                 [token.clone(), format!("KEY=\"{token}\""), format!("https://{token}@host/")]

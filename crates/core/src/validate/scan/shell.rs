@@ -15,6 +15,9 @@ const INTERPRETERS: [&str; 6] = ["python", "python3", "perl", "ruby", "node", "p
 const PREFIXES: [&str; 7] = ["sudo", "env", "exec", "command", "nohup", "time", "doas"];
 
 pub(super) fn check(document: &str, findings: &mut Findings) {
+    if !has_fetcher(document.as_bytes()) {
+        return;
+    }
     let mut command = Command::default();
     let mut goes_on = false;
     for (start, line) in super::lines(document) {
@@ -36,6 +39,17 @@ pub(super) fn check(document: &str, findings: &mut Findings) {
             command = Command { is_reported: true, ..Command::default() };
         }
     }
+}
+
+/// Most documents download nothing, and need not be read word by word.
+fn has_fetcher(document: &[u8]) -> bool {
+    let starts = |rest: &[u8], name: &str| {
+        rest.get(..name.len()).is_some_and(|word| word.eq_ignore_ascii_case(name.as_bytes()))
+    };
+    document.iter().enumerate().any(|(at, byte)| {
+        matches!(byte.to_ascii_lowercase(), b'c' | b'w' | b'i')
+            && FETCHERS.iter().any(|name| starts(&document[at..], name))
+    })
 }
 
 /// What was read of a command line.
@@ -208,6 +222,14 @@ mod tests {
         ] {
             assert_eq!(count(text), 0, "{text}");
         }
+    }
+
+    #[test]
+    fn every_fetcher_is_seen() {
+        for name in FETCHERS {
+            assert!(has_fetcher(format!("x {}", name.to_uppercase()).as_bytes()), "{name}");
+        }
+        assert!(!has_fetcher(b"curk wge inv"));
     }
 
     #[test]
