@@ -10,20 +10,21 @@ use std::{
     time::Duration,
 };
 
-use futures_util::{FutureExt as _, StreamExt as _};
+use futures_util::{
+    StreamExt as _,
+    stream::{self, BoxStream, Fuse},
+};
 use rmcp::model::{
     PromptListChangedNotification, ResourceListChangedNotification, ResourceUpdatedNotification,
     ResourceUpdatedNotificationParam, ServerNotification, SubscriptionFilter,
     ToolListChangedNotification,
 };
 use skills_core::{id::INDEX_ID, uri};
-use skills_registry::{Changed, Changes};
+use skills_registry::{Changed, Changes, gather};
 use tokio::sync::watch;
 
 use crate::{server::Shared, skills_extension, tools::WorkerTools};
 
-/// Changes this close to each other are told together. A client hears of a change well within 50 ms.
-const GATHER: Duration = Duration::from_millis(5);
 /// Who has not taken in a notification after this does not read.
 const STALLED: Duration = Duration::from_secs(30);
 /// More changed skills than this at once are told as "any may have changed".
@@ -109,6 +110,13 @@ struct News {
 }
 
 impl News {
+    fn take(&mut self, event: Event) {
+        match event {
+            Event::Changed(changed) => self.add(changed),
+            Event::Tools => self.tools = true,
+        }
+    }
+
     fn add(&mut self, changed: Changed) {
         match changed {
             Changed::Skill(id) => {
@@ -170,26 +178,49 @@ pub(crate) enum End {
     Gone,
 }
 
-/// News for one client, from the moment this was made.
-pub(crate) struct Follow {
-    changes: Changes,
-    tools: watch::Receiver<Option<Arc<WorkerTools>>>,
-    wants: Wants,
+/// What a client may hear of.
+enum Event {
+    Changed(Changed),
+    /// The tools of workers are others than before.
+    Tools,
 }
 
-/// Waits until the tools of workers are others than before; `None` when there will be no news of them.
-/// That they are known at all is not news: who asked before that has waited for it.
-async fn other_tools(tools: &mut watch::Receiver<Option<Arc<WorkerTools>>>) -> Option<()> {
-    while tools.borrow_and_update().is_none() {
+/// Both kinds of news as they come; where one ends, all end.
+fn events(
+    changes: Changes,
+    tools: watch::Receiver<Option<Arc<WorkerTools>>>,
+) -> Fuse<BoxStream<'static, Event>> {
+    let tools = stream::unfold((tools, false), |(mut tools, mut known)| async move {
+        // That they are known at all is not news: who asked before that has waited for it.
+        while !known {
+            known = tools.borrow_and_update().is_some();
+            if !known {
+                tools.changed().await.ok()?;
+            }
+        }
         tools.changed().await.ok()?;
-    }
-    tools.changed().await.ok()
+        Some((Event::Tools, (tools, known)))
+    });
+    let end = || stream::once(std::future::ready(None));
+    let changes = changes.map(|changed| Some(Event::Changed(changed))).chain(end());
+    let tools = tools.map(Some).chain(end());
+    stream::select(changes, tools)
+        .take_while(|event| std::future::ready(event.is_some()))
+        .filter_map(std::future::ready)
+        .boxed()
+        .fuse()
+}
+
+/// News for one client, from the moment this was made.
+pub(crate) struct Follow {
+    events: Fuse<BoxStream<'static, Event>>,
+    wants: Wants,
 }
 
 impl Follow {
     pub(crate) fn new(shared: &Shared, wants: Wants) -> Self {
-        let tools = shared.worker_tools.subscribe();
-        Self { changes: shared.skills.changes(), tools, wants }
+        let events = events(shared.skills.changes(), shared.worker_tools.subscribe());
+        Self { events, wants }
     }
 
     /// Tells of every change until the client or the registry is gone.
@@ -211,27 +242,7 @@ impl Follow {
 
     async fn next(&mut self) -> Option<News> {
         let mut news = News::default();
-        tokio::select! {
-            changed = self.changes.next() => news.add(changed?),
-            moved = other_tools(&mut self.tools) => { moved?; news.tools = true; }
-        }
-        let gathered = tokio::time::sleep(GATHER);
-        tokio::pin!(gathered);
-        loop {
-            tokio::select! {
-                // First, so that news without end do not put it off.
-                biased;
-                () = &mut gathered => break,
-                Some(changed) = self.changes.next() => news.add(changed),
-                Some(()) = other_tools(&mut self.tools) => news.tools = true,
-            }
-        }
-        // What is there already costs nothing to take along.
-        while let Some(Some(changed)) = self.changes.next().now_or_never()
-            && news.skills.len() < MAX_GATHERED
-        {
-            news.add(changed);
-        }
+        gather(&mut self.events, |event| news.take(event)).await?;
         Some(news)
     }
 }
