@@ -8,7 +8,7 @@ use futures_util::{StreamExt as _, stream};
 use serde_json::Value;
 use skills_core::{Bundle, HandlerId, PromptDefinition};
 use skills_registry::{
-    Catalog, Changes, ExposedFunction, RegistryError, RenderedPrompt, Resource, Skills,
+    Catalog, Changed, Changes, ExposedFunction, RegistryError, RenderedPrompt, Resource, Skills,
 };
 use tokio::sync::watch;
 
@@ -39,9 +39,14 @@ impl Skills for Late {
 
     fn changes(&self) -> Changes {
         let opened = wait(self.0.clone());
+        // Somebody may have read before this was listening.
+        let everything = || stream::once(std::future::ready(Changed::Everything));
         stream::once(opened)
             .filter_map(std::future::ready)
-            .flat_map(|skills| skills.changes())
+            .flat_map(move |skills| {
+                let changes = skills.changes();
+                everything().chain(changes)
+            })
             .boxed()
     }
 
