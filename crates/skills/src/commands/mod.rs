@@ -1,5 +1,6 @@
 //! What each command does.
 
+mod acp;
 mod import;
 mod mcp;
 mod prompts;
@@ -45,6 +46,7 @@ pub async fn run(cli: Cli) -> Result<(), Failure> {
         }
         Some(Command::Import(options)) => import::run(options, &target, &load()).await,
         Some(Command::Mcp) => mcp::run(&target, &load()).await,
+        Some(Command::Acp { skills_update }) => acp::run(skills_update, &target, &load()).await,
         Some(Command::Prompt { command }) => prompts::run(command, &target, &load()).await,
         Some(command) => skills::run(command, &target, &load()).await,
     }

@@ -34,6 +34,7 @@ pub(super) async fn run(command: Command, target: &Target, config: &Config) -> R
         Command::Serve(_)
         | Command::Import(_)
         | Command::Mcp
+        | Command::Acp { .. }
         | Command::Prompt { .. }
         | Command::Completions { .. } => Ok(()),
     }
