@@ -1,12 +1,12 @@
 """Run every interoperability client, each against a server of its own.
 
-A client is a program that takes a phase and a bus URL, and whose last line of output is `checks N`:
+A client of the bus is a program that takes a phase and a bus URL, and whose last line of output is `checks N`:
 
     write    on a fresh server: register, read back, watch the changes
     read     the server was stopped and started on the same data: what was written is there
     stay     the server is stopped and started, on the same port, while the client is connected
 
-`interop/run` installs and builds what this needs and then calls it.
+The clients of MCP are in `mcp/`. `interop/run` installs and builds what this needs and then calls it.
 """
 
 import argparse
@@ -20,9 +20,11 @@ import tempfile
 import time
 import urllib.error
 import urllib.request
+from collections import Counter
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE / "mcp"))
 EXAMPLES = HERE.parent / "examples"
 
 RUST_CLIENTS = {"0.11.3": "sdk-0-11", "0.25.0": "sdk-0-25", "0.26.0-rc.4": "sdk-0-26"}
@@ -102,6 +104,8 @@ class Bench:
         self.folder = Path(tempfile.mkdtemp(prefix="interop-"))
         self.processes = []
         self.checks = 0
+        self.left_out = Counter()
+        self.http = None
 
     def __enter__(self):
         return self
@@ -127,6 +131,7 @@ class Bench:
         url = server.wait_until(lambda: address("ws", server.stderr()), START_SECONDS, "bus address")
         http = server.wait_until(lambda: address("http", server.stderr()), START_SECONDS, "HTTP address")
         server.wait_until(lambda: answers(f"{http}/readyz"), START_SECONDS, "answer on /readyz")
+        self.http = http
         return server, url
 
     def stop_server(self, server):
@@ -145,6 +150,8 @@ class Bench:
         if not match:
             raise Failure(f"{process.name} reports no checks")
         self.checks += int(match[1])
+        # What a client's library cannot do is not counted, and not kept quiet either.
+        self.left_out.update(re.findall(r"^left out, (.+?): ", process.stdout(), re.MULTILINE))
 
     def output(self):
         parts = []
@@ -221,6 +228,16 @@ def copied(source, folder):
 
 def jobs(options):
     """Pairs of a name and what to run."""
+    if "iii" in options.groups:
+        yield from iii_jobs(options)
+    if "mcp" in options.groups:
+        # Only here: it lies in a folder of its own, with the files it copies.
+        import jobs as mcp
+
+        yield from mcp.jobs(options, Failure)
+
+
+def iii_jobs(options):
     cache, rust = options.cache, options.rust
     for version in options.python:
         python = str(cache / f"python-{version}" / "bin" / "python")
@@ -258,7 +275,9 @@ def run(name, job, server):
         except Failure as failure:
             verdict, details = "FAIL", f"{failure}\n{bench.output()}"
         seconds = time.monotonic() - started
-        print(f"{verdict:4} {name:38} {bench.checks:4} checks {seconds:6.1f} s", flush=True)
+        print(f"{verdict:4} {name:42} {bench.checks:4} checks {seconds:6.1f} s", flush=True)
+        for reason, count in bench.left_out.items():
+            print(f"     {count} left out: {reason}", flush=True)
         if details:
             print("     " + details.replace("\n", "\n     "), flush=True)
     return verdict == "ok"
@@ -268,9 +287,15 @@ def parse_arguments():
     parser = argparse.ArgumentParser(description="Run the interoperability clients.")
     parser.add_argument("--server", required=True, help="the server's binary")
     parser.add_argument("--cache", required=True, type=Path, help="where the Python and Node packages are")
-    parser.add_argument("--rust", required=True, type=Path, help="where the Rust clients are")
+    parser.add_argument("--groups", nargs="+", required=True, choices=["iii", "mcp"], help="clients of the bus, of MCP")
+    parser.add_argument("--rust", type=Path, help="where the Rust clients are")
     parser.add_argument("--python", nargs="+", required=True, help="versions of the Python SDK")
     parser.add_argument("--node", nargs="+", required=True, help="versions of the Node SDK")
+    parser.add_argument("--mcp-python", required=True, help="version of the Python package mcp")
+    parser.add_argument("--fastmcp", required=True, help="version of the Python package fastmcp")
+    parser.add_argument("--mcp-sdk", required=True, help="version of @modelcontextprotocol/sdk")
+    parser.add_argument("--mcp-client", required=True, help="version of @modelcontextprotocol/client")
+    parser.add_argument("--inspector", required=True, help="version of @modelcontextprotocol/inspector")
     parser.add_argument("--only", nargs="*", default=[], help="words that a client's name must contain")
     return parser.parse_args()
 

@@ -103,6 +103,16 @@ impl<B: AsRef<[u8]>> Bundle<B> {
         &self.meta
     }
 
+    /// The root document.
+    pub fn root(&self) -> &str {
+        &self.root
+    }
+
+    /// The other files, sorted by path.
+    pub fn files(&self) -> impl Iterator<Item = (&BundlePath, &[u8])> {
+        self.files.iter().map(|(path, bytes)| (path, bytes.as_ref()))
+    }
+
     /// Metadata, the root document, and the other files by path.
     pub fn into_parts(self) -> (SkillMeta, String, Vec<(BundlePath, B)>) {
         (self.meta, self.root, self.files)

@@ -42,6 +42,14 @@ pub(crate) fn invalid(message: impl AsRef<str>) -> ErrorData {
     ErrorData::invalid_params(brief(message.as_ref()), None)
 }
 
+/// The same where what was not found is no resource: then a parameter is wrong, on every revision.
+pub(crate) fn wrong_parameter(mut error: ErrorData) -> ErrorData {
+    if error.code == ErrorCode::RESOURCE_NOT_FOUND {
+        error.code = ErrorCode::INVALID_PARAMS;
+    }
+    error
+}
+
 fn brief(message: &str) -> String {
     match message.char_indices().nth(MAX_CHARS) {
         Some((end, _)) => format!("{}...", &message[..end]),

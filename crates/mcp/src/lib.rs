@@ -5,6 +5,7 @@
 //! - `skills_extension`: skills over MCP (SEP-2640), which rmcp has no types for
 //! - `live`: telling clients of changes
 //! - `cursor`: where a listing goes on
+//! - `ending`: the end in good order
 //! - `error`: the one mapping of the registry's errors
 //! - [`http`], [`stdio`]: the two transports
 //!
@@ -12,6 +13,7 @@
 
 mod completion;
 mod cursor;
+mod ending;
 mod error;
 pub mod http;
 mod live;

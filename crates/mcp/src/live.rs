@@ -5,7 +5,7 @@
 //! of each kind; so the memory of a client that is slow is bounded, and nothing is lost for it.
 
 use std::{
-    collections::HashSet,
+    collections::{HashSet, VecDeque},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
@@ -20,7 +20,7 @@ use rmcp::model::{
     ToolListChangedNotification,
 };
 use skills_core::{id::INDEX_ID, uri};
-use skills_registry::{Changed, Changes, gather};
+use skills_registry::{Changed, gather};
 use tokio::sync::watch;
 
 use crate::{server::Shared, skills_extension, tools::WorkerTools};
@@ -113,7 +113,7 @@ impl News {
     fn take(&mut self, event: Event) {
         match event {
             Event::Changed(changed) => self.add(changed),
-            Event::Tools => self.tools = true,
+            Event::Tools { differ } => self.tools |= differ,
         }
     }
 
@@ -181,46 +181,78 @@ pub(crate) enum End {
 /// What a client may hear of.
 enum Event {
     Changed(Changed),
-    /// The tools of workers are others than before.
-    Tools,
+    /// News of the tools of workers.
+    Tools {
+        differ: bool,
+    },
 }
 
-/// Both kinds of news as they come; where one ends, all end.
-fn events(
-    changes: Changes,
-    tools: watch::Receiver<Option<Arc<WorkerTools>>>,
-) -> Fuse<BoxStream<'static, Event>> {
-    let tools = stream::unfold((tools, false), |(mut tools, mut known)| async move {
-        // That they are known at all is not news: who asked before that has waited for it.
-        while !known {
-            known = tools.borrow_and_update().is_some();
-            if !known {
-                tools.changed().await.ok()?;
-            }
-        }
-        tools.changed().await.ok()?;
-        Some((Event::Tools, (tools, known)))
-    });
-    let end = || stream::once(std::future::ready(None));
-    let changes = changes.map(|changed| Some(Event::Changed(changed))).chain(end());
-    let tools = tools.map(Some).chain(end());
-    stream::select(changes, tools)
-        .take_while(|event| std::future::ready(event.is_some()))
-        .filter_map(std::future::ready)
-        .boxed()
-        .fuse()
+/// All news, from the moment this was made. Where one kind of them ends, all end.
+pub(crate) struct Source(Fuse<BoxStream<'static, Event>>);
+
+impl Source {
+    pub(crate) fn new(shared: &Shared) -> Self {
+        let tools =
+            Tools { now: shared.worker_tools.subscribe(), told: shared.known_worker_tools() };
+        let tools = stream::unfold(tools, |mut tools| async move {
+            let differ = tools.changed().await?;
+            Some((Event::Tools { differ }, tools))
+        });
+        let end = || stream::once(std::future::ready(None));
+        let changes = shared.skills.changes().map(|changed| Some(Event::Changed(changed)));
+        let all = stream::select(changes.chain(end()), tools.map(Some).chain(end()))
+            .take_while(|event| std::future::ready(event.is_some()))
+            .filter_map(std::future::ready);
+        Self(all.boxed().fuse())
+    }
 }
 
-/// News for one client, from the moment this was made.
+/// The tools of workers, and which of them a client may have seen.
+struct Tools {
+    now: watch::Receiver<Option<Arc<WorkerTools>>>,
+    told: Arc<WorkerTools>,
+}
+
+impl Tools {
+    /// Waits for news of them and says whether they differ: to learn that there are none is no change.
+    /// `None` at the end.
+    async fn changed(&mut self) -> Option<bool> {
+        self.now.changed().await.ok()?;
+        let now = self.now.borrow_and_update().clone().unwrap_or_default();
+        let differ = now != self.told;
+        self.told = now;
+        Some(differ)
+    }
+}
+
+/// Sources that were begun before their client was answered: what happens after the answer and before
+/// somebody follows is news too.
+#[derive(Default)]
+pub(crate) struct Begun(Mutex<VecDeque<Source>>);
+
+impl Begun {
+    fn lock(&self) -> MutexGuard<'_, VecDeque<Source>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn begin(&self, shared: &Shared) {
+        self.lock().push_back(Source::new(shared));
+    }
+
+    pub(crate) fn take(&self, shared: &Shared) -> Source {
+        self.lock().pop_front().unwrap_or_else(|| Source::new(shared))
+    }
+}
+
+/// News for one client.
 pub(crate) struct Follow {
-    events: Fuse<BoxStream<'static, Event>>,
+    source: Source,
     wants: Wants,
 }
 
 impl Follow {
-    pub(crate) fn new(shared: &Shared, wants: Wants) -> Self {
-        let events = events(shared.skills.changes(), shared.worker_tools.subscribe());
-        Self { events, wants }
+    pub(crate) fn new(source: Source, wants: Wants) -> Self {
+        Self { source, wants }
     }
 
     /// Tells of every change until the client or the registry is gone.
@@ -242,7 +274,7 @@ impl Follow {
 
     async fn next(&mut self) -> Option<News> {
         let mut news = News::default();
-        gather(&mut self.events, |event| news.take(event)).await?;
+        gather(&mut self.source.0, |event| news.take(event)).await?;
         Some(news)
     }
 }

@@ -3,8 +3,8 @@
 use rmcp::{
     ErrorData,
     model::{
-        ErrorCode, GetPromptRequestParams, GetPromptResult, ListPromptsResult, Prompt,
-        PromptArgument, PromptMessage,
+        GetPromptRequestParams, GetPromptResult, ListPromptsResult, Prompt, PromptArgument,
+        PromptMessage,
     },
 };
 use serde_json::{Value, json};
@@ -12,7 +12,7 @@ use skills_registry::{PromptRow, Skills};
 
 use crate::{
     cursor::{self, Listing},
-    error::to_mcp,
+    error::{to_mcp, wrong_parameter},
     server::PAGE,
 };
 
@@ -64,14 +64,8 @@ pub(crate) async fn get(
         }
     }
     let rendered = skills.render_prompt(&request.name, Value::Object(arguments)).await;
-    let rendered = rendered.map_err(|error| {
-        let mut error = to_mcp(&error);
-        // A prompt is not a resource: its name is a parameter that is wrong.
-        if error.code == ErrorCode::RESOURCE_NOT_FOUND {
-            error.code = ErrorCode::INVALID_PARAMS;
-        }
-        error
-    })?;
+    // A prompt is not a resource.
+    let rendered = rendered.map_err(|error| wrong_parameter(to_mcp(&error)))?;
     let messages = rendered
         .messages
         .into_iter()

@@ -11,18 +11,19 @@ use futures_util::{FutureExt as _, StreamExt as _};
 // Subscriptions and log levels are deprecated by the newest revision and alive in the older ones.
 #[expect(deprecated, reason = "see above")]
 use rmcp::model::{
-    LoggingLevel, LoggingMessageNotificationParam, SetLevelRequestParams, SubscribeRequestParams,
-    UnsubscribeRequestParams,
+    LoggingLevel, LoggingMessageNotificationParam, SetLevelRequestMethod, SetLevelRequestParams,
+    SubscribeRequestParams, UnsubscribeRequestParams,
 };
 use rmcp::{
     ErrorData, Peer, RoleServer, ServerHandler,
     model::{
         CacheScope, CallToolRequestParams, CallToolResponse, CompleteRequestParams, CompleteResult,
         CustomRequest, CustomResult, DiscoverResult, ErrorCode, GetPromptRequestParams,
-        GetPromptResponse, Implementation, ListPromptsResult, ListResourceTemplatesResult,
-        ListResourcesResult, ListToolsResult, PaginatedRequestParams, ProtocolVersion,
-        ReadResourceRequestParams, ReadResourceResponse, ReadResourceResult, ResourceContents,
-        ServerCapabilities, ServerConfig, SubscriptionFilter, Tool,
+        GetPromptResponse, Implementation, InitializeRequestParams, InitializeResult,
+        ListPromptsResult, ListResourceTemplatesResult, ListResourcesResult, ListToolsResult,
+        PaginatedRequestParams, ProtocolVersion, ReadResourceRequestParams, ReadResourceResponse,
+        ReadResourceResult, ResourceContents, ServerCapabilities, ServerConfig, SubscriptionFilter,
+        Tool,
     },
     service::{NotificationContext, RequestContext, SubscriptionContext},
 };
@@ -33,7 +34,8 @@ use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 
 use crate::{
     completion,
-    live::{End, Follow, MAX_SUBSCRIPTIONS, MAX_URI_BYTES, Subscriptions, Wants},
+    error::invalid,
+    live::{Begun, End, Follow, MAX_SUBSCRIPTIONS, MAX_URI_BYTES, Subscriptions, Wants},
     prompts, resources, skills_extension,
     tools::{self, WorkerTools},
 };
@@ -57,6 +59,22 @@ const VERSIONS: &[ProtocolVersion] = &[
     ProtocolVersion::V_2026_07_28,
 ];
 
+/// What rmcp has types for. It takes a request whose parameters are of other types for one of an extension.
+const TYPED: [&str; 9] = [
+    "completion/complete",
+    "prompts/get",
+    "prompts/list",
+    "resources/list",
+    "resources/read",
+    "resources/templates/list",
+    "subscriptions/listen",
+    "tools/call",
+    "tools/list",
+];
+/// The same of the revisions with sessions.
+const SESSION_TYPED: [&str; 3] =
+    ["logging/setLevel", "resources/subscribe", "resources/unsubscribe"];
+
 /// What can be set.
 #[derive(Debug, Clone, Default)]
 pub struct Settings {
@@ -73,8 +91,7 @@ impl Settings {
 
     /// For how long and by whom an answer may be kept; the older revisions do not know of it.
     fn cache_hints(&self, context: &RequestContext<RoleServer>) -> Option<(u64, CacheScope)> {
-        let version = context.protocol_version()?;
-        (version.as_str() >= ProtocolVersion::V_2026_07_28.as_str()).then(|| (TTL_MS, self.scope()))
+        is_stateless(context).then(|| (TTL_MS, self.scope()))
     }
 }
 
@@ -127,9 +144,11 @@ impl Mcp {
         Handler {
             shared: Arc::clone(&self.shared),
             subscriptions: Subscriptions::default(),
+            begun: Begun::default(),
             follower: OnceLock::new(),
             level: Mutex::new(None),
             stalled: CancellationToken::new(),
+            hung_up: CancellationToken::new(),
         }
     }
 }
@@ -190,11 +209,14 @@ async fn follow_tools(shared: Arc<Shared>) {
 pub(crate) struct Handler {
     pub(crate) shared: Arc<Shared>,
     subscriptions: Subscriptions,
+    begun: Begun,
     follower: OnceLock<AbortOnDropHandle<()>>,
     #[expect(deprecated, reason = "alive in the older revisions")]
     level: Mutex<Option<LoggingLevel>>,
     /// Cancelled when the client does not read.
     pub(crate) stalled: CancellationToken,
+    /// Cancelled when the client says nothing more.
+    pub(crate) hung_up: CancellationToken,
 }
 
 /// Runs a handler; should it panic, the client gets an error and not silence.
@@ -216,6 +238,12 @@ fn about(mut error: ErrorData, uri: &str) -> ErrorData {
         error.data = Some(data);
     }
     error
+}
+
+/// Whether a request is of the revision without sessions. Dates compare as their text does.
+fn is_stateless(context: &RequestContext<RoleServer>) -> bool {
+    let version = context.protocol_version();
+    version.is_some_and(|version| version.as_str() >= ProtocolVersion::V_2026_07_28.as_str())
 }
 
 impl Handler {
@@ -263,11 +291,22 @@ impl ServerHandler for Handler {
             .with_cache_scope(self.shared.settings.scope()))
     }
 
+    async fn initialize(
+        &self,
+        request: InitializeRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<InitializeResult, ErrorData> {
+        context.peer.set_peer_info(request.clone());
+        self.begun.begin(&self.shared);
+        self.negotiate_initialize(&request)
+    }
+
     async fn on_initialized(&self, context: NotificationContext<RoleServer>) {
         let peer = context.peer;
         let stalled = self.stalled.clone();
         self.follower.get_or_init(|| {
-            let follow = Follow::new(&self.shared, Wants::Session(self.subscriptions.clone()));
+            let source = self.begun.take(&self.shared);
+            let follow = Follow::new(source, Wants::Session(self.subscriptions.clone()));
             AbortOnDropHandle::new(tokio::spawn(async move {
                 let send = |notification| {
                     let peer = peer.clone();
@@ -290,16 +329,20 @@ impl ServerHandler for Handler {
             uris.retain(|uri| uri.len() <= MAX_URI_BYTES);
             uris.truncate(MAX_SUBSCRIPTIONS);
         }
+        // What is accepted is acknowledged next.
+        self.begun.begin(&self.shared);
         Some(accepted)
     }
 
     async fn listen(&self, context: SubscriptionContext) -> Result<(), ErrorData> {
-        let follow = Follow::new(&self.shared, Wants::Filter(context.accepted().clone()));
+        let source = self.begun.take(&self.shared);
+        let follow = Follow::new(source, Wants::Filter(context.accepted().clone()));
         let sink = context.sink();
         let told = follow.tell(|notification| async { sink.send(notification).await.is_ok() });
         tokio::select! {
             _ = told => {}
             () = context.cancelled() => {}
+            () = self.hung_up.cancelled() => {}
             () = self.shared.settings.shutdown.cancelled() => {}
         }
         Ok(())
@@ -349,7 +392,7 @@ impl ServerHandler for Handler {
         request: SubscribeRequestParams,
         _: RequestContext<RoleServer>,
     ) -> Result<(), ErrorData> {
-        self.subscriptions.add(request.uri).map_err(crate::error::invalid)
+        self.subscriptions.add(request.uri).map_err(invalid)
     }
 
     async fn unsubscribe(
@@ -364,8 +407,11 @@ impl ServerHandler for Handler {
     async fn set_level(
         &self,
         request: SetLevelRequestParams,
-        _: RequestContext<RoleServer>,
+        context: RequestContext<RoleServer>,
     ) -> Result<(), ErrorData> {
+        if is_stateless(&context) {
+            return Err(ErrorData::method_not_found::<SetLevelRequestMethod>());
+        }
         *self.level.lock().unwrap_or_else(PoisonError::into_inner) = Some(request.level);
         Ok(())
     }
@@ -430,6 +476,10 @@ impl ServerHandler for Handler {
         request: CustomRequest,
         context: RequestContext<RoleServer>,
     ) -> Result<CustomResult, ErrorData> {
+        let method = request.method.as_str();
+        if TYPED.contains(&method) || (SESSION_TYPED.contains(&method) && !is_stateless(&context)) {
+            return Err(invalid(format!("the parameters of {method} are not what it takes")));
+        }
         let hints = self.shared.settings.cache_hints(&context);
         let answer = skills_extension::answer(&self.shared, request, hints);
         guarded(answer).await.map(CustomResult::new)

@@ -15,6 +15,7 @@
     reason = "a benchmark prints, and fails by panicking"
 )]
 
+#[allow(dead_code, reason = "shared with the other benchmarks")]
 mod support;
 
 use std::{path::Path, process::ExitCode, time::Duration};

@@ -38,6 +38,10 @@ impl Skills for Late {
     }
 
     fn changes(&self) -> Changes {
+        // News count from now on, and the other way begins only when it is asked for the first.
+        if let Some(skills) = &*self.0.borrow() {
+            return skills.changes();
+        }
         let opened = wait(self.0.clone());
         // Somebody may have read before this was listening.
         let everything = || stream::once(std::future::ready(Changed::Everything));

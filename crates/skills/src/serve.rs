@@ -169,8 +169,10 @@ pub(crate) fn surfaces(
     is_private: bool,
     shutdown: &CancellationToken,
 ) -> Router {
+    let discovery = skills_discovery::Settings { is_private };
+    let discovery = skills_discovery::routes(Arc::clone(&skills), discovery);
     let mcp = Mcp::new(skills, Settings { is_private, shutdown: shutdown.clone() });
-    skills_mcp::http::routes(&mcp)
+    skills_mcp::http::routes(&mcp).merge(discovery)
 }
 
 /// Opens the store in a directory and the registry on it, away from the async threads.

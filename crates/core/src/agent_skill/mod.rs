@@ -3,6 +3,7 @@
 //! A document is read as the client guide prescribes: what can be understood is kept, and only a skill that
 //! no client could offer is refused. What the specification thinks of it is for [`crate::validate`].
 
+mod document;
 mod tools;
 
 use std::collections::BTreeMap;
@@ -10,7 +11,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 pub(crate) use self::tools::Tools;
-pub use self::tools::allowed_tools;
+pub use self::{document::AgentDocument, tools::allowed_tools};
 use crate::{
     frontmatter::{self, Entry, Fields, Node, Unreadable},
     markdown::{Opening, opening, without_bom},
@@ -18,6 +19,7 @@ use crate::{
 
 /// The fields of a skill: those of the specification, and the client extensions that are honoured.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct AgentSkill {
     /// The name it gives itself, or that of its directory.
     pub name: String,

@@ -1,10 +1,12 @@
 //! MCP over Streamable HTTP: the stateless revision, and the older ones with sessions.
 //!
 //! - `sessions`: who a session belongs to, and how many there may be
+//! - `no_message`: what a body gets that is no message
 //! - `one_answer`: answers of sessions as plain JSON, where rmcp makes a stream of one event
 //!
 //! Origin, Host and token are the business of the listener that these routes are mounted on.
 
+mod no_message;
 mod one_answer;
 mod sessions;
 
@@ -23,12 +25,12 @@ use rmcp::transport::streamable_http_server::{
 };
 
 use self::sessions::{Access, Sessions};
-use crate::Mcp;
+use crate::{Mcp, ending};
 
 /// The largest request that is read.
 const MAX_REQUEST_BYTES: usize = 4 << 20;
 
-/// The routes of MCP, to be mounted where HTTP is served.
+/// The routes of MCP, to be mounted where HTTP is served. Needs a Tokio runtime.
 pub fn routes(mcp: &Mcp) -> Router {
     let mut manager = LocalSessionManager::default();
     // How long a session lives is decided in `sessions`: one that only listens is not idle.
@@ -40,7 +42,7 @@ pub fn routes(mcp: &Mcp) -> Router {
         .with_json_response(true)
         .with_sse_retry(None)
         .with_max_request_body_bytes(MAX_REQUEST_BYTES)
-        .with_cancellation_token(mcp.shared.settings.shutdown.clone())
+        .with_cancellation_token(ending::after(&mcp.shared.settings.shutdown))
         .disable_allowed_hosts()
         .disable_allowed_origins();
     let sessions = Arc::new(Sessions::new(Arc::clone(&manager)));
@@ -60,7 +62,7 @@ async fn with_session(
         return (StatusCode::NOT_FOUND, "Not Found: Session not found").into_response();
     }
     let owner = sessions::owner(request.headers());
-    let response = next.run(request).await;
+    let response = no_message::as_error(next.run(request).await).await;
     match (method, access) {
         (Method::POST, Access::None) => {
             let response = one_answer::as_json(response).await;

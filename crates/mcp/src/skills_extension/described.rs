@@ -10,8 +10,8 @@ use rmcp::model::JsonObject;
 use serde_json::{Value, json};
 use skills_core::{
     Digest, HandlerId,
+    agent_skill::AgentDocument,
     bundle::media_type,
-    frontmatter::{self, is_skill_name, skill_name},
     skill::ROOT_PATH,
     uri::{self, percent_encoded},
 };
@@ -52,25 +52,8 @@ pub(super) enum FileContent {
 
 impl Described {
     fn of(row: &SkillRow, body: &str) -> Self {
-        let given = frontmatter::fields(body).unwrap_or_default();
-        let text = |key: &str| given.get(key).and_then(Value::as_str);
-        let description = text("description").filter(|text| !text.trim().is_empty());
-        let name = text("name").filter(|name| is_skill_name(name));
-        let (frontmatter, header) = match (name, description) {
-            (Some(_), Some(_)) => (given, String::new()),
-            (_, description) => {
-                let description =
-                    description.or(row.meta.description.as_deref()).unwrap_or_else(|| row.title());
-                let fields = JsonObject::from_iter([
-                    ("name".to_owned(), json!(skill_name(&row.id))),
-                    ("description".to_owned(), json!(description)),
-                ]);
-                // A JSON string is a YAML string too.
-                let lines = fields.iter().map(|(key, value)| format!("{key}: {value}\n"));
-                let header = format!("---\n{}---\n\n", lines.collect::<String>());
-                (fields, header)
-            }
-        };
+        let AgentDocument { name, fields: frontmatter, header } =
+            AgentDocument::of(&row.id, &row.meta, body);
         let whole = format!("{header}{body}");
         let content =
             FileContent::Stored { digest: Digest::of(whole.as_bytes()), size: whole.len() as u64 };
@@ -85,13 +68,7 @@ impl Described {
             path: format!("{SECTIONS}/{function}"),
             content: FileContent::Section,
         }));
-        Self {
-            name: frontmatter["name"].as_str().unwrap_or_default().to_owned(),
-            frontmatter,
-            header,
-            files,
-            is_dynamic: !sections.is_empty(),
-        }
+        Self { name, frontmatter, header, files, is_dynamic: !sections.is_empty() }
     }
 
     pub(super) fn folder(&self, id: &str) -> String {

@@ -31,7 +31,7 @@ use self::described::{Described, FileContent, body, describe};
 pub(crate) use self::described::{Memory, sections};
 use crate::{
     cursor::{self, Listing},
-    error::{invalid, to_mcp},
+    error::{invalid, to_mcp, wrong_parameter},
     server::{PAGE, Shared},
 };
 
@@ -69,12 +69,12 @@ pub(crate) async fn answer(
     let uri = || params()?.uri.ok_or_else(|| invalid("uri is needed"));
     let mut answer = match request.method.as_str() {
         "skills/list" => list(shared, params()?.cursor.as_deref()).await?,
-        "skills/get" => json!({ "skill": get(shared, &uri()?).await? }),
+        "skills/get" => json!({ "skill": get(shared, &uri()?).await.map_err(wrong_parameter)? }),
         "resources/directory/read" => {
             let Params { cursor, .. } = params()?;
             // A directory is one page: there is nothing to go on to.
             cursor::read(Listing::Skills, cursor.as_deref())?;
-            json!({ "resources": directory(shared, &uri()?).await? })
+            json!({ "resources": directory(shared, &uri()?).await.map_err(wrong_parameter)? })
         }
         _ => {
             return Err(ErrorData::new(
@@ -204,6 +204,10 @@ impl Place {
     async fn find(shared: &Shared, uri: &str) -> Result<Self, ErrorData> {
         let rest = uri.strip_prefix(SCHEME).ok_or_else(|| nothing_at(uri))?;
         let (id, rest) = rest.split_once('/').map_or((rest, None), |(id, rest)| (id, Some(rest)));
+        // A directory has no slash at its end.
+        if rest == Some("") {
+            return Err(nothing_at(uri));
+        }
         let catalog = shared.skills.catalog().await.map_err(|error| to_mcp(&error))?;
         let row = catalog.skill(id).cloned().ok_or_else(|| nothing_at(uri))?;
         let described = describe(shared, &row).await.map_err(|error| to_mcp(&error))?;

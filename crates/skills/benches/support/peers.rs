@@ -73,23 +73,31 @@ impl Caller {
         self.send(function_id, data);
         self.result()
     }
+
+    /// Makes many calls, a hundred at a time, and passes over their results.
+    pub(crate) fn call_all<'a>(&mut self, calls: impl Iterator<Item = (&'a str, String)>) {
+        let mut calls = calls.peekable();
+        while calls.peek().is_some() {
+            let mut sent = 0;
+            for (function_id, data) in calls.by_ref().take(100) {
+                self.send(function_id, &data);
+                sent += 1;
+            }
+            for _ in 0..sent {
+                self.result();
+            }
+        }
+    }
 }
 
 /// Registers `skills` skills, many at a time.
 pub(crate) fn populate(url: &str, skills: usize, bytes: usize) {
-    let mut caller = Caller::connect(url);
-    let numbers: Vec<usize> = (0..skills).collect();
-    for chunk in numbers.chunks(100) {
-        for number in chunk {
-            let data = serde_json::json!({
-                "id": format!("skill-{number}"), "skill": body(*number, bytes),
-            });
-            caller.send("skills::register", &data.to_string());
-        }
-        for _ in chunk {
-            caller.result();
-        }
-    }
+    Caller::connect(url).call_all((0..skills).map(|number| {
+        let data = serde_json::json!({
+            "id": format!("skill-{number}"), "skill": body(number, bytes),
+        });
+        ("skills::register", data.to_string())
+    }));
 }
 
 /// A worker whose function `bench::echo` answers what it was told to.

@@ -31,7 +31,8 @@ impl Samples {
         self.quantile(0.5)
     }
 
-    fn quantile(&self, quantile: f64) -> f64 {
+    /// In microseconds.
+    pub(crate) fn quantile(&self, quantile: f64) -> f64 {
         let mut sorted = self.0.clone();
         sorted.sort_unstable();
         let at = (quantile * (sorted.len() - 1) as f64).round() as usize;
@@ -51,7 +52,8 @@ impl fmt::Display for Samples {
 
 /// Collects targets, prints tables.
 pub(crate) struct Report {
-    checks: Vec<(String, bool, String)>,
+    /// Target, whether it is met if that was measured, and what was seen.
+    checks: Vec<(String, Option<bool>, String)>,
 }
 
 impl Report {
@@ -84,7 +86,12 @@ impl Report {
     }
 
     pub(crate) fn check(&mut self, target: &str, met: bool, seen: &str) {
-        self.checks.push((target.to_owned(), met, seen.to_owned()));
+        self.checks.push((target.to_owned(), Some(met), seen.to_owned()));
+    }
+
+    /// A target that this machine has nothing to measure with.
+    pub(crate) fn not_measured(&mut self, target: &str, why: &str) {
+        self.checks.push((target.to_owned(), None, why.to_owned()));
     }
 
     pub(crate) fn finish(self) -> ExitCode {
@@ -93,11 +100,20 @@ impl Report {
             self.row(&[
                 target.clone(),
                 seen.clone(),
-                if *met { "yes" } else { "**no**" }.to_owned(),
+                match met {
+                    Some(true) => "yes",
+                    Some(false) => "**no**",
+                    None => "?",
+                }
+                .to_owned(),
             ]);
         }
-        let missed = self.checks.iter().filter(|(_, met, _)| !met).count();
-        println!("\n{} of {} targets met.", self.checks.len() - missed, self.checks.len());
+        let count = |wanted| self.checks.iter().filter(|(_, met, _)| *met == wanted).count();
+        let (met, missed, unknown) = (count(Some(true)), count(Some(false)), count(None));
+        println!("\n{met} of {} targets met.", self.checks.len());
+        if unknown > 0 {
+            println!("{unknown} not measured.");
+        }
         if missed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
     }
 }

@@ -9,9 +9,8 @@ pub(super) async fn run(target: &Target, config: &Config) -> Result<(), Failure>
     let shutdown = CancellationToken::new();
     super::stop_on_signal(shutdown.clone())?;
     open::run("mcp", target, config, async |skills| {
-        let settings = Settings { shutdown: shutdown.clone(), ..Settings::default() };
-        let mcp = Mcp::new(skills, settings);
-        let served = skills_mcp::stdio::serve(&mcp, shutdown).await;
+        let mcp = Mcp::new(skills, Settings { shutdown, ..Settings::default() });
+        let served = skills_mcp::stdio::serve(&mcp).await;
         served.map_err(|error| Failure::new("mcp", error.to_string()))
     })
     .await

@@ -19,7 +19,10 @@ use std::{
 
 use serde_json::{Value, json};
 use skills_testkit::{CallFailure, Random, Worker};
-use tokio::time::{sleep, timeout};
+use tokio::{
+    task::JoinHandle,
+    time::{sleep, timeout},
+};
 
 use crate::{
     attached::{Attached, eventually, serves, subscriber},
@@ -39,7 +42,7 @@ const TOO_LONG: Duration = Duration::from_secs(180);
 
 /// What is known of one skill; `None` is a skill that is not there.
 #[derive(Debug, Default)]
-struct Subject {
+pub(crate) struct Subject {
     acknowledged: Option<String>,
     /// A write whose end is not known.
     open: Option<Option<String>>,
@@ -57,7 +60,7 @@ impl Subject {
     }
 }
 
-type Model = BTreeMap<String, Subject>;
+pub(crate) type Model = BTreeMap<String, Subject>;
 
 /// How a write ended.
 enum End {
@@ -77,8 +80,9 @@ fn end(answer: Result<Result<Value, CallFailure>, tokio::time::error::Elapsed>) 
     }
 }
 
-struct Writers {
-    worker: Worker,
+pub(crate) struct Writers {
+    /// Its connection is lost with the engine; then there is another.
+    worker: Mutex<Arc<Worker>>,
     random: Mutex<Random>,
     stop: AtomicBool,
     acknowledged: AtomicUsize,
@@ -87,6 +91,44 @@ struct Writers {
 }
 
 impl Writers {
+    pub(crate) fn new(worker: Worker, random: Random) -> Arc<Self> {
+        Arc::new(Self {
+            worker: Mutex::new(Arc::new(worker)),
+            random: Mutex::new(random),
+            stop: AtomicBool::new(false),
+            acknowledged: AtomicUsize::new(0),
+            ours: AtomicUsize::new(0),
+        })
+    }
+
+    /// Lets all of them write from now on.
+    pub(crate) fn start(self: &Arc<Self>) -> Vec<JoinHandle<Model>> {
+        let writer = |number| {
+            let writers = Arc::clone(self);
+            tokio::spawn(async move { writers.write(number).await })
+        };
+        (0..WRITERS).map(writer).collect()
+    }
+
+    /// Has them stop, and returns what they have done.
+    pub(crate) async fn finish(&self, tasks: Vec<JoinHandle<Model>>) -> Model {
+        self.stop.store(true, Ordering::SeqCst);
+        let mut model = Model::new();
+        for task in tasks {
+            model.extend(task.await.unwrap());
+        }
+        model
+    }
+
+    pub(crate) fn go_on_with(&self, worker: Worker) {
+        *self.worker.lock().unwrap() = Arc::new(worker);
+    }
+
+    /// How many writes the process under test has acknowledged.
+    pub(crate) fn ours(&self) -> usize {
+        self.ours.load(Ordering::SeqCst)
+    }
+
     fn below(&self, end: usize) -> usize {
         self.random.lock().unwrap().below(end)
     }
@@ -125,9 +167,14 @@ impl Writers {
             }
             _ => ("skills::register", json!({ "id": id, "skill": body }), Some(body)),
         };
+        let worker = Arc::clone(&self.worker.lock().unwrap());
+        if !worker.is_connected() {
+            sleep(Duration::from_millis(20)).await;
+            return false;
+        }
         let counted = if after.is_some() { &mut subject.puts } else { &mut subject.removals };
         *counted += 1;
-        match end(timeout(PATIENCE, self.worker.call(function, data)).await) {
+        match end(timeout(PATIENCE, worker.call(function, data)).await) {
             End::Done(answer) => {
                 self.acknowledged.fetch_add(1, Ordering::SeqCst);
                 let is_ours = function.starts_with("skills");
@@ -196,6 +243,30 @@ async fn stored(worker: &Worker) -> BTreeMap<String, String> {
     entries.into_iter().map(|(key, value)| (key, body(&value))).collect()
 }
 
+/// Waits until the catalog is what the state is, and checks both with the model. Returns the bodies by id.
+pub(crate) async fn agree_with(
+    model: &Model,
+    worker: &Worker,
+    seed: u64,
+) -> BTreeMap<String, String> {
+    serves(worker).await;
+    eventually("the catalog is the state", async || {
+        let left: Vec<String> = stored(worker).await.into_keys().collect();
+        worker.call("skills::list", json!({})).await.is_ok() && ids(worker).await == left
+    })
+    .await;
+    let left = stored(worker).await;
+    for (id, subject) in model {
+        let found = left.get(id);
+        assert!(subject.may_be(found), "seed {seed}: {id} is {found:?}, not {subject:?}");
+    }
+    for (id, body) in &left {
+        assert!(model.contains_key(id), "seed {seed}: nobody wrote {id}");
+        assert_eq!(&read(worker, &format!("iii://{id}")).await, body, "seed {seed}");
+    }
+    left
+}
+
 /// What a subscriber heard, by id and in order; `true` is a registration.
 type Heard = BTreeMap<String, Vec<bool>>;
 
@@ -230,25 +301,14 @@ async fn run(rounds: usize, faults: usize) -> Outcome {
     serves(&worker).await;
     let (_subscriber, mut events) = subscriber(&engine).await;
 
-    let writers = Arc::new(Writers {
-        worker: engine.worker().await,
-        random: Mutex::new(random),
-        stop: AtomicBool::new(false),
-        acknowledged: AtomicUsize::new(0),
-        ours: AtomicUsize::new(0),
-    });
-    let tasks: Vec<_> = (0..WRITERS)
-        .map(|number| {
-            let writers = Arc::clone(&writers);
-            tokio::spawn(async move { writers.write(number).await })
-        })
-        .collect();
+    let writers = Writers::new(engine.worker().await, random);
+    let tasks = writers.start();
     let started = Instant::now();
-    let ours = || writers.ours.load(Ordering::SeqCst);
     let mut number = 0;
     // A machine that is busy with other things needs more of them for a stream of writes.
-    while number < rounds || ours() < rounds / 2 {
-        assert!(started.elapsed() < TOO_LONG, "seed {seed}: {} writes in {number} rounds", ours());
+    while number < rounds || writers.ours() < rounds / 2 {
+        let so_far = writers.ours();
+        assert!(started.elapsed() < TOO_LONG, "seed {seed}: {so_far} writes in {number} rounds");
         number += 1;
         let lasts = Duration::from_millis(60 + writers.below(120) as u64);
         // The SDK takes two seconds to come back, so most rounds are to find it connected.
@@ -257,37 +317,19 @@ async fn run(rounds: usize, faults: usize) -> Outcome {
         let count = if is_break { faults } else { FAULTS_WITHOUT_A_BREAK } - first;
         round(&proxy, first + writers.below(count), lasts).await;
     }
-    writers.stop.store(true, Ordering::SeqCst);
-    let mut model = Model::new();
-    for task in tasks {
-        model.extend(task.await.unwrap());
-    }
+    let model = writers.finish(tasks).await;
     let open = model.values().filter(|subject| subject.open.is_some()).count();
     let acknowledged = writers.acknowledged.load(Ordering::SeqCst);
     eprintln!(
         "{number} rounds in {:.0?}: {acknowledged} writes acknowledged ({} ours) to {} skills, {open} not",
         started.elapsed(),
-        ours(),
+        writers.ours(),
         model.len(),
     );
     assert!(attached.is_running(), "seed {seed}");
 
-    // Fine weather: catalog and state come to agree, and with the model.
-    serves(&worker).await;
-    eventually("the catalog is the state", async || {
-        let left: Vec<String> = stored(&worker).await.into_keys().collect();
-        worker.call("skills::list", json!({})).await.is_ok() && ids(&worker).await == left
-    })
-    .await;
-    let left = stored(&worker).await;
-    for (id, subject) in &model {
-        let found = left.get(id);
-        assert!(subject.may_be(found), "seed {seed}: {id} is {found:?}, not {subject:?}");
-    }
-    for (id, body) in &left {
-        assert!(model.contains_key(id), "seed {seed}: nobody wrote {id}");
-        assert_eq!(&read(&worker, &format!("iii://{id}")).await, body, "seed {seed}");
-    }
+    // Fine weather.
+    let left = agree_with(&model, &worker, seed).await;
 
     let mut heard = Heard::new();
     let settled = Instant::now();

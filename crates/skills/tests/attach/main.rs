@@ -6,7 +6,7 @@
 //! - `engine`, `proxy`, `attached`: the engine, the network, and the process under test
 //! - `contract`, `records`, `foreign`, `instances`, `import`: content
 //! - `lifecycle`, `stopping`, `settings`, `refusals`, `handshake`: the process
-//! - `faults`, `late`, `size`, `unlisted`: under bad conditions
+//! - `faults`, `restarts`, `late`, `size`, `unlisted`: under bad conditions
 
 #![allow(
     clippy::unwrap_used,
@@ -29,6 +29,7 @@ mod lifecycle;
 mod proxy;
 mod records;
 mod refusals;
+mod restarts;
 mod settings;
 mod size;
 mod stopping;

@@ -1,0 +1,142 @@
+//! Which skills are published, as what, and the digests of what is served for them.
+
+use std::{collections::HashMap, sync::Arc};
+
+use serde_json::{Value, json};
+use skills_core::{Digest, FileMeta};
+use skills_registry::{
+    Catalog, SkillRow, Skills,
+    available::{AvailableSkill, Filter, available},
+};
+use tokio::sync::Mutex;
+
+use crate::artifact::{self, ArtifactError};
+
+/// The folder of the present form of the index.
+pub(crate) const FOLDER: &str = "/.well-known/agent-skills";
+/// Identifies the form of the index; nobody need be able to fetch it.
+const SCHEMA: &str = "https://schemas.agentskills.io/discovery/0.2.0/schema.json";
+
+/// A version of a skill.
+type Version = (Arc<str>, Digest);
+
+/// What is published at one state of the catalog.
+pub(crate) struct Published {
+    /// `index.json` of the present form.
+    pub(crate) index: Value,
+    /// `index.json` of the form before it.
+    pub(crate) legacy: Value,
+    /// Ids by the names under which they are published.
+    pub(crate) ids: HashMap<String, String>,
+}
+
+/// Makes what is published, once for each state of the catalog.
+#[derive(Default)]
+pub(crate) struct Publisher {
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    known: Option<(Arc<Catalog>, Arc<Published>)>,
+    /// Digests of artifacts that had to be made to know them.
+    digests: HashMap<Version, Digest>,
+}
+
+impl Publisher {
+    pub(crate) async fn published(
+        &self,
+        skills: &dyn Skills,
+    ) -> Result<Arc<Published>, ArtifactError> {
+        let catalog = skills.catalog().await?;
+        // Held while making: those who want the same meanwhile get the same.
+        let mut state = self.state.lock().await;
+        if let Some((of, published)) = &state.known
+            && Arc::ptr_eq(of, &catalog)
+        {
+            return Ok(Arc::clone(published));
+        }
+        let published = Arc::new(state.make(skills, &catalog).await?);
+        state.known = Some((catalog, Arc::clone(&published)));
+        Ok(published)
+    }
+}
+
+impl State {
+    async fn make(
+        &mut self,
+        skills: &dyn Skills,
+        catalog: &Arc<Catalog>,
+    ) -> Result<Published, ArtifactError> {
+        let mut made = HashMap::new();
+        let (mut index, mut legacy, mut ids) = (Vec::new(), Vec::new(), HashMap::new());
+        for AvailableSkill { id, skill } in available(catalog, &Filter::default()).skills {
+            let Some(row) = catalog.skill(&id) else { continue };
+            // A name that is another skill's id belongs to that one.
+            let is_taken = skill.name != id && catalog.skill(&skill.name).is_some();
+            if is_taken || ids.contains_key(&skill.name) {
+                tracing::warn!(%id, name = skill.name, "not published: another skill has that name");
+                continue;
+            }
+            let digest = match self.digest(skills, row).await {
+                Ok(digest) => digest,
+                // It may have gone since the catalog was looked at.
+                Err(error) => {
+                    tracing::warn!(%id, %error, "not published");
+                    continue;
+                }
+            };
+            made.insert(version(row), digest);
+            let (kind, file) = match is_bundle(row) {
+                true => ("archive", format!("{id}.tar.gz")),
+                false => ("skill-md", format!("{id}/SKILL.md")),
+            };
+            index.push(json!({
+                "name": skill.name,
+                "type": kind,
+                "description": skill.description,
+                "url": format!("{FOLDER}/{file}"),
+                "digest": format!("sha256:{digest}"),
+            }));
+            let files: Vec<&str> = row.meta.files.iter().map(|file| file.path.as_str()).collect();
+            let files = if files.is_empty() { vec!["SKILL.md"] } else { files };
+            legacy.push(json!({
+                "name": skill.name, "description": skill.description, "files": files,
+            }));
+            ids.insert(skill.name, id);
+        }
+        self.digests = made;
+        Ok(Published {
+            index: json!({ "$schema": SCHEMA, "skills": index }),
+            legacy: json!({ "skills": legacy }),
+            ids,
+        })
+    }
+
+    /// The digest of what is served for a skill.
+    async fn digest(&self, skills: &dyn Skills, row: &SkillRow) -> Result<Digest, ArtifactError> {
+        if let Some(known) = self.digests.get(&version(row)) {
+            return Ok(*known);
+        }
+        match (row.meta.root(), is_bundle(row)) {
+            // A document that has frontmatter is served as it was registered.
+            (Some(root), false) if row.meta.agent.is_some() => Ok(root.digest),
+            (_, false) => Ok(Digest::of(&artifact::document(skills, row).await?)),
+            (_, true) => Ok(Digest::of(&artifact::archive(skills, row).await?)),
+        }
+    }
+}
+
+pub(crate) fn is_bundle(row: &SkillRow) -> bool {
+    row.meta.files.len() > 1
+}
+
+fn version(row: &SkillRow) -> Version {
+    // A registry that tells no digests still tells when a version was registered.
+    let digest = match row.meta.files.as_slice() {
+        [] => Digest::of(row.registered_at.to_string().as_bytes()),
+        [FileMeta { digest, .. }] => *digest,
+        _ => row.meta.digest(),
+    };
+    (Arc::clone(&row.id), digest)
+}

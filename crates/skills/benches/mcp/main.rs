@@ -1,0 +1,328 @@
+//! What MCP costs on this server, beside references and peers of the same run, with the same skills.
+//!
+//! The references are the same skills from memory, by axum alone (one GET) and by rmcp alone; the peers are
+//! FastMCP's skills provider and a server on the TypeScript SDK. Each is a process of its own; the load
+//! generator is one thread of this one. Endpoints that are compared take turns, slice by slice.
+//!
+//! `cargo bench --bench mcp` prints Markdown; a target that is missed makes the run fail. Words after `--`
+//! choose sections: others, sizes, pages, stdio, spawn, listen. The peers are
+//! installed by `interop/run --install mcp`; without them their rows and targets say that nothing was measured.
+//! `BENCH_SECONDS` sets how long one series may take (default 1.5), `BENCH_SKILLS` the largest catalog (default
+//! 100 000), `BENCH_LISTENERS` how many clients listen (default 1000), `SKILLS_BIN` another server binary.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stdout,
+    reason = "a benchmark prints, and fails by panicking"
+)]
+
+mod bare;
+mod content;
+mod listen;
+mod load;
+mod servers;
+mod stdio;
+#[allow(dead_code, unused_imports, reason = "shared with the other benchmarks")]
+#[path = "../support/mod.rs"]
+mod support;
+mod wire;
+
+use std::{cell::Cell, process::ExitCode, sync::LazyLock};
+
+use load::{Endpoint, compare};
+use servers::{Ours, Peer, reads, session};
+use stdio::Pipes;
+use support::{Report, Samples, in_turn, series_seconds};
+use tokio::runtime::Builder;
+use wire::Dialect;
+
+/// The server's binary: the one built with this, unless `SKILLS_BIN` names another.
+static SERVER: LazyLock<String> = LazyLock::new(|| {
+    std::env::var("SKILLS_BIN").unwrap_or_else(|_| env!("CARGO_BIN_EXE_skills").to_owned())
+});
+
+const CONNECTIONS: usize = 32;
+const PAGE: usize = 100;
+/// Peers are not asked to serve more.
+const PEERS_UP_TO: usize = 1000;
+
+fn setting(name: &str, default: usize) -> usize {
+    std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
+}
+
+fn main() -> ExitCode {
+    if let Some(code) = bare::run_if_told() {
+        return code;
+    }
+    let most = setting("BENCH_SKILLS", 100_000);
+    let mut report = Report::new();
+    report.machine();
+    println!(
+        "\nBodies of {} bytes; {CONNECTIONS} connections where nothing else is said.",
+        content::BYTES
+    );
+    let runtime = Builder::new_current_thread().enable_all().build().unwrap();
+    // Cargo adds an option of its own.
+    let chosen: Vec<_> = std::env::args().skip(1).filter(|word| !word.starts_with('-')).collect();
+    let runs = |section: &str| chosen.is_empty() || chosen.iter().any(|word| word == section);
+    let largest = LazyLock::new(|| Ours::with_skills(most));
+    if runs("others") {
+        runtime.block_on(beside_others(&mut report, &largest, most));
+    }
+    if runs("sizes") {
+        runtime.block_on(sizes(&mut report, &largest, most));
+    }
+    if runs("pages") {
+        runtime.block_on(pages(&mut report, &largest, most));
+    }
+    drop(largest);
+    if runs("stdio") {
+        over_stdio(&mut report);
+    }
+    if runs("spawn") {
+        spawning(&mut report, most.min(10_000));
+    }
+    if runs("listen") {
+        runtime.block_on(listening(&mut report));
+    }
+    report.finish()
+}
+
+/// `resources/read` at every size, beside the references and the peers.
+async fn beside_others(report: &mut Report, largest: &Ours, most: usize) {
+    report.section(
+        "`resources/read` over HTTP",
+        &["skills", "server", "reads/s", "latency", "this server is"],
+    );
+    for skills in [1, 1000, most] {
+        let own = (skills < most).then(|| Ours::with_skills(skills));
+        let ours = own.as_ref().unwrap_or(largest);
+        let (axum, rmcp) = (Peer::bare("axum", skills), Peer::bare("rmcp", skills));
+        let stateless = Dialect::Stateless;
+        let mut endpoints = vec![
+            reads("this server", &ours.address(), &stateless, content::uri, 0..skills).await,
+            reads("bare rmcp", &rmcp.address, &stateless, content::uri, 0..skills).await,
+            bare_gets(&axum.address, skills),
+        ];
+        let (mut fastmcp, mut typescript) = (None, None);
+        if skills <= PEERS_UP_TO {
+            fastmcp = Peer::fastmcp(skills);
+            typescript = Peer::typescript(skills);
+            if let Some(peer) = &fastmcp {
+                let uri = |number| format!("skill://{}/SKILL.md", content::id(number));
+                endpoints.push(reads("FastMCP", &peer.address, &stateless, uri, 0..skills).await);
+            }
+            if let Some(peer) = &typescript {
+                let dialect = session(&peer.address).await;
+                let name = "TypeScript SDK";
+                endpoints.push(reads(name, &peer.address, &dialect, content::uri, 0..skills).await);
+            }
+        }
+        let outcomes = compare(&endpoints, CONNECTIONS, series_seconds()).await;
+        let ours = outcomes[0].rate();
+        for (endpoint, outcome) in endpoints.iter().zip(&outcomes) {
+            report.row(&[
+                skills.to_string(),
+                endpoint.name.clone(),
+                format!("{:.0}", outcome.rate()),
+                outcome.latency.to_string(),
+                format!("{:.2} x", ours / outcome.rate()),
+            ]);
+        }
+        let bare = ours / outcomes[1].rate();
+        report.check(
+            &format!("reads of {skills} skills at least 0.75 x bare rmcp"),
+            bare >= 0.75,
+            &format!("{bare:.2} x"),
+        );
+        if skills <= PEERS_UP_TO {
+            let least = if skills == 1 { 50.0 } else { 1000.0 };
+            let target = format!("reads of {skills} skills at least {least} x FastMCP");
+            if fastmcp.is_some() {
+                let ratio = ours / outcomes[3].rate();
+                report.check(&target, ratio >= least, &format!("{ratio:.0} x"));
+            } else {
+                report.not_measured(&target, NOT_INSTALLED);
+            }
+            for (name, peer) in [("FastMCP", &fastmcp), ("TypeScript SDK", &typescript)] {
+                if peer.is_none() {
+                    let cells = [&skills.to_string(), name, NOT_INSTALLED, "", ""];
+                    report.row(&cells.map(str::to_owned));
+                }
+            }
+        }
+    }
+}
+
+const NOT_INSTALLED: &str = "not measured: `interop/run --install mcp` installs it";
+
+fn bare_gets(address: &str, skills: usize) -> Endpoint {
+    let requests =
+        (0..skills).map(|number| wire::get(address, &format!("/{}", content::id(number))));
+    Endpoint {
+        name: "bare axum GET".to_owned(),
+        address: address.to_owned(),
+        requests: requests.collect(),
+    }
+}
+
+/// The size of the catalog must not matter: 100 skills beside the largest, the same ones and all in turn.
+async fn sizes(report: &mut Report, largest: &Ours, most: usize) {
+    report.section(
+        "`resources/read` and the size of the catalog",
+        &["skills", "read", "reads/s", "latency", "of the first"],
+    );
+    let small = Ours::with_skills(100);
+    let dialect = Dialect::Stateless;
+    let [few, many] = [small.address(), largest.address()];
+    let endpoints = [
+        reads("all", &few, &dialect, content::uri, 0..100).await,
+        reads("the same 100", &many, &dialect, content::uri, (0..most).step_by(most / 100)).await,
+        reads("all in turn", &many, &dialect, content::uri, 0..most).await,
+    ];
+    let outcomes = compare(&endpoints, CONNECTIONS, series_seconds() * 2.0).await;
+    for ((endpoint, outcome), skills) in endpoints.iter().zip(&outcomes).zip([100, most, most]) {
+        let ratio = outcome.rate() / outcomes[0].rate();
+        report.row(&[
+            skills.to_string(),
+            endpoint.name.clone(),
+            format!("{:.0}", outcome.rate()),
+            outcome.latency.to_string(),
+            format!("{ratio:.2} x"),
+        ]);
+        if skills == most {
+            report.check(
+                &format!("reads of {most} skills, {}, within 10 % of 100 skills", endpoint.name),
+                ratio >= 0.9,
+                &format!("{ratio:.2} x"),
+            );
+        }
+    }
+}
+
+/// One page of 100 from the largest catalog, by one client and by many at once.
+async fn pages(report: &mut Report, largest: &Ours, most: usize) {
+    report.section("`resources/list`, one page", &["skills", "connections", "pages/s", "latency"]);
+    let address = largest.address();
+    let first = Dialect::Stateless.request(&address, "resources/list", "", "");
+    let mut connection = load::Connection::open(&address).await;
+    let page: serde_json::Value =
+        serde_json::from_slice(connection.exchange(&first).await.body).unwrap();
+    assert_eq!(page["result"]["resources"].as_array().unwrap().len(), PAGE.min(most), "one page");
+    // From the first page on, and from where it ends: a cursor must not make it slower.
+    let mut requests = vec![first];
+    if let Some(cursor) = page["result"]["nextCursor"].as_str() {
+        let params = format!(r#""cursor":"{cursor}""#);
+        requests.push(Dialect::Stateless.request(&address, "resources/list", "", &params));
+    }
+    let endpoint = Endpoint { name: "this server".to_owned(), address, requests };
+    for connections in [1, CONNECTIONS] {
+        let outcome =
+            &compare(std::slice::from_ref(&endpoint), connections, series_seconds()).await[0];
+        report.row(&[
+            most.to_string(),
+            connections.to_string(),
+            format!("{:.0}", outcome.rate()),
+            outcome.latency.to_string(),
+        ]);
+        if connections == 1 {
+            let tail = outcome.latency.quantile(0.99) / 1e3;
+            report.check(
+                &format!("one list page of {PAGE} of {most} under 5 ms at the 99th percentile"),
+                tail < 5.0,
+                &format!("{tail:.2} ms"),
+            );
+        }
+    }
+}
+
+/// One read after the other through pipes.
+fn over_stdio(report: &mut Report) {
+    const SKILLS: usize = 1000;
+    report.section(
+        &format!("`resources/read` over stdio, {SKILLS} skills"),
+        &["server", "read", "of bare rmcp"],
+    );
+    let (serving, resting) = (Ours::with_skills(SKILLS), ours_on_directory(SKILLS));
+    let mut state = [
+        Pipes::on_directory(resting.dir.path()).initialized(),
+        Pipes::on_bus(&serving.server().url).initialized(),
+        Pipes::bare(SKILLS).initialized(),
+    ];
+    let requests: Vec<_> =
+        (0..SKILLS).map(|number| wire::read_in_session(&content::uri(number))).collect();
+    for pipes in &mut state {
+        assert_eq!(wire::text_of(pipes.request(&requests[7])), content::body(7));
+    }
+    let turn = Cell::new(0);
+    let read = |pipes: &mut Pipes| {
+        turn.set(turn.get() + 7);
+        pipes.request(&requests[turn.get() % SKILLS]);
+    };
+    let samples = in_turn(
+        &mut state,
+        [
+            &mut |state: &mut [Pipes; 3]| read(&mut state[0]),
+            &mut |state: &mut [Pipes; 3]| read(&mut state[1]),
+            &mut |state: &mut [Pipes; 3]| read(&mut state[2]),
+        ],
+    );
+    let bare = samples[2].median();
+    let names = ["`skills mcp --data-dir`", "`skills mcp --url`", "bare rmcp"];
+    for (name, samples) in names.iter().zip(&samples) {
+        let ratio = samples.median() / bare;
+        report.row(&[(*name).to_owned(), samples.to_string(), format!("{ratio:.2} x")]);
+    }
+    let ratio = samples[0].median() / bare;
+    report.check(
+        "a read over stdio within 1.5 x bare rmcp",
+        ratio <= 1.5,
+        &format!("{ratio:.2} x"),
+    );
+}
+
+fn ours_on_directory(skills: usize) -> Ours {
+    let mut ours = Ours::with_skills(skills);
+    ours.stop();
+    ours
+}
+
+/// Spawn to the answer to `initialize`.
+fn spawning(report: &mut Report, skills: usize) {
+    report.section(
+        &format!("Spawn to the first answer over stdio, {skills} skills"),
+        &["server", "taken"],
+    );
+    let ours = ours_on_directory(skills);
+    let dir = ours.dir.path();
+    let (mut own, mut bare) = (Samples::default(), Samples::default());
+    for _ in 0..20 {
+        own.time(|| drop(Pipes::on_directory(dir)));
+        bare.time(|| drop(Pipes::bare(1)));
+    }
+    report.row(&["`skills mcp --data-dir`".to_owned(), own.to_string()]);
+    report.row(&["bare rmcp with one skill".to_owned(), bare.to_string()]);
+    let longer = (own.median() - bare.median()) / 1e3;
+    report.check(
+        &format!("the first answer with {skills} skills at most 30 ms later than bare rmcp's"),
+        longer <= 30.0,
+        &format!("{longer:.1} ms"),
+    );
+}
+
+/// From a worker's registration to the last of many listening clients.
+async fn listening(report: &mut Report) {
+    let clients = setting("BENCH_LISTENERS", 1000);
+    report.section("A change and those who listen", &["listening", "the last one notified"]);
+    let ours = Ours::with_skills(100);
+    let samples = listen::last_notified(&ours, clients).await;
+    report.row(&[clients.to_string(), samples.to_string()]);
+    let slowest = samples.quantile(1.0) / 1e3;
+    report.check(
+        &format!("{clients} listening clients all notified within 100 ms"),
+        slowest <= 100.0,
+        &format!("{slowest:.1} ms at worst"),
+    );
+}

@@ -1,0 +1,137 @@
+"""The content that the scenarios of the official conformance suite ask for, as a worker on the bus."""
+
+from worker import says, serve, text
+
+# One transparent pixel, and a wave file without samples.
+PNG = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+WAV = "UklGRiQAAABXQVZFZm10IBAAAAABAAEAQB8AAIA+AAACABAAZGF0YQAAAAA="
+IMAGE = {"type": "image", "data": PNG, "mimeType": "image/png"}
+AUDIO = {"type": "audio", "data": WAV, "mimeType": "audio/wav"}
+
+SCHEMA_2020_12 = {
+    "$schema": "https://json-schema.org/draft/2020-12/schema",
+    "type": "object",
+    "$defs": {
+        "address": {
+            "$anchor": "addressDef",
+            "type": "object",
+            "properties": {"street": {"type": "string"}, "city": {"type": "string"}},
+        },
+    },
+    "properties": {
+        "name": {"type": "string"},
+        "address": {"$ref": "#/$defs/address"},
+        "contactMethod": {"type": "string", "enum": ["phone", "email"]},
+        "phone": {"type": "string"},
+        "email": {"type": "string"},
+    },
+    "allOf": [{"anyOf": [{"required": ["phone"]}, {"required": ["email"]}]}],
+    "if": {"properties": {"contactMethod": {"const": "phone"}}, "required": ["contactMethod"]},
+    "then": {"required": ["phone"]},
+    "else": {"required": ["email"]},
+    "additionalProperties": False,
+}
+
+HEADER_SCHEMA = {
+    "type": "object",
+    "properties": {"region": {"type": "string", "x-mcp-header": "Region"}},
+    "required": ["region"],
+}
+
+SKILL = """---
+name: {id}
+description: {description}
+license: Apache-2.0
+metadata:
+  author: interop
+  version: "1.2"
+---
+
+# {title}
+
+{description}
+"""
+
+
+def embedded(uri, words):
+    return {"type": "resource", "resource": {"uri": uri, "mimeType": "text/plain", "text": words}}
+
+
+def result(*contents, **more):
+    return lambda _input: {"content": list(contents), **more}
+
+
+def register(worker):
+    register_tools(worker)
+    register_changes(worker)
+    register_prompts(worker)
+    register_skills(worker)
+
+
+def register_tools(worker):
+    resource = embedded("test://mixed-content-resource", '{"test":"data","value":123}')
+    worker.tool("test_simple_text", result(text("This is a simple text response for testing.")))
+    worker.tool("test_image_content", result(IMAGE))
+    worker.tool("test_audio_content", result(AUDIO))
+    worker.tool("test_embedded_resource", result(embedded("test://embedded-resource", "An embedded resource.")))
+    worker.tool("test_multiple_content_types", result(text("Multiple content types test:"), IMAGE, resource))
+    worker.tool("test_error_handling", result(text("This tool intentionally returns an error"), isError=True))
+    worker.tool("json_schema_2020_12_tool", result(text("ok")), schema=SCHEMA_2020_12)
+    worker.tool("test_x_mcp_header", result(text("ok")), schema=HEADER_SCHEMA)
+    # A function has no way to ask the client for anything, or to log to it; that nothing is sent can be checked.
+    worker.tool("test_logging_tool", result(text("Nothing was logged.")))
+    worker.tool("test_streaming_elicitation", result(text("Nothing was asked.")))
+
+
+def register_changes(worker):
+    """Tools that change a list, as the suite asks for them: every call adds what is not there and removes what is."""
+    tools, prompts = [], []
+
+    def change_tools(_input):
+        if tools:
+            tools.pop().unregister()
+        else:
+            tools.append(worker.tool("test_now_and_then", result(text("ok"))))
+        return "The tools have changed."
+
+    def change_prompts(_input):
+        if prompts:
+            worker.call("prompts::unregister", {"name": prompts.pop()})
+        else:
+            prompts.append("test_now_and_then")
+            worker.register_prompt(prompts[0], "fixture::prompt-test_simple_prompt")
+        return "The prompts have changed."
+
+    worker.tool("test_trigger_tool_change", change_tools)
+    worker.tool("test_trigger_prompt_change", change_prompts)
+
+
+def register_prompts(worker):
+    def with_arguments(given):
+        return says(text(f"Prompt with arguments: arg1='{given['arg1']}', arg2='{given['arg2']}'"))
+
+    def with_resource(given):
+        resource = embedded(given["resourceUri"], "Embedded resource content for testing.")
+        return says(resource, text("Please process the embedded resource above."))
+
+    worker.prompt("test_simple_prompt", lambda _input: says(text("This is a simple prompt for testing.")))
+    worker.prompt("test_prompt_with_arguments", with_arguments, arguments=required("arg1", "arg2"))
+    worker.prompt("test_prompt_with_embedded_resource", with_resource, arguments=required("resourceUri"))
+    worker.prompt("test_prompt_with_image", lambda _input: says(IMAGE, text("Please analyze the image above.")))
+
+
+def required(*names):
+    return [{"name": name, "description": f"The argument {name}", "required": True} for name in names]
+
+
+def register_skills(worker):
+    """A bundle with frontmatter, one document without, one whose sections come from a function."""
+    worker.function("fixture::section", lambda _input: {"content": "# Section\n\nFrom a function.\n"})
+    frontmatter = {"id": "code-review", "title": "Code review", "description": "How to review a change."}
+    files = {"references/checklist.md": "# Checklist\n", "assets/pixel.png": {"base64": PNG}}
+    worker.skill(frontmatter["id"], SKILL.format(**frontmatter), files)
+    worker.skill("plain-notes", "# Plain notes\n\nA skill without frontmatter.\n")
+    worker.skill("with-sections", "# With sections\n\nSee iii://with-sections/fixture::section for more.\n")
+
+
+serve(register)
