@@ -9,7 +9,7 @@ use std::sync::{
 };
 
 use agent_client_protocol::{
-    Agent, Client, ConnectTo, Error, RequestCancellation, on_receive_notification,
+    Agent, Client, ConnectTo, Error, ErrorCode, RequestCancellation, on_receive_notification,
     on_receive_request,
     schema::ProtocolVersion,
     v1::{
@@ -100,7 +100,7 @@ impl Shared {
 }
 
 fn unknown_session() -> Error {
-    Error::new(-32602, "there is no session with this id")
+    Error::new(ErrorCode::RESOURCE_NOT_FOUND, "there is no session with this id")
 }
 
 /// Serves one client until it is gone.
@@ -122,7 +122,8 @@ pub(crate) async fn serve(
             async move |_: NewSessionRequest, responder, _| {
                 if new.sessions.are_full() {
                     let message = "there are too many sessions; close some first";
-                    return responder.respond_with_error(Error::new(-32600, message));
+                    return responder
+                        .respond_with_error(Error::new(ErrorCode::INVALID_REQUEST, message));
                 }
                 let session = Session::new();
                 responder.respond(NewSessionResponse::new(session.id.clone()))?;
@@ -141,7 +142,8 @@ pub(crate) async fn serve(
                 };
                 let Some((place, cancelled)) = session.queue() else {
                     let message = "too many turns of this session are waiting";
-                    return responder.respond_with_error(Error::new(-32600, message));
+                    return responder
+                        .respond_with_error(Error::new(ErrorCode::INVALID_REQUEST, message));
                 };
                 let turn = Turn {
                     shared: Arc::clone(&prompt),

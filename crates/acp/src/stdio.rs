@@ -4,7 +4,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use agent_client_protocol::{Channel, Error, RawJsonRpcMessage, TransportFrame};
+use agent_client_protocol::{Channel, Error, ErrorCode, RawJsonRpcMessage, TransportFrame};
 use futures_util::StreamExt as _;
 use skills_registry::Skills;
 use tokio::io::{
@@ -109,7 +109,10 @@ async fn read(
         let frame = if line.len() > MAX_LINE && !line.ends_with(b"\n") {
             skip_line(&mut input).await?;
             let message = format!("a message may have {} MiB", MAX_LINE >> 20);
-            TransportFrame::Malformed { raw: String::new(), error: Error::new(-32600, message) }
+            TransportFrame::Malformed {
+                raw: String::new(),
+                error: Error::new(ErrorCode::INVALID_REQUEST, message),
+            }
         } else if line.trim_ascii().is_empty() {
             continue;
         } else {

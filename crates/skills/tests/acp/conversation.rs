@@ -122,8 +122,8 @@ async fn sessions_are_apart_and_can_be_closed() {
     client.command("a").await;
     client.ok("session/close", json!({ "sessionId": first })).await;
     let prompt = json!({ "sessionId": first, "prompt": [] });
-    assert_eq!(client.fails("session/prompt", prompt).await, -32602);
-    assert_eq!(client.fails("session/close", json!({ "sessionId": first })).await, -32602);
+    assert_eq!(client.fails("session/prompt", prompt).await, -32002);
+    assert_eq!(client.fails("session/close", json!({ "sessionId": first })).await, -32002);
     assert_eq!(client.turn(&second, "/a").await, "# A\n\nText.\n");
     assert_eq!(client.end().await, (vec![], true));
 }
