@@ -18,8 +18,8 @@ use agent_client_protocol::{
             AgentCapabilities, CancelNotification, CloseSessionRequest, CloseSessionResponse,
             ContentBlock, ContentChunk, Implementation, InitializeRequest, InitializeResponse,
             NewSessionRequest, NewSessionResponse, PromptRequest, PromptResponse,
-            SessionCapabilities, SessionCloseCapabilities, SessionId, SessionNotification,
-            SessionUpdate, StopReason, TextContent,
+            SessionCapabilities, SessionCloseCapabilities, SessionNotification, SessionUpdate,
+            StopReason, TextContent,
         },
     },
 };
@@ -93,10 +93,6 @@ impl Shared {
             .agent_capabilities(capabilities)
             .agent_info(info)
     }
-
-    fn session(&self, id: &SessionId) -> Result<Arc<Session>, Error> {
-        self.sessions.get(id).ok_or_else(unknown_session)
-    }
 }
 
 fn unknown_session() -> Error {
@@ -136,9 +132,8 @@ pub(crate) async fn serve(
         )
         .on_receive_request(
             async move |request: PromptRequest, responder, connection| {
-                let session = match prompt.session(&request.session_id) {
-                    Ok(session) => session,
-                    Err(error) => return responder.respond_with_error(error),
+                let Some(session) = prompt.sessions.get(&request.session_id) else {
+                    return responder.respond_with_error(unknown_session());
                 };
                 let Some((place, cancelled)) = session.queue() else {
                     let message = "too many turns of this session are waiting";
@@ -175,8 +170,7 @@ pub(crate) async fn serve(
                 .close(&request.session_id)
             {
                 Some(()) => responder.respond(CloseSessionResponse::new()),
-                None => responder
-                    .respond_with_error(Error::new(-32602, "there is no session with this id")),
+                None => responder.respond_with_error(unknown_session()),
             },
             on_receive_request!(),
         )

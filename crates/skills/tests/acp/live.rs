@@ -1,5 +1,7 @@
 //! What reaches a client that says nothing.
 
+use std::time::Instant;
+
 use serde_json::{Value, json};
 
 use crate::{
@@ -42,6 +44,28 @@ async fn changes_on_the_bus_reach_an_open_session() {
     client.update("available_commands_update", none).await;
     assert!(!client.kinds().contains(&"available_skills_update"));
     assert!(client.end().await.1);
+}
+
+#[tokio::test]
+async fn a_burst_is_told_in_few_updates() {
+    const SKILLS: usize = 300;
+    let home = Home::new();
+    let worker = home.worker().await;
+    let (mut client, _) = Client::session(&home).await;
+    client.update("available_commands_update", |_| true).await;
+    let begun = Instant::now();
+    let calls = (0..SKILLS).map(|number| {
+        let skill = json!({ "id": format!("s{number}"), "skill": "# S\n\nText.\n" });
+        worker.start("skills::register", &skill)
+    });
+    for answer in futures_util::future::join_all(calls).await {
+        answer.unwrap();
+    }
+    let all = |update: &Value| update["availableCommands"].as_array().unwrap().len() == SKILLS;
+    client.update("available_commands_update", all).await;
+    // Ten in a second, the first at once, and one more for a list that was under way.
+    let most = usize::try_from(begun.elapsed().as_millis()).unwrap() / 100 + 2;
+    assert!(client.kinds().len() < most, "{} updates", client.kinds().len() + 1);
 }
 
 #[tokio::test]
