@@ -44,6 +44,7 @@ QUICKSTART_OUTPUT = [
 START_SECONDS = 15
 STOP_SECONDS = 3
 PHASE_SECONDS = 60
+COMPARE_SECONDS = 300
 
 
 class Failure(Exception):
@@ -139,9 +140,9 @@ class Bench:
         if "panicked at" in server.stderr():
             raise Failure(f"{server.name} panicked")
 
-    def run(self, name, command, **options):
+    def run(self, name, command, seconds=PHASE_SECONDS, **options):
         process = self.start(name, command, **options)
-        process.finish(PHASE_SECONDS)
+        process.finish(seconds)
         return process
 
     def count(self, process):
@@ -221,6 +222,12 @@ def quickstart(bench, command, telemetry):
     bench.stop_server(server)
 
 
+def skills_ref(bench, python):
+    """Verdicts on generated skills, beside those of the package skills-ref."""
+    command = [python, str(HERE / "skills-ref" / "compare.py"), "--binary", bench.server_binary]
+    bench.count(bench.run("skills-ref", command, seconds=COMPARE_SECONDS))
+
+
 def copied(source, folder):
     """Node resolves `import 'iii-sdk'` from where the file lies: put it beside that version's packages."""
     return shutil.copy(source, folder)
@@ -239,6 +246,9 @@ def jobs(options):
         import acp_jobs
 
         yield from acp_jobs.jobs(options)
+    if "skills-ref" in options.groups:
+        python = str(options.cache / f"skills-ref-{options.skills_ref}" / "bin" / "python")
+        yield f"skills-ref {options.skills_ref}", lambda bench: skills_ref(bench, python)
 
 
 def iii_jobs(options):
@@ -291,7 +301,8 @@ def parse_arguments():
     parser = argparse.ArgumentParser(description="Run the interoperability clients.")
     parser.add_argument("--server", required=True, help="the server's binary")
     parser.add_argument("--cache", required=True, type=Path, help="where the Python and Node packages are")
-    parser.add_argument("--groups", nargs="+", required=True, choices=["iii", "mcp", "acp"], help="clients of which protocol")
+    parser.add_argument("--groups", nargs="+", required=True, choices=["iii", "mcp", "acp", "skills-ref"],
+                        help="clients of the bus, of MCP, of ACP, the other judge of skills")
     parser.add_argument("--rust", type=Path, help="where the Rust clients are")
     parser.add_argument("--python", nargs="+", required=True, help="versions of the Python SDK")
     parser.add_argument("--node", nargs="+", required=True, help="versions of the Node SDK")
@@ -301,6 +312,7 @@ def parse_arguments():
     parser.add_argument("--mcp-client", required=True, help="version of @modelcontextprotocol/client")
     parser.add_argument("--inspector", required=True, help="version of @modelcontextprotocol/inspector")
     parser.add_argument("--acp-sdk", required=True, help="version of @agentclientprotocol/sdk")
+    parser.add_argument("--skills-ref", required=True, help="version of the Python package skills-ref")
     parser.add_argument("--only", nargs="*", default=[], help="words that a client's name must contain")
     return parser.parse_args()
 

@@ -9,6 +9,7 @@
 //! - `pieces`: streaming a text
 //! - `menu`: what is on offer, from one snapshot of the catalog
 //! - `live`: telling sessions what is on offer, now and after every change
+//! - `gather`: taking news together
 //! - `pace`: sending no faster than the client reads
 //! - [`proposal`]: the wire form of the skills list, which is not part of ACP
 //!
@@ -17,6 +18,7 @@
 mod agent;
 mod answers;
 mod arguments;
+mod gather;
 mod live;
 mod menu;
 mod pace;

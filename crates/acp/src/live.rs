@@ -13,10 +13,10 @@ use agent_client_protocol::{
     },
 };
 use futures_util::StreamExt as _;
-use skills_registry::{available::LeftOut, gather};
+use skills_registry::available::LeftOut;
 use tokio::time::Instant;
 
-use crate::{agent::Shared, menu::Menu, proposal, sessions::Session};
+use crate::{agent::Shared, gather::gather, menu::Menu, proposal, sessions::Session};
 
 /// While much is written, lists are not sent more often than this.
 const PAUSE: Duration = Duration::from_millis(100);

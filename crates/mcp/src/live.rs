@@ -10,21 +10,20 @@ use std::{
     time::Duration,
 };
 
-use futures_util::{
-    StreamExt as _,
-    stream::{self, BoxStream, Fuse},
-};
+use futures_util::{FutureExt as _, StreamExt as _};
 use rmcp::model::{
     PromptListChangedNotification, ResourceListChangedNotification, ResourceUpdatedNotification,
     ResourceUpdatedNotificationParam, ServerNotification, SubscriptionFilter,
     ToolListChangedNotification,
 };
 use skills_core::{id::INDEX_ID, uri};
-use skills_registry::{Changed, gather};
+use skills_registry::{Changed, Changes};
 use tokio::sync::watch;
 
 use crate::{server::Shared, skills_extension, tools::WorkerTools};
 
+/// Changes this close to each other are told together. A client hears of a change well within 50 ms.
+const GATHER: Duration = Duration::from_millis(5);
 /// Who has not taken in a notification after this does not read.
 const STALLED: Duration = Duration::from_secs(30);
 /// More changed skills than this at once are told as "any may have changed".
@@ -110,11 +109,12 @@ struct News {
 }
 
 impl News {
-    fn take(&mut self, event: Event) {
-        match event {
-            Event::Changed(changed) => self.add(changed),
-            Event::Tools { differ } => self.tools |= differ,
-        }
+    fn everything() -> Self {
+        Self { any_skill: true, prompts: true, tools: true, ..Self::default() }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.skills.is_empty() && !self.any_skill && !self.prompts && !self.tools
     }
 
     fn add(&mut self, changed: Changed) {
@@ -178,32 +178,27 @@ pub(crate) enum End {
     Gone,
 }
 
-/// What a client may hear of.
-enum Event {
-    Changed(Changed),
-    /// News of the tools of workers.
-    Tools {
-        differ: bool,
-    },
+/// All news, from the moment this was made.
+pub(crate) struct Source {
+    changes: Changes,
+    tools: Tools,
 }
-
-/// All news, from the moment this was made. Where one kind of them ends, all end.
-pub(crate) struct Source(Fuse<BoxStream<'static, Event>>);
 
 impl Source {
     pub(crate) fn new(shared: &Shared) -> Self {
         let tools =
             Tools { now: shared.worker_tools.subscribe(), told: shared.known_worker_tools() };
-        let tools = stream::unfold(tools, |mut tools| async move {
-            let differ = tools.changed().await?;
-            Some((Event::Tools { differ }, tools))
-        });
-        let end = || stream::once(std::future::ready(None));
-        let changes = shared.skills.changes().map(|changed| Some(Event::Changed(changed)));
-        let all = stream::select(changes.chain(end()), tools.map(Some).chain(end()))
-            .take_while(|event| std::future::ready(event.is_some()))
-            .filter_map(std::future::ready);
-        Self(all.boxed().fuse())
+        Self { changes: shared.skills.changes(), tools }
+    }
+
+    /// Waits for one piece of news and adds it; `None` at the end. Nothing is lost if it is not awaited to
+    /// the end.
+    async fn more(&mut self, news: &mut News) -> Option<()> {
+        tokio::select! {
+            changed = self.changes.next() => news.add(changed?),
+            differ = self.tools.changed() => news.tools |= differ?,
+        }
+        Some(())
     }
 }
 
@@ -225,10 +220,13 @@ impl Tools {
     }
 }
 
-/// Sources that were begun before their client was answered: what happens after the answer and before
-/// somebody follows is news too.
+/// A source that was begun before its client was answered: what happens after the answer and before somebody
+/// follows is news too.
 #[derive(Default)]
 pub(crate) struct Begun(Mutex<VecDeque<Source>>);
+
+/// How many listen requests of one client can be under way between answer and following.
+const MAX_BEGUN: usize = 16;
 
 impl Begun {
     fn lock(&self) -> MutexGuard<'_, VecDeque<Source>> {
@@ -236,7 +234,12 @@ impl Begun {
     }
 
     pub(crate) fn begin(&self, shared: &Shared) {
-        self.lock().push_back(Source::new(shared));
+        let mut begun = self.lock();
+        // One that nobody came for belongs to a request that failed.
+        if begun.len() >= MAX_BEGUN {
+            begun.pop_front();
+        }
+        begun.push_back(Source::new(shared));
     }
 
     pub(crate) fn take(&self, shared: &Shared) -> Source {
@@ -244,15 +247,26 @@ impl Begun {
     }
 }
 
+/// Whether a session has a stream on which it can be told of something, and the how manyeth it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Ear {
+    pub(crate) is_open: bool,
+    pub(crate) streams: u64,
+}
+
 /// News for one client.
 pub(crate) struct Follow {
     source: Source,
     wants: Wants,
+    /// `None` for a client that can always be told.
+    ear: Option<watch::Receiver<Ear>>,
+    /// The stream that was told last.
+    told: u64,
 }
 
 impl Follow {
-    pub(crate) fn new(source: Source, wants: Wants) -> Self {
-        Self { source, wants }
+    pub(crate) fn new(source: Source, wants: Wants, ear: Option<watch::Receiver<Ear>>) -> Self {
+        Self { source, wants, ear, told: 0 }
     }
 
     /// Tells of every change until the client or the registry is gone.
@@ -260,8 +274,9 @@ impl Follow {
     where
         Sent: Future<Output = bool>,
     {
-        while let Some(news) = self.next().await {
-            for notification in news.notifications(&self.wants) {
+        let mut news = News::default();
+        while self.gather(&mut news).await.is_some() {
+            for notification in std::mem::take(&mut news).notifications(&self.wants) {
                 match tokio::time::timeout(STALLED, send(notification)).await {
                     Ok(true) => {}
                     Ok(false) => return End::Gone,
@@ -272,10 +287,55 @@ impl Follow {
         End::Gone
     }
 
-    async fn next(&mut self) -> Option<News> {
-        let mut news = News::default();
-        gather(&mut self.source.0, |event| news.take(event)).await?;
-        Some(news)
+    /// Waits until there is something to tell, and somebody who hears it; `None` at the end.
+    async fn gather(&mut self, news: &mut News) -> Option<()> {
+        loop {
+            let ear = self.hearing(news);
+            if ear.is_open && !news.is_empty() {
+                break;
+            }
+            tokio::select! {
+                more = self.source.more(news) => more?,
+                moved = moved(self.ear.as_mut()) => moved?,
+            }
+        }
+        let gathered = tokio::time::sleep(GATHER);
+        tokio::pin!(gathered);
+        loop {
+            tokio::select! {
+                // First, so that news without end do not put it off.
+                biased;
+                () = &mut gathered => break,
+                more = self.source.more(news) => more?,
+            }
+        }
+        // What is there already costs nothing to take along.
+        for _ in 0..MAX_GATHERED {
+            if self.source.more(news).now_or_never().is_none() {
+                break;
+            }
+        }
+        Some(())
+    }
+
+    /// Who hears now. On a new stream after another, what the other was told last may not have arrived.
+    fn hearing(&mut self, news: &mut News) -> Ear {
+        let Some(ear) = &mut self.ear else { return Ear { is_open: true, streams: 0 } };
+        let now = *ear.borrow_and_update();
+        if now.streams > self.told {
+            if self.told > 0 {
+                *news = News::everything();
+            }
+            self.told = now.streams;
+        }
+        now
+    }
+}
+
+async fn moved(ear: Option<&mut watch::Receiver<Ear>>) -> Option<()> {
+    match ear {
+        Some(ear) => ear.changed().await.ok(),
+        None => std::future::pending().await,
     }
 }
 

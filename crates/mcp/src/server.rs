@@ -35,7 +35,9 @@ use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 use crate::{
     completion,
     error::invalid,
-    live::{Begun, End, Follow, MAX_SUBSCRIPTIONS, MAX_URI_BYTES, Subscriptions, Wants},
+    live::{
+        Begun, Ear, End, Follow, MAX_SUBSCRIPTIONS, MAX_URI_BYTES, Source, Subscriptions, Wants,
+    },
     prompts, resources, skills_extension,
     tools::{self, WorkerTools},
 };
@@ -140,8 +142,11 @@ impl Mcp {
         Self { shared, _tools: Arc::new(AbortOnDropHandle::new(follower)) }
     }
 
-    pub(crate) fn handler(&self) -> Handler {
+    /// A handler of a client that can always be told of something, or, with an ear, only while that is open.
+    pub(crate) fn handler(&self, ear: Option<watch::Receiver<Ear>>) -> Handler {
         Handler {
+            ear,
+            greeted: Mutex::new(None),
             shared: Arc::clone(&self.shared),
             subscriptions: Subscriptions::default(),
             begun: Begun::default(),
@@ -176,11 +181,17 @@ fn info() -> ServerConfig {
         .with_instructions(INSTRUCTIONS)
 }
 
+/// Between two attempts to learn what functions there are; and the least between two listings of them.
+const ASK_AGAIN: Duration = Duration::from_secs(1);
+const LIST_AGAIN: Duration = Duration::from_millis(10);
+
 /// Keeps the tools of workers in step with the bus.
 async fn follow_tools(shared: Arc<Shared>) {
     let mut changes = shared.skills.changes();
     loop {
-        let tools = match shared.skills.functions().await {
+        let listed = shared.skills.functions().await;
+        let is_known = listed.is_ok();
+        let tools = match listed {
             Ok(functions) => Some(Arc::new(WorkerTools::of(functions))),
             Err(error) => {
                 tracing::debug!(%error, "the functions of the bus are not known");
@@ -195,12 +206,22 @@ async fn follow_tools(shared: Arc<Shared>) {
                 differs
             });
         }
-        loop {
-            match changes.next().await {
-                Some(Changed::Functions | Changed::Everything) => break,
-                Some(_) => {}
-                None => return,
+        let relevant = async {
+            while let Some(changed) = changes.next().await {
+                if matches!(changed, Changed::Functions | Changed::Everything) {
+                    return Some(());
+                }
             }
+            None
+        };
+        if is_known {
+            if relevant.await.is_none() {
+                return;
+            }
+            // A worker that registers a hundred functions is listed once.
+            tokio::time::sleep(LIST_AGAIN).await;
+        } else if tokio::time::timeout(ASK_AGAIN, relevant).await == Ok(None) {
+            return;
         }
     }
 }
@@ -209,6 +230,9 @@ async fn follow_tools(shared: Arc<Shared>) {
 pub(crate) struct Handler {
     pub(crate) shared: Arc<Shared>,
     subscriptions: Subscriptions,
+    ear: Option<watch::Receiver<Ear>>,
+    /// News since the client was greeted.
+    greeted: Mutex<Option<Source>>,
     begun: Begun,
     follower: OnceLock<AbortOnDropHandle<()>>,
     #[expect(deprecated, reason = "alive in the older revisions")]
@@ -297,7 +321,8 @@ impl ServerHandler for Handler {
         context: RequestContext<RoleServer>,
     ) -> Result<InitializeResult, ErrorData> {
         context.peer.set_peer_info(request.clone());
-        self.begun.begin(&self.shared);
+        let source = Source::new(&self.shared);
+        *self.greeted.lock().unwrap_or_else(PoisonError::into_inner) = Some(source);
         self.negotiate_initialize(&request)
     }
 
@@ -305,8 +330,10 @@ impl ServerHandler for Handler {
         let peer = context.peer;
         let stalled = self.stalled.clone();
         self.follower.get_or_init(|| {
-            let source = self.begun.take(&self.shared);
-            let follow = Follow::new(source, Wants::Session(self.subscriptions.clone()));
+            let greeted = self.greeted.lock().unwrap_or_else(PoisonError::into_inner).take();
+            let source = greeted.unwrap_or_else(|| Source::new(&self.shared));
+            let follow =
+                Follow::new(source, Wants::Session(self.subscriptions.clone()), self.ear.clone());
             AbortOnDropHandle::new(tokio::spawn(async move {
                 let send = |notification| {
                     let peer = peer.clone();
@@ -336,7 +363,7 @@ impl ServerHandler for Handler {
 
     async fn listen(&self, context: SubscriptionContext) -> Result<(), ErrorData> {
         let source = self.begun.take(&self.shared);
-        let follow = Follow::new(source, Wants::Filter(context.accepted().clone()));
+        let follow = Follow::new(source, Wants::Filter(context.accepted().clone()), None);
         let sink = context.sink();
         let told = follow.tell(|notification| async { sink.send(notification).await.is_ok() });
         tokio::select! {
@@ -361,9 +388,13 @@ impl ServerHandler for Handler {
 
     async fn list_resource_templates(
         &self,
-        _: Option<PaginatedRequestParams>,
+        request: Option<PaginatedRequestParams>,
         context: RequestContext<RoleServer>,
     ) -> Result<ListResourceTemplatesResult, ErrorData> {
+        // They are one page, so there is no cursor that anyone was given.
+        if cursor(request).is_some() {
+            return Err(invalid("unknown cursor: start again without one"));
+        }
         let mut page = resources::templates();
         (page.ttl_ms, page.cache_scope) = self.hints(&context);
         Ok(page)

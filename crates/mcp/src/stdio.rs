@@ -37,7 +37,7 @@ pub enum StdioError {
 /// When the client does not speak MCP or does not read.
 pub async fn serve(mcp: &Mcp) -> Result<(), StdioError> {
     let shutdown = &mcp.shared.settings.shutdown;
-    let handler = mcp.handler();
+    let handler = mcp.handler(None);
     let stalled = handler.stalled.clone();
     let (input, output) = stdio_pipes();
     let input = Watched { input, ended: handler.hung_up.clone() };

@@ -145,12 +145,7 @@ impl Catalog {
     /// The next snapshot.
     #[must_use]
     pub fn with<'a>(&self, changes: impl IntoIterator<Item = &'a Change>) -> Self {
-        let mut next = Self {
-            revision: self.revision,
-            shelves: self.shelves.clone(),
-            index: OnceLock::new(),
-            skill_count: OnceLock::new(),
-        };
+        let mut next = self.successor();
         for change in changes {
             next.revision = change.revision;
             match &change.content {
@@ -159,6 +154,25 @@ impl Catalog {
             }
         }
         next
+    }
+
+    /// The same, to be changed.
+    pub(crate) fn successor(&self) -> Self {
+        Self { revision: self.revision, shelves: self.shelves.clone(), ..Self::default() }
+    }
+
+    /// Takes out a skill that a listing told of.
+    pub(crate) fn forget_skill(&mut self, id: &str) {
+        if let Some(shelf) = self.shelves.get_mut(&Layer::Official) {
+            shelf.skills.remove(id);
+        }
+    }
+
+    /// Takes out the prompts that a listing told of.
+    pub(crate) fn forget_prompts(&mut self) {
+        if let Some(shelf) = self.shelves.get_mut(&Layer::Official) {
+            shelf.prompts = OrdMap::new();
+        }
     }
 
     fn put(&mut self, key: &EntryKey, content: &EntryContent, registered_at: Timestamp) {

@@ -5,7 +5,6 @@
 //! - `writer`: the one thread that commits, swaps the catalog and announces
 //! - [`feed`]: announcements in commit order, for any number of subscribers, in bounded memory
 //! - `changed`: the same for surfaces, which only need to know that something is different
-//! - [`gather()`]: taking such news together
 //! - [`available`]: which skills can be offered as Agent Skills
 //! - [`bundles`]: reading whole bundles
 //! - [`search`]: finding skills by words
@@ -27,7 +26,6 @@ mod changed;
 mod error;
 pub mod feed;
 mod functions;
-mod gather;
 mod local;
 mod registry;
 pub mod remote;
@@ -42,7 +40,6 @@ pub use changed::{Changed, Changes};
 pub use error::{HandlerProblem, RegistryError};
 pub use feed::{ChangeFeed, Delivery, Subscription};
 pub use functions::ExposedFunction;
-pub use gather::gather;
 pub use registry::{Registry, RegistryConfig};
 pub use remote::{Mirror, RemoteRegistry};
 pub use state::BusState;

@@ -97,16 +97,10 @@ pub enum Command {
         #[command(flatten)]
         format: Format,
     },
-    /// Register a Markdown file as a skill
-    Add {
-        /// The file; - reads standard input
-        file: PathBuf,
-        /// The skill's id [default: the file's name without .md]
-        #[arg(long)]
-        id: Option<String>,
-        #[command(flatten)]
-        format: Format,
-    },
+    /// Register skills: folders with a SKILL.md, folders of such folders, archives, Markdown files
+    Add(Add),
+    /// Write the files of a skill into a folder
+    Export(Export),
     /// Remove skills
     #[command(visible_alias = "rm")]
     Remove {
@@ -116,6 +110,8 @@ pub enum Command {
         #[command(flatten)]
         format: Format,
     },
+    /// Say what the specification of Agent Skills thinks of skills on disk
+    Validate(Validate),
     /// Copy content between an engine's state and the embedded store
     Import(Import),
     /// Slash commands
@@ -160,6 +156,52 @@ pub enum PromptCommand {
         #[command(flatten)]
         format: Format,
     },
+}
+
+#[derive(Debug, Clone, Args)]
+pub struct Validate {
+    /// A SKILL.md, the folder it is in, or a folder of such folders
+    #[arg(required = true, value_name = "PATH")]
+    pub paths: Vec<PathBuf>,
+    /// Judge as a client that loads skills does: what it can live with is a warning
+    #[arg(long)]
+    pub lenient: bool,
+    /// Allow letters and digits of every script in names
+    #[arg(long)]
+    pub unicode: bool,
+    #[command(flatten)]
+    pub format: Format,
+}
+
+#[derive(Debug, Clone, Args)]
+pub struct Add {
+    /// Folders, .tar.gz, .tgz and .zip archives, and documents; - reads a document from standard input
+    #[arg(required = true, value_name = "PATH")]
+    pub paths: Vec<PathBuf>,
+    /// The skill's id, if there is one skill [default: its name, else that of its folder or file]
+    #[arg(long)]
+    pub id: Option<String>,
+    /// Keep the registry in step with the folders until interrupted
+    #[arg(long, conflicts_with_all = ["id", "dry_run"])]
+    pub watch: bool,
+    /// Say what would be done, and do nothing
+    #[arg(long)]
+    pub dry_run: bool,
+    #[command(flatten)]
+    pub format: Format,
+}
+
+#[derive(Debug, Clone, Args)]
+pub struct Export {
+    /// The skill's id
+    pub id: String,
+    /// The folder that its files are written into
+    pub dir: PathBuf,
+    /// Overwrite what is there and something else
+    #[arg(long)]
+    pub force: bool,
+    #[command(flatten)]
+    pub format: Format,
 }
 
 #[derive(Debug, Clone, Args)]
@@ -218,9 +260,11 @@ impl Cli {
                 | Command::Search { format, .. }
                 | Command::Show { format, .. }
                 | Command::Read { format, .. }
-                | Command::Add { format, .. }
+                | Command::Add(Add { format, .. })
+                | Command::Export(Export { format, .. })
                 | Command::Remove { format, .. }
                 | Command::Import(Import { format, .. })
+                | Command::Validate(Validate { format, .. })
                 | Command::Prompt {
                     command: PromptCommand::List { format } | PromptCommand::Get { format, .. },
                 },

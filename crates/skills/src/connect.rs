@@ -41,6 +41,18 @@ pub(crate) async fn answers_by_default(target: &Target) -> bool {
     BusClient::connect(DEFAULT_URL, target.token.as_deref(), CONNECT_TIMEOUT).await.is_ok()
 }
 
+/// The same target, with the bus named if that is what it means now: for those who open it again and again,
+/// and must not take a server's store while the server is away.
+pub(crate) async fn settled(mut target: Target) -> Target {
+    if named_url(&target).is_none()
+        && target.data_dir.is_none()
+        && answers_by_default(&target).await
+    {
+        target.url = Some(DEFAULT_URL.to_owned());
+    }
+    target
+}
+
 /// What a call may take, with the handler it may lead to.
 pub(crate) fn call_timeout(config: &Config) -> Duration {
     config.handler_timeout() + CALL_MARGIN

@@ -1,7 +1,8 @@
 //! How an error is shown: a sentence, a code for machines, and what to do about it.
 
 use anstyle::{AnsiColor, Style};
-use serde_json::json;
+use serde_json::{Value, json};
+use skills_bundles::BundleError;
 use skills_bus::ClientError;
 use skills_http::BadRule;
 use skills_registry::RegistryError;
@@ -30,15 +31,21 @@ impl Failure {
         self
     }
 
+    /// Code, message and hint, as machines get them.
+    pub(crate) fn to_json(&self) -> Value {
+        let Self { code, message, hint } = self;
+        let mut error = json!({ "code": code, "message": message });
+        if let Some(hint) = hint {
+            error["hint"] = json!(hint);
+        }
+        error
+    }
+
     /// Prints it on stderr, where it does not get into the way of an answer.
     pub fn print(&self, json: bool) {
-        let Self { code, message, hint } = self;
+        let Self { message, hint, .. } = self;
         if json {
-            let mut error = json!({ "code": code, "message": message });
-            if let Some(hint) = hint {
-                error["hint"] = json!(hint);
-            }
-            anstream::eprintln!("{}", json!({ "error": error }));
+            anstream::eprintln!("{}", json!({ "error": self.to_json() }));
             return;
         }
         let red = Style::new().bold().fg_color(Some(AnsiColor::Red.into()));
@@ -53,6 +60,17 @@ impl Failure {
 impl From<RegistryError> for Failure {
     fn from(error: RegistryError) -> Self {
         let failure = Self::new(error.code(), error.to_string());
+        match error.hint() {
+            Some(hint) => failure.hint(hint),
+            None => failure,
+        }
+    }
+}
+
+impl From<BundleError> for Failure {
+    fn from(error: BundleError) -> Self {
+        // Names of files may hold anything.
+        let failure = Self::new(error.code(), crate::output::plain(&error.to_string()));
         match error.hint() {
             Some(hint) => failure.hint(hint),
             None => failure,

@@ -2,7 +2,13 @@
 //!
 //! It uses the functions and trigger types of the contract alone, so the registry may be of any make.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
 
 use async_trait::async_trait;
 use skills_bus::{
@@ -20,6 +26,9 @@ const CHANGED: &str = "surface::changed";
 /// What tells of them.
 const TRIGGER_TYPES: [&str; 3] =
     ["skills::on-change", "prompts::on-change", "engine::functions-available"];
+
+/// A function that every registry has, as a list of functions shows it.
+const REGISTRY: &str = "\"skills::resources-list\"";
 
 /// How long a call waits for a connection that is not there (yet).
 const CONNECTED_WITHIN: Duration = Duration::from_secs(5);
@@ -60,8 +69,9 @@ pub(crate) fn start(config: EngineConfig, timeout: Duration) -> Result<Follower,
         ..FunctionSpec::default()
     };
     let hears = Arc::clone(&mirror);
+    let presence = Presence::default();
     let function = move |call: Call| {
-        hears.hear(changed(&call.data));
+        hears.hear(presence.notice(changed(&call.data), &call.data));
         std::future::ready(Ok(Json::null()))
     };
     bus.register_function(spec, Arc::new(function));
@@ -73,6 +83,25 @@ pub(crate) fn start(config: EngineConfig, timeout: Duration) -> Result<Follower,
             .map_err(|error| Failure::new(error.code(), error.to_string()))?;
     }
     Ok(Follower { mirror, bus })
+}
+
+/// Whether there is a registry on the bus. One that has gone and come back may have other content.
+#[derive(Default)]
+struct Presence {
+    was_missing: AtomicBool,
+}
+
+impl Presence {
+    fn notice(&self, changed: Changed, event: &Json) -> Changed {
+        if changed != Changed::Functions {
+            return changed;
+        }
+        let is_missing = !event.as_str().contains(REGISTRY);
+        match self.was_missing.swap(is_missing, Ordering::SeqCst) && !is_missing {
+            true => Changed::Everything,
+            false => Changed::Functions,
+        }
+    }
 }
 
 /// What an event says has changed.
@@ -138,5 +167,18 @@ mod tests {
         assert_eq!(changed(json!({"functions": []})), Changed::Functions);
         assert_eq!(changed(json!({"what": "ever"})), Changed::Everything);
         assert_eq!(changed(json!(null)), Changed::Everything);
+    }
+
+    #[test]
+    fn a_registry_that_comes_back_may_have_other_content() {
+        let presence = Presence::default();
+        let notice = |ids: &[&str]| {
+            let rows: Vec<_> = ids.iter().map(|id| json!({ "function_id": id })).collect();
+            presence.notice(Changed::Functions, &Json::from(&json!({ "functions": rows })))
+        };
+        assert_eq!(notice(&["skills::resources-list", "a::b"]), Changed::Functions);
+        assert_eq!(notice(&["a::b"]), Changed::Functions);
+        assert_eq!(notice(&["skills::resources-list"]), Changed::Everything);
+        assert_eq!(notice(&["skills::resources-list"]), Changed::Functions);
     }
 }

@@ -43,14 +43,10 @@ impl Skills for Late {
             return skills.changes();
         }
         let opened = wait(self.0.clone());
-        // Somebody may have read before this was listening.
-        let everything = || stream::once(std::future::ready(Changed::Everything));
         stream::once(opened)
             .filter_map(std::future::ready)
-            .flat_map(move |skills| {
-                let changes = skills.changes();
-                everything().chain(changes)
-            })
+            // What happened between its opening and now is not known.
+            .flat_map(|skills| stream::iter([Changed::Everything]).chain(skills.changes()))
             .boxed()
     }
 

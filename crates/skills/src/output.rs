@@ -67,6 +67,14 @@ pub(crate) fn size(bytes: u64) -> String {
     }
 }
 
+/// `1 file`, `2 files`
+pub(crate) fn counted(count: usize, what: &str) -> String {
+    match count {
+        1 => format!("1 {what}"),
+        _ => format!("{count} {what}s"),
+    }
+}
+
 /// An RFC 3339 moment as people read it: to the second.
 pub(crate) fn moment(timestamp: &str) -> String {
     match timestamp.get(..19) {

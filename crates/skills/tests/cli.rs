@@ -66,9 +66,9 @@ fn the_whole_story(target: &[&str], dir: &Path) {
 
     let add = |more: &[&'static str]| [target, &["add", file], more].concat();
     assert_eq!(answer(&add(&[])), "registered iii://my-tool (24 B)\n");
-    let added = json_answer(&add(&["--id", "a"]));
-    assert_eq!(keys(&added), ["id", "registered_at"]);
-    assert_eq!(added["id"], "a");
+    let added = json_answer(&add(&["--id", "a"]))["skills"][0].take();
+    assert_eq!(keys(&added), ["bytes", "files", "id", "path", "registered_at", "status"]);
+    assert_eq!((&added["id"], &added["status"]), (&json!("a"), &json!("added")));
 
     let list = json_answer(&at(&["list"]));
     let rows = list["skills"].as_array().unwrap();
@@ -247,7 +247,7 @@ fn a_file_that_cannot_be_added_leaves_no_trace() {
         ("binary.md", "not UTF-8 text (byte 5)"),
         ("My Tool.md", "hint: give one with --id"),
         ("absent.md", "cannot read"),
-        (".", "--id"),
+        (".", "there is no SKILL.md"),
     ] {
         let text = complaint(&["--data-dir", &data, "add", &path(file)]);
         assert!(text.contains(words), "{text}");
@@ -372,7 +372,9 @@ fn a_mistake_on_the_command_line_is_exit_code_2() {
 #[test]
 fn help_names_every_command_and_every_option() {
     let help = answer(&["--help"]);
-    for command in ["serve", "list", "show", "read", "add", "remove", "prompt", "completions"] {
+    for command in
+        ["serve", "list", "show", "read", "add", "export", "remove", "prompt", "completions"]
+    {
         assert!(help.contains(&format!("\n  {command} ")), "{command}: {help}");
         assert!(answer(&[command, "--help"]).contains("Usage: skills"), "{command}");
     }

@@ -80,6 +80,10 @@ fn file(file: &FileMeta) -> FileEntry {
 
 fn catalog(registry: &Registry, input: &CatalogInput) -> CatalogOutput {
     let catalog = registry.catalog();
+    if let Some(ids) = &input.ids {
+        let rows = ids.iter().take(PAGE).filter_map(|id| catalog.skill(id));
+        return CatalogOutput { skills: rows.map(|row| entry(row)).collect(), next: None };
+    }
     let limit = input.limit.unwrap_or(PAGE).clamp(1, PAGE);
     let mut rows = catalog.skills_after(input.after.as_deref()).peekable();
     let mut skills = Vec::new();

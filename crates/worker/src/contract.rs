@@ -184,6 +184,9 @@ pub struct CatalogInput {
     /// At most so many.
     #[serde(default)]
     pub limit: Option<usize>,
+    /// Only these, as far as they are there, on one page.
+    #[serde(default)]
+    pub ids: Option<Vec<String>>,
 }
 
 #[derive(Debug, Serialize, JsonSchema)]

@@ -185,9 +185,21 @@ fn unreadable(error: &Error, end: usize, place: &dyn Fn(Location) -> usize) -> U
         }
         error => {
             let message = UserMessageFormatter.format_message(error);
-            Unreadable::Yaml { at, message: message.escape_debug().to_string() }
+            Unreadable::Yaml { at, message: without_controls(&message) }
         }
     }
+}
+
+/// The reader quotes what it does not like as it is.
+fn without_controls(message: &str) -> String {
+    let mut plain = String::with_capacity(message.len());
+    for c in message.chars() {
+        match c.is_control() {
+            true => plain.extend(c.escape_unicode()),
+            false => plain.push(c),
+        }
+    }
+    plain
 }
 
 fn node(yaml: &str, raw: Spanned<Raw>, place: &dyn Fn(Location) -> usize) -> Spot<Node> {

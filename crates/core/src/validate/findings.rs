@@ -1,14 +1,21 @@
 //! How findings become a report: offsets become lines and columns, in one pass over the document.
 
+use std::collections::HashMap;
+
 use super::{Finding, Level, Mode, Report, rules::Rule};
 
 /// How much of a value is shown in a sentence, in characters.
 const SHOWN: usize = 60;
 
+/// So many findings of one rule are told apart; a document with more of them is not read one by one.
+const MAX_PER_RULE: usize = 100;
+
 /// What was found so far.
 pub(super) struct Findings {
     mode: Mode,
     found: Vec<Found>,
+    /// How often each rule has found something.
+    counts: HashMap<&'static str, usize>,
 }
 
 struct Found {
@@ -20,8 +27,8 @@ struct Found {
 }
 
 impl Findings {
-    pub(super) const fn new(mode: Mode) -> Self {
-        Self { mode, found: Vec::new() }
+    pub(super) fn new(mode: Mode) -> Self {
+        Self { mode, found: Vec::new(), counts: HashMap::new() }
     }
 
     /// Something at a byte of the document, with the rule's own hint.
@@ -37,6 +44,11 @@ impl Findings {
         message: impl Into<String>,
         hint: impl Into<String>,
     ) {
+        let count = self.counts.entry(rule.code).or_default();
+        *count += 1;
+        if *count > MAX_PER_RULE {
+            return;
+        }
         self.found.push(Found {
             at,
             level: rule.level(self.mode),
@@ -47,6 +59,13 @@ impl Findings {
     }
 
     pub(super) fn into_report(mut self, document: &[u8]) -> Report {
+        for (code, count) in &self.counts {
+            let more = count.saturating_sub(MAX_PER_RULE);
+            let last = self.found.iter_mut().rev().find(|found| more > 0 && found.code == *code);
+            if let Some(last) = last {
+                last.message.push_str(&format!(" (and {more} more like this)"));
+            }
+        }
         self.found.sort_by_key(|found| found.at);
         let mut cursor = Cursor::new(document);
         let place = |found: Found| {
@@ -105,6 +124,20 @@ mod tests {
         assert_eq!(cursor.advance_to(4), (2, 1));
         assert_eq!(cursor.advance_to(10), (2, 3));
         assert_eq!(cursor.advance_to(99), (3, 1));
+    }
+
+    #[test]
+    fn a_rule_that_finds_too_much_says_how_much() {
+        let mut findings = Findings::new(Mode::Strict);
+        for at in 0..MAX_PER_RULE + 7 {
+            findings.add(&super::super::rules::BOM, at, "found");
+        }
+        let found = findings.into_report(&[b' '; 200]).findings;
+        assert_eq!(found.len(), MAX_PER_RULE);
+        assert_eq!(
+            found.last().map(|last| last.message.as_str()),
+            Some("found (and 7 more like this)")
+        );
     }
 
     #[test]

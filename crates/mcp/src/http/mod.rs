@@ -2,6 +2,7 @@
 //!
 //! - `sessions`: who a session belongs to, and how many there may be
 //! - `no_message`: what a body gets that is no message
+//! - `stream`: what a session is told, for as long as its client takes it
 //! - `one_answer`: answers of sessions as plain JSON, where rmcp makes a stream of one event
 //!
 //! Origin, Host and token are the business of the listener that these routes are mounted on.
@@ -9,22 +10,20 @@
 mod no_message;
 mod one_answer;
 mod sessions;
+mod stream;
 
 use std::sync::Arc;
 
 use axum::{
     Router,
     extract::{Request, State},
-    http::{Method, StatusCode},
+    http::{Method, StatusCode, header},
     middleware::{Next, from_fn_with_state},
     response::{IntoResponse as _, Response},
 };
-use rmcp::transport::streamable_http_server::{
-    StreamableHttpServerConfig, StreamableHttpService,
-    session::local::{LocalSessionManager, SessionConfig},
-};
+use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
 
-use self::sessions::{Access, Sessions};
+use self::sessions::{Access, Manager, Sessions};
 use crate::{Mcp, ending};
 
 /// The largest request that is read.
@@ -32,12 +31,6 @@ const MAX_REQUEST_BYTES: usize = 4 << 20;
 
 /// The routes of MCP, to be mounted where HTTP is served. Needs a Tokio runtime.
 pub fn routes(mcp: &Mcp) -> Router {
-    let mut manager = LocalSessionManager::default();
-    // How long a session lives is decided in `sessions`: one that only listens is not idle.
-    manager.session_config = SessionConfig::default();
-    manager.session_config.keep_alive = None;
-    manager.session_config.sse_retry = None;
-    let manager = Arc::new(manager);
     let config = StreamableHttpServerConfig::default()
         .with_json_response(true)
         .with_sse_retry(None)
@@ -45,9 +38,11 @@ pub fn routes(mcp: &Mcp) -> Router {
         .with_cancellation_token(ending::after(&mcp.shared.settings.shutdown))
         .disable_allowed_hosts()
         .disable_allowed_origins();
-    let sessions = Arc::new(Sessions::new(Arc::clone(&manager)));
+    let sessions = Sessions::new();
+    let manager = Arc::new(Manager(Arc::clone(&sessions)));
     let mcp = mcp.clone();
-    let service = StreamableHttpService::new(move || Ok(mcp.handler()), manager, config);
+    let service =
+        StreamableHttpService::new(move || Ok(mcp.handler(Sessions::ear())), manager, config);
     Router::new().route_service("/mcp", service).layer(from_fn_with_state(sessions, with_session))
 }
 
@@ -61,20 +56,17 @@ async fn with_session(
     if access == Access::Denied {
         return (StatusCode::NOT_FOUND, "Not Found: Session not found").into_response();
     }
-    let owner = sessions::owner(request.headers());
-    let response = no_message::as_error(next.run(request).await).await;
-    match (method, access) {
-        (Method::POST, Access::None) => {
-            let response = one_answer::as_json(response).await;
-            sessions.admit(response, owner).await
-        }
-        (Method::POST, _) => one_answer::as_json(response).await,
-        (Method::GET, Access::Known(id)) => sessions.count_stream(response, id),
-        (Method::DELETE, Access::Known(id)) => {
-            sessions.forget(&id);
-            // Some clients take "accepted" for a failure.
-            StatusCode::NO_CONTENT.into_response()
-        }
+    let authorization = request.headers().get(header::AUTHORIZATION).cloned();
+    let response = match (&method, access) {
+        // Only this can open a session.
+        (&Method::POST, Access::None) => Sessions::opening(authorization, next.run(request)).await,
+        _ => next.run(request).await,
+    };
+    let response = no_message::as_error(response).await;
+    match method {
+        Method::POST => one_answer::as_json(response).await,
+        // Some clients take "accepted" for a failure.
+        Method::DELETE if response.status().is_success() => StatusCode::NO_CONTENT.into_response(),
         _ => response,
     }
 }

@@ -9,7 +9,7 @@ use lru::LruCache;
 use rmcp::model::JsonObject;
 use serde_json::{Value, json};
 use skills_core::{
-    Digest, HandlerId,
+    Digest, HandlerId, Kind,
     agent_skill::AgentDocument,
     bundle::media_type,
     skill::ROOT_PATH,
@@ -29,8 +29,6 @@ const REMEMBERED: NonZeroUsize = NonZeroUsize::new(2048).expect("not zero");
 pub(super) struct Described {
     pub(super) name: String,
     pub(super) frontmatter: JsonObject,
-    /// What is put before the body: nothing, or frontmatter.
-    pub(super) header: String,
     pub(super) files: Vec<File>,
     is_dynamic: bool,
 }
@@ -68,7 +66,7 @@ impl Described {
             path: format!("{SECTIONS}/{function}"),
             content: FileContent::Section,
         }));
-        Self { name, frontmatter, header, files, is_dynamic: !sections.is_empty() }
+        Self { name, frontmatter, files, is_dynamic: !sections.is_empty() }
     }
 
     pub(super) fn folder(&self, id: &str) -> String {
@@ -139,7 +137,7 @@ pub(crate) fn sections(id: &str, body: &str) -> Vec<HandlerId> {
 #[derive(Debug)]
 pub(crate) struct Memory(Mutex<LruCache<Version, Arc<Described>>>);
 
-/// One version of a skill: its id and the digest of its body.
+/// One version of a skill: its id and the digest of all its files.
 type Version = (Arc<str>, Digest);
 
 impl Default for Memory {
@@ -148,23 +146,38 @@ impl Default for Memory {
     }
 }
 
+/// How often a skill that is replaced while it is looked at is looked at again.
+const LOOKS: usize = 3;
+
 pub(super) async fn describe(
     shared: &Shared,
     row: &SkillRow,
 ) -> Result<Arc<Described>, RegistryError> {
-    // A registry that does not tell digests cannot be remembered.
-    let key = row.meta.root().map(|root| (Arc::clone(&row.id), root.digest));
     let memory = || shared.described.0.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some(key) = &key
-        && let Some(known) = memory().get(key)
-    {
-        return Ok(Arc::clone(known));
+    let mut newer: Option<Arc<SkillRow>> = None;
+    for _ in 0..LOOKS {
+        let row = newer.as_deref().unwrap_or(row);
+        // A registry that does not tell digests cannot be remembered.
+        let Some(root) = row.meta.root() else {
+            return Ok(Arc::new(Described::of(row, &body(shared, &row.id).await?)));
+        };
+        let key = (Arc::clone(&row.id), row.meta.digest());
+        if let Some(known) = memory().get(&key) {
+            return Ok(Arc::clone(known));
+        }
+        let body = body(shared, &row.id).await?;
+        // A body is read by id: it may be that of a later version.
+        if Digest::of(body.as_bytes()) == root.digest {
+            let described = Arc::new(Described::of(row, &body));
+            memory().put(key, Arc::clone(&described));
+            return Ok(described);
+        }
+        let missing = || RegistryError::NotFound { kind: Kind::Skill, id: row.id.to_string() };
+        let found = shared.skills.catalog().await?.skill(&row.id).cloned();
+        newer = Some(found.ok_or_else(missing)?);
     }
-    let described = Arc::new(Described::of(row, &body(shared, &row.id).await?));
-    if let Some(key) = key {
-        memory().put(key, Arc::clone(&described));
-    }
-    Ok(described)
+    let message = format!("{} is being replaced again and again", row.id);
+    Err(RegistryError::Remote { code: "conflict".to_owned(), message })
 }
 
 pub(super) async fn body(shared: &Shared, id: &str) -> Result<String, RegistryError> {

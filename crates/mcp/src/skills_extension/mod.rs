@@ -21,6 +21,7 @@ use rmcp::{
 use serde::Deserialize;
 use serde_json::{Value, json};
 use skills_core::{
+    agent_skill::AgentDocument,
     output::MARKDOWN,
     skill::ROOT_PATH,
     uri::{self, percent_decoded},
@@ -73,7 +74,9 @@ pub(crate) async fn answer(
         "resources/directory/read" => {
             let Params { cursor, .. } = params()?;
             // A directory is one page: there is nothing to go on to.
-            cursor::read(Listing::Skills, cursor.as_deref())?;
+            if cursor.is_some() {
+                return Err(invalid("unknown cursor: start again without one"));
+            }
             json!({ "resources": directory(shared, &uri()?).await.map_err(wrong_parameter)? })
         }
         _ => {
@@ -167,7 +170,9 @@ pub(crate) async fn read(shared: &Shared, uri: &str) -> Result<Resource, ErrorDa
     let file = file.ok_or_else(|| as_resource(nothing_at(uri)))?;
     if file.path == ROOT_PATH {
         let body = body(shared, &row.id).await.map_err(|error| to_mcp(&error))?;
-        let body = format!("{}{body}", described.header).into();
+        // What is put before it belongs to this body, also if it has just been replaced.
+        let header = AgentDocument::of(&row.id, &row.meta, &body).header;
+        let body = format!("{header}{body}").into();
         return Ok(Resource { uri: uri.to_owned(), mime_type: MARKDOWN.to_owned(), body });
     }
     let inner = match file.content {

@@ -5,6 +5,7 @@ use std::{
     sync::{Arc, LazyLock},
 };
 
+use futures_util::{StreamExt as _, stream};
 use rmcp::model::{CallToolResult, ContentBlock, JsonObject, Tool, ToolAnnotations};
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::{Value, json};
@@ -20,7 +21,15 @@ const DEFAULT_BUDGET: usize = 2000;
 const CHARS_PER_TOKEN: usize = 4;
 const DEFAULT_LIMIT: usize = 10;
 const MAX_LIMIT: usize = 100;
+/// No host has more context to give.
+const MAX_BUDGET: usize = 100_000;
 const MAX_URIS: usize = 50;
+/// How many of them are read at once.
+const READ_AHEAD: usize = 8;
+/// The line that says how many were left out.
+const LEFT_OUT_CHARS: usize = 70;
+/// What stands around the entries of the structured answer.
+const AROUND_CHARS: usize = 60;
 /// Above this many skills a search is not done between two steps of other people's requests.
 const SEARCH_INLINE: usize = 2_000;
 
@@ -36,6 +45,7 @@ pub(super) static TOOLS: LazyLock<[Tool; 3]> = LazyLock::new(|| {
                     "budget_tokens": {
                         "type": "integer",
                         "minimum": 1,
+                        "maximum": MAX_BUDGET,
                         "default": DEFAULT_BUDGET,
                         "description": "How many tokens the answer may take up, roughly."
                     }
@@ -197,11 +207,10 @@ fn parse<T: DeserializeOwned>(arguments: &JsonObject) -> Result<T, String> {
 }
 
 async fn list(shared: &Shared, input: ListInput) -> Result<CallToolResult, String> {
-    let budget = input.budget_tokens.unwrap_or(DEFAULT_BUDGET).max(1);
+    let budget = input.budget_tokens.unwrap_or(DEFAULT_BUDGET).clamp(1, MAX_BUDGET);
     let catalog = shared.skills.catalog().await.map_err(|error| error.to_string())?;
     let total = catalog.skill_count();
-    let all = catalog.skills_after(None);
-    Ok(listing(all, total, budget.saturating_mul(CHARS_PER_TOKEN)))
+    Ok(listing(catalog.skills_after(None), total, total, budget * CHARS_PER_TOKEN))
 }
 
 async fn find(shared: &Shared, input: SearchInput) -> Result<CallToolResult, String> {
@@ -210,7 +219,8 @@ async fn find(shared: &Shared, input: SearchInput) -> Result<CallToolResult, Str
     let total = catalog.skill_count();
     let answer = move || {
         let hits = search(&catalog, &input.query, limit);
-        listing(hits.into_iter(), total, usize::MAX)
+        let count = hits.len();
+        listing(hits.into_iter(), count, total, usize::MAX)
     };
     if total <= SEARCH_INLINE {
         return Ok(answer());
@@ -218,29 +228,30 @@ async fn find(shared: &Shared, input: SearchInput) -> Result<CallToolResult, Str
     tokio::task::spawn_blocking(answer).await.map_err(|_| "the search was ended".to_owned())
 }
 
-/// As many lines as fit, and how many did not.
+/// As many of `count` rows as fit, and how many did not. A host may give its model the text or the structure;
+/// neither is larger than the budget.
 fn listing<'a>(
     rows: impl Iterator<Item = &'a Arc<SkillRow>>,
+    count: usize,
     total: usize,
     budget_chars: usize,
 ) -> CallToolResult {
-    // The line about what was left out has to fit too.
-    let reserve = 80.min(budget_chars / 2);
     let mut text = String::new();
     let mut shown = Vec::new();
-    let mut rows = rows.peekable();
-    while let Some(row) = rows.peek() {
-        let line = line(row);
-        let is_last = shown.len() + 1 == total;
-        let room = if is_last { budget_chars } else { budget_chars.saturating_sub(reserve) };
-        if text.chars().count() + line.chars().count() > room {
+    // What stands around the rows has to fit too.
+    let (mut lines, mut entries) = (LEFT_OUT_CHARS, AROUND_CHARS);
+    for row in rows {
+        let (line, entry) = (line(row), entry(row));
+        lines += line.chars().count();
+        // Entries are written as JSON; the comma between two counts.
+        entries += entry.to_string().chars().count() + 1;
+        if lines.max(entries) > budget_chars {
             break;
         }
         text.push_str(&line);
-        shown.push(entry(row));
-        rows.next();
+        shown.push(entry);
     }
-    let left_out = rows.count();
+    let left_out = count - shown.len();
     if left_out > 0 {
         let _ = writeln!(text, "{left_out} more left out; search_skills finds them by words.");
     } else if shown.is_empty() {
@@ -283,11 +294,16 @@ async fn read(shared: &Shared, input: ReadInput) -> Result<CallToolResult, Strin
     let mut text = String::new();
     let mut documents = Vec::new();
     let mut failures = 0;
-    for uri in uris {
+    let read: Vec<_> = stream::iter(uris)
+        .map(|uri| async move { (document(shared, &uri).await, uri) })
+        .buffered(READ_AHEAD)
+        .collect()
+        .await;
+    for (read, uri) in read {
         if has_headings {
             let _ = writeln!(text, "# {uri}\n");
         }
-        match document(shared, &uri).await {
+        match read {
             Ok((mime_type, body)) => {
                 text.push_str(&body);
                 documents.push(json!({ "uri": uri, "mimeType": mime_type, "text": body }));

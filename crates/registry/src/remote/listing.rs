@@ -3,7 +3,7 @@
 //! Those of the contract are the same for every make, but do not tell digests: a skill of such a catalog has
 //! a size and no files. A registry of this make is asked for more.
 
-use std::collections::HashMap;
+use std::{collections::HashMap, sync::Arc};
 
 use serde_json::json;
 use skills_core::{FileMeta, PromptDefinition, SkillMeta, Timestamp, uri::SCHEME};
@@ -19,18 +19,52 @@ use crate::{Catalog, RegistryError};
 /// The function that tells of files.
 const CATALOG: &str = "skills::catalog";
 
+/// The whole catalog.
 pub(super) async fn catalog(remote: &RemoteRegistry) -> Result<Catalog, RegistryError> {
-    let empty = json!({});
-    let (knows_more, prompts, details) = tokio::try_join!(
-        async { Ok(remote.more().await.iter().any(|function| function == CATALOG)) },
-        remote.call::<PromptList>("prompts::list", &empty),
-        remote.call::<PromptDetails>("prompts::mcp-list", &empty),
-    )?;
     let mut catalog = Catalog::default();
-    match knows_more {
+    match knows_more(remote).await {
         true => add_pages(remote, &mut catalog).await?,
         false => add_listed(remote, &mut catalog).await?,
     }
+    add_prompts(remote, &mut catalog).await?;
+    Ok(catalog)
+}
+
+async fn knows_more(remote: &RemoteRegistry) -> bool {
+    remote.more().await.iter().any(|function| function == CATALOG)
+}
+
+/// A catalog that some skills, and perhaps the prompts, have changed since. `None` where the registry
+/// cannot tell of single skills.
+pub(super) async fn changed(
+    remote: &RemoteRegistry,
+    before: &Catalog,
+    ids: &[Arc<str>],
+    prompts: bool,
+) -> Result<Option<Catalog>, RegistryError> {
+    let mut catalog = before.successor();
+    if !ids.is_empty() {
+        if !knows_more(remote).await {
+            return Ok(None);
+        }
+        ids.iter().for_each(|id| catalog.forget_skill(id));
+        let ids: Vec<&str> = ids.iter().map(|id| &**id).collect();
+        let page: CatalogPage = remote.call(CATALOG, &json!({ "ids": ids })).await?;
+        add_rows(&mut catalog, page.skills)?;
+    }
+    if prompts {
+        catalog.forget_prompts();
+        add_prompts(remote, &mut catalog).await?;
+    }
+    Ok(Some(catalog))
+}
+
+async fn add_prompts(remote: &RemoteRegistry, catalog: &mut Catalog) -> Result<(), RegistryError> {
+    let empty = json!({});
+    let (prompts, details) = tokio::try_join!(
+        remote.call::<PromptList>("prompts::list", &empty),
+        remote.call::<PromptDetails>("prompts::mcp-list", &empty),
+    )?;
     let mut by_name: HashMap<String, _> =
         details.prompts.into_iter().map(|row| (row.name.clone(), row)).collect();
     for row in prompts.prompts {
@@ -40,7 +74,7 @@ pub(super) async fn catalog(remote: &RemoteRegistry) -> Result<Catalog, Registry
         let definition = PromptDefinition { description, arguments, function_id: row.function_id };
         catalog.list_prompt(row.name.into(), definition, moment(&row.registered_at));
     }
-    Ok(catalog)
+    Ok(())
 }
 
 async fn add_listed(remote: &RemoteRegistry, catalog: &mut Catalog) -> Result<(), RegistryError> {
@@ -71,19 +105,24 @@ async fn add_pages(remote: &RemoteRegistry, catalog: &mut Catalog) -> Result<(),
     let mut after = None;
     loop {
         let page: CatalogPage = remote.call(CATALOG, &json!({ "after": after })).await?;
-        for row in page.skills {
-            let CatalogRow { id, title, description, registered_at, files, agent } = row;
-            let files = files.into_iter().map(file).collect::<Result<Vec<_>, _>>()?;
-            let bytes = files.first().map_or(0, |root| root.size);
-            let meta = SkillMeta { title, description, files, agent };
-            catalog.list_skill(id.into(), meta, bytes, moment(&registered_at));
-        }
+        add_rows(catalog, page.skills)?;
         match page.next {
             // Ids grow from page to page, or this would not end.
             Some(next) if after.as_ref().is_none_or(|after| next > *after) => after = Some(next),
             _ => return Ok(()),
         }
     }
+}
+
+fn add_rows(catalog: &mut Catalog, rows: Vec<CatalogRow>) -> Result<(), RegistryError> {
+    for row in rows {
+        let CatalogRow { id, title, description, registered_at, files, agent } = row;
+        let files = files.into_iter().map(file).collect::<Result<Vec<_>, _>>()?;
+        let bytes = files.first().map_or(0, |root| root.size);
+        let meta = SkillMeta { title, description, files, agent };
+        catalog.list_skill(id.into(), meta, bytes, moment(&registered_at));
+    }
+    Ok(())
 }
 
 fn file(row: FileRow) -> Result<FileMeta, RegistryError> {

@@ -1,8 +1,8 @@
 //! A remote registry with a memory: the catalog is kept until the bus tells of a change.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicU64, Ordering},
+use std::{
+    collections::HashSet,
+    sync::{Arc, Mutex as StdMutex, MutexGuard, PoisonError},
 };
 
 use async_trait::async_trait;
@@ -12,7 +12,7 @@ use serde_json::Value;
 use skills_core::{Bundle, HandlerId, PromptDefinition};
 use tokio::sync::Mutex;
 
-use super::RemoteRegistry;
+use super::{RemoteRegistry, listing};
 use crate::{
     Catalog, Changed, Changes, ExposedFunction, RegistryError, RenderedPrompt, Resource, Skills,
     feed::{Delivery, Feed},
@@ -22,16 +22,52 @@ use crate::{
 const FEED_BYTES: usize = 64 << 10;
 const CHANGE_BYTES: usize = 128;
 
+/// More skills than this are not asked for one by one.
+const MAX_SINGLE: usize = 500;
+
 /// A registry at the other end of a bus, for a surface that stays.
 ///
 /// Somebody has to tell it of changes, with [`hear`](Self::hear): it does not know how they travel.
 #[derive(Debug)]
 pub struct Mirror {
     remote: RemoteRegistry,
-    /// Counts what was heard. A catalog is as new as the count before it was asked for.
-    heard: AtomicU64,
-    known: Mutex<Option<(u64, Arc<Catalog>)>>,
+    /// What has changed since the catalog was asked for.
+    stale: StdMutex<Stale>,
+    known: Mutex<Arc<Catalog>>,
     news: Feed<Changed>,
+}
+
+/// What is not known any more.
+#[derive(Debug, Clone, Default)]
+struct Stale {
+    everything: bool,
+    skills: HashSet<Arc<str>>,
+    prompts: bool,
+}
+
+impl Stale {
+    fn add(&mut self, changed: &Changed) {
+        match changed {
+            Changed::Skill(id) => drop(self.skills.insert(Arc::clone(id))),
+            Changed::Prompt(_) => self.prompts = true,
+            Changed::Functions => {}
+            Changed::Everything => self.everything = true,
+        }
+        if self.skills.len() > MAX_SINGLE {
+            self.everything = true;
+            self.skills.clear();
+        }
+    }
+
+    fn merge(&mut self, other: Self) {
+        self.everything |= other.everything;
+        self.prompts |= other.prompts;
+        self.skills.extend(other.skills);
+    }
+
+    fn is_nothing(&self) -> bool {
+        !self.everything && !self.prompts && self.skills.is_empty()
+    }
 }
 
 impl Mirror {
@@ -40,18 +76,31 @@ impl Mirror {
     pub fn new(remote: RemoteRegistry) -> Self {
         Self {
             remote,
-            heard: AtomicU64::new(0),
+            stale: StdMutex::new(Stale { everything: true, ..Stale::default() }),
             known: Mutex::default(),
             news: Feed::new(FEED_BYTES),
         }
     }
 
+    fn stale(&self) -> MutexGuard<'_, Stale> {
+        self.stale.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Takes in that something has changed there.
     pub fn hear(&self, changed: Changed) {
-        if changed != Changed::Functions {
-            self.heard.fetch_add(1, Ordering::SeqCst);
-        }
+        self.stale().add(&changed);
         self.news.send(changed, CHANGE_BYTES);
+    }
+
+    async fn refreshed(&self, before: &Catalog, stale: &Stale) -> Result<Catalog, RegistryError> {
+        if !stale.everything {
+            let ids: Vec<Arc<str>> = stale.skills.iter().cloned().collect();
+            let changed = listing::changed(&self.remote, before, &ids, stale.prompts).await?;
+            if let Some(catalog) = changed {
+                return Ok(catalog);
+            }
+        }
+        listing::catalog(&self.remote).await
     }
 }
 
@@ -60,15 +109,16 @@ impl Skills for Mirror {
     async fn catalog(&self) -> Result<Arc<Catalog>, RegistryError> {
         // Held while asking: those who want the same meanwhile get the same answer.
         let mut known = self.known.lock().await;
-        let heard = self.heard.load(Ordering::SeqCst);
-        if let Some((at, catalog)) = &*known
-            && *at == heard
-        {
-            return Ok(Arc::clone(catalog));
+        let stale = std::mem::take(&mut *self.stale());
+        if stale.is_nothing() {
+            return Ok(Arc::clone(&known));
         }
-        let catalog = self.remote.catalog().await?;
-        *known = Some((heard, Arc::clone(&catalog)));
-        Ok(catalog)
+        // Put back unless it is learnt, also if nobody waits for the answer any more.
+        let unlearnt = Unlearnt { mirror: self, stale: Some(stale) };
+        let stale = unlearnt.stale.clone().unwrap_or_default();
+        *known = Arc::new(self.refreshed(&known, &stale).await?);
+        unlearnt.done();
+        Ok(Arc::clone(&known))
     }
 
     fn changes(&self) -> Changes {
@@ -132,5 +182,25 @@ impl Skills for Mirror {
 
     async fn remove_prompt(&self, name: &str) -> Result<bool, RegistryError> {
         self.remote.remove_prompt(name).await
+    }
+}
+
+/// What is being asked for, and has to be asked for again if no answer comes.
+struct Unlearnt<'a> {
+    mirror: &'a Mirror,
+    stale: Option<Stale>,
+}
+
+impl Unlearnt<'_> {
+    fn done(mut self) {
+        self.stale = None;
+    }
+}
+
+impl Drop for Unlearnt<'_> {
+    fn drop(&mut self) {
+        if let Some(stale) = self.stale.take() {
+            self.mirror.stale().merge(stale);
+        }
     }
 }

@@ -1,10 +1,13 @@
 //! What each command does.
 
 mod acp;
+mod add;
+mod export;
 mod import;
 mod mcp;
 mod prompts;
 mod skills;
+mod validate;
 
 use clap::CommandFactory as _;
 use skills_http::Access;
@@ -44,7 +47,10 @@ pub async fn run(cli: Cli) -> Result<(), Failure> {
             clap_complete::generate(shell, &mut Cli::command(), "skills", &mut script);
             Ok(output::text(&String::from_utf8_lossy(&script))?)
         }
+        Some(Command::Add(options)) => add::run(options, target, &load()).await,
+        Some(Command::Export(options)) => export::run(options, &target, &load()).await,
         Some(Command::Import(options)) => import::run(options, &target, &load()).await,
+        Some(Command::Validate(options)) => validate::run(&options),
         Some(Command::Mcp) => mcp::run(&target, &load()).await,
         Some(Command::Acp { skills_update }) => acp::run(skills_update, &target, &load()).await,
         Some(Command::Prompt { command }) => prompts::run(command, &target, &load()).await,

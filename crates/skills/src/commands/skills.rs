@@ -1,10 +1,8 @@
-//! `list`, `show`, `read`, `add` and `remove`.
-
-use std::{fs, io::Read as _, path::Path};
+//! `list`, `search`, `show`, `read` and `remove`.
 
 use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
-use serde_json::json;
-use skills_core::{SkillId, limits::MAX_SKILL_BYTES, uri::SCHEME};
+use serde_json::{Value, json};
+use skills_core::{FileMeta, SkillId, uri::SCHEME};
 use skills_registry::{SkillInfo, Skills};
 
 use crate::{
@@ -15,8 +13,7 @@ use crate::{
 };
 
 pub(super) async fn run(command: Command, target: &Target, config: &Config) -> Result<(), Failure> {
-    let creates = matches!(command, Command::Add { .. });
-    let open = || connect::open(target, config, creates);
+    let open = || connect::open(target, config, false);
     match command {
         Command::List { format } => list(&*open().await?, format).await,
         Command::Search { words, limit, format } => {
@@ -24,15 +21,12 @@ pub(super) async fn run(command: Command, target: &Target, config: &Config) -> R
         }
         Command::Show { id, format } => show(&*open().await?, &id, format).await,
         Command::Read { uri, format } => read(&*open().await?, &uri, format).await,
-        Command::Add { file, id, format } => {
-            // Before the store is touched: a file that cannot be read should leave no trace.
-            let id = id.map_or_else(|| id_of(&file), Ok)?;
-            let body = body_of(&file)?;
-            add(&*open().await?, &id, body, format).await
-        }
         Command::Remove { ids, format } => remove(&*open().await?, &ids, format).await,
         Command::Serve(_)
+        | Command::Add(_)
+        | Command::Export(_)
         | Command::Import(_)
+        | Command::Validate(_)
         | Command::Mcp
         | Command::Acp { .. }
         | Command::Prompt { .. }
@@ -46,7 +40,7 @@ async fn list(skills: &dyn Skills, format: Format) -> Result<(), Failure> {
         return Ok(output::json(&json!({ "skills": rows }))?);
     }
     if rows.is_empty() {
-        return Ok(output::line("No skills are registered. `skills add FILE.md` registers one.")?);
+        return Ok(output::line("No skills are registered. `skills add PATH` registers some.")?);
     }
     table(&rows)
 }
@@ -86,14 +80,20 @@ async fn show(skills: &dyn Skills, id: &str, format: Format) -> Result<(), Failu
     let id: SkillId = id.parse().map_err(skills_registry::RegistryError::from)?;
     let resource = skills.read(&format!("{SCHEME}{id}")).await?;
     let (uri, text) = (resource.uri.clone(), resource.into_text());
-    let info = skills.skills().await?.into_iter().find(|row| row.id == id.as_str());
-    let Some(info) = info else {
+    let catalog = skills.catalog().await?;
+    let Some(row) = catalog.skill(id.as_str()) else {
         return Err(Failure::new("not_found", format!("skill not found: {id}")));
     };
+    let info = SkillInfo::from(row.as_ref());
+    let files = row.meta.files.as_slice();
     if format.json {
         let mut shown = serde_json::to_value(&info).unwrap_or_default();
         shown["uri"] = json!(uri);
         shown["skill"] = json!(text);
+        // A registry of another make does not tell.
+        if !files.is_empty() {
+            shown["files"] = files.iter().map(file_row).collect();
+        }
         return Ok(output::json(&shown)?);
     }
     output::fields(&[
@@ -104,8 +104,17 @@ async fn show(skills: &dyn Skills, id: &str, format: Format) -> Result<(), Failu
         ("size", output::size(info.bytes)),
         ("registered", output::moment(&info.registered_at)),
     ])?;
+    if let [_, _, ..] = files {
+        output::line("")?;
+        let cells = |file: &FileMeta| vec![output::plain(&file.path), output::size(file.size)];
+        output::table(&["FILE", "SIZE"], &files.iter().map(cells).collect::<Vec<_>>())?;
+    }
     output::line("")?;
     Ok(output::text(&text)?)
+}
+
+fn file_row(file: &FileMeta) -> Value {
+    json!({ "path": file.path, "size": file.size, "digest": format!("sha256:{}", file.digest) })
 }
 
 async fn read(skills: &dyn Skills, uri: &str, format: Format) -> Result<(), Failure> {
@@ -130,50 +139,6 @@ async fn read(skills: &dyn Skills, uri: &str, format: Format) -> Result<(), Fail
     }
 }
 
-/// The id that a file's name stands for.
-fn id_of(file: &Path) -> Result<String, Failure> {
-    let stem = file.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default();
-    // "-" would be an id, but here it stands for standard input.
-    let usable = file != Path::new("-") && stem.parse::<SkillId>().is_ok();
-    usable.then(|| stem.to_owned()).ok_or_else(|| {
-        Failure::new("id_needed", format!("the name of {} is no skill id", file.display()))
-            .hint("give one with --id: lowercase letters, digits, '-' and '_'")
-    })
-}
-
-fn body_of(file: &Path) -> Result<String, Failure> {
-    let unreadable = |reason: String| {
-        Failure::new("unreadable", format!("cannot read {}: {reason}", file.display()))
-    };
-    // One byte more than allowed is enough to know, however long the file is.
-    let limit = MAX_SKILL_BYTES as u64 + 1;
-    let mut bytes = Vec::new();
-    let read = if file == Path::new("-") {
-        std::io::stdin().take(limit).read_to_end(&mut bytes)
-    } else {
-        fs::File::open(file).and_then(|file| file.take(limit).read_to_end(&mut bytes))
-    };
-    read.map_err(|error| unreadable(error.to_string()))?;
-    if bytes.len() > MAX_SKILL_BYTES {
-        let message =
-            format!("{} is too large: at most {MAX_SKILL_BYTES} bytes are allowed", file.display());
-        return Err(Failure::new("too_large", message));
-    }
-    String::from_utf8(bytes).map_err(|error| {
-        let at = error.utf8_error().valid_up_to();
-        unreadable(format!("it is not UTF-8 text (byte {at})"))
-    })
-}
-
-async fn add(skills: &dyn Skills, id: &str, body: String, format: Format) -> Result<(), Failure> {
-    let bytes = body.len() as u64;
-    let registered_at = skills.register_skill(id, body).await?;
-    if format.json {
-        return Ok(output::json(&json!({ "id": id, "registered_at": registered_at }))?);
-    }
-    Ok(output::line(&format!("registered {SCHEME}{id} ({})", output::size(bytes)))?)
-}
-
 async fn remove(skills: &dyn Skills, ids: &[String], format: Format) -> Result<(), Failure> {
     // All or nothing, as far as it can be known before.
     for id in ids {
@@ -193,17 +158,4 @@ async fn remove(skills: &dyn Skills, ids: &[String], format: Format) -> Result<(
         output::line(&format!("{done} {SCHEME}{id}"))?;
     }
     Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_name_of_a_file_is_its_id_when_it_can_be() {
-        assert_eq!(id_of(Path::new("a/my-tool.md")).ok().as_deref(), Some("my-tool"));
-        for name in ["My Tool.md", "skills.md", "/", "-"] {
-            assert!(id_of(Path::new(name)).is_err(), "{name}");
-        }
-    }
 }

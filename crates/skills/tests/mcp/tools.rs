@@ -66,13 +66,16 @@ async fn a_listing_fits_its_budget_and_says_how_many_it_left_out() {
         let (shown, told) = (ids(&some).len(), text(&some));
         // Four characters are about a token; the line that says what is missing needs a few of its own.
         assert!(told.len() <= (4 * budget).max(80), "{budget}: {} {told}", told.len());
+        // A host may give its model the structure instead.
+        let structure = some["structuredContent"].to_string().len();
+        assert!(structure <= (4 * budget).max(80), "{budget}: {structure}");
         assert!(shown >= previous && shown < 60, "{budget}: {shown}");
         previous = shown;
         assert_eq!(some["structuredContent"]["omitted"], 60 - shown, "{budget}");
         assert!(told.contains(&format!("{} more left out", 60 - shown)), "{budget}: {told}");
         assert_eq!(told.matches("- iii://").count(), shown);
     }
-    assert!(previous > 30, "a budget is used: {previous}");
+    assert!(previous > 20, "a budget is used: {previous}");
 }
 
 #[tokio::test]

@@ -16,7 +16,7 @@ const MAX_WAITING: usize = 10_000;
 /// will be none.
 ///
 /// What was taken in stays so when this is dropped half way.
-pub async fn gather<S>(news: &mut S, mut take: impl FnMut(S::Item)) -> Option<()>
+pub(crate) async fn gather<S>(news: &mut S, mut take: impl FnMut(S::Item)) -> Option<()>
 where
     S: Stream + FusedStream + Unpin,
 {

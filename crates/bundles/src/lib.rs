@@ -1,0 +1,25 @@
+//! Bundles on disk: finding them, reading them, and writing them back byte for byte.
+//!
+//! - `find`: which bundles a path stands for, be it a folder, a file or an archive
+//! - `layout`: which of many files belong to which bundle
+//! - `candidate`: a bundle that was found, and reading it
+//! - [`archive`]: archives, which nobody has looked into yet, with limits and errors of their own
+//! - `export`: writing a bundle into a folder
+//!
+//! What a bundle may hold is for `skills_core`; here is only what a disk adds: links, special files, names that
+//! are no text. The registry keeps bytes and paths, so permissions, times and empty folders do not travel.
+
+pub mod archive;
+mod candidate;
+mod error;
+mod export;
+mod find;
+mod layout;
+
+pub use candidate::{Candidate, Contents};
+pub use error::BundleError;
+pub use export::{Written, export};
+pub use find::{Found, find};
+
+/// Folders that are never part of a bundle.
+const SKIPPED: [&str; 2] = [".git", "node_modules"];

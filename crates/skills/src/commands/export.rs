@@ -1,0 +1,32 @@
+//! `export`: writes the files of a skill into a folder.
+
+use serde_json::json;
+use skills_registry::bundles::read_bundle;
+
+use crate::{
+    Failure,
+    cli::{Export, Target},
+    config::Config,
+    connect, output,
+};
+
+pub(super) async fn run(options: Export, target: &Target, config: &Config) -> Result<(), Failure> {
+    let Export { id, dir, force, format } = options;
+    let skills = connect::open(target, config, false).await?;
+    let bundle = read_bundle(&*skills, &id).await?;
+    let to = dir.clone();
+    let written = tokio::task::spawn_blocking(move || skills_bundles::export(bundle, &to, force))
+        .await
+        .map_err(|error| Failure::new("internal", error.to_string()))??;
+    if format.json {
+        let (written, unchanged) = (written.written, written.unchanged);
+        return Ok(output::json(&json!({ "id": id, "written": written, "unchanged": unchanged }))?);
+    }
+    let dir = output::plain(&dir.display().to_string());
+    let count = output::counted(written.written + written.unchanged, "file");
+    let unchanged = match written.unchanged {
+        0 => String::new(),
+        unchanged => format!(", {unchanged} unchanged"),
+    };
+    Ok(output::line(&format!("exported {count} to {dir}{unchanged}"))?)
+}
