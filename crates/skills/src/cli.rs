@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 
 /// One registry for the skills and prompts that AI agents use.
@@ -60,6 +60,12 @@ pub enum Command {
     Serve(Serve),
     /// Serve MCP over standard input and output, for a host that starts this program
     Mcp,
+    /// Be an ACP agent on standard input and output, for an editor that starts this program
+    Acp {
+        /// Who is sent the list of skills, which is a proposal and not part of ACP yet
+        #[arg(long, value_enum, value_name = "WHEN", default_value_t)]
+        skills_update: WhenSkills,
+    },
     /// List all skills
     #[command(visible_alias = "ls")]
     List {
@@ -118,6 +124,18 @@ pub enum Command {
         /// Which shell
         shell: Shell,
     },
+}
+
+/// Which ACP clients are sent `available_skills_update`.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+pub enum WhenSkills {
+    /// Clients that ask for it when they connect
+    #[default]
+    OptIn,
+    /// All; strict clients fail on it
+    Always,
+    /// None
+    Never,
 }
 
 #[derive(Debug, Subcommand)]

@@ -2,7 +2,7 @@
 
 use std::{path::Path, sync::Arc, time::Duration};
 
-use skills_bus::{BusClient, ClientError};
+use skills_bus::{BusClient, ClientError, engine::EngineConfig};
 use skills_registry::{RegistryConfig, RemoteRegistry, Skills};
 
 use crate::{
@@ -56,6 +56,25 @@ pub(crate) async fn settled(mut target: Target) -> Target {
 /// What a call may take, with the handler it may lead to.
 pub(crate) fn call_timeout(config: &Config) -> Duration {
     config.handler_timeout() + CALL_MARGIN
+}
+
+/// How to be a worker of an engine.
+pub(crate) fn engine(
+    target: &Target,
+    url: String,
+    name: String,
+    headers: Vec<(String, String)>,
+) -> EngineConfig {
+    EngineConfig {
+        url,
+        name,
+        namespace: environment("III_NAMESPACE"),
+        token: target.token.clone().filter(|token| !token.is_empty()),
+        headers,
+        description: env!("CARGO_PKG_DESCRIPTION").to_owned(),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        ..EngineConfig::default()
+    }
 }
 
 /// Opens the registry that a command means. `create` tells whether an empty store may be made.

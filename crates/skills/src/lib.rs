@@ -7,6 +7,7 @@
 //! - `connect`: which registry a command talks to
 //! - `follow`: a registry behind a bus, kept in step, for surfaces that stay
 //! - `late`: a registry that is still being opened
+//! - `open`: which registry a surface that stays is given
 //! - `commands`: what each command does
 //! - `output`: what it prints
 //! - `failure`: how an error is shown
@@ -21,6 +22,7 @@ mod failure;
 mod follow;
 mod late;
 mod manifest;
+mod open;
 mod output;
 pub mod serve;
 

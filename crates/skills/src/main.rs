@@ -50,7 +50,9 @@ fn start_log() {
         .with_ansi(std::io::stderr().is_terminal())
         .with_filter(filter)
         .with_filter(filter_fn(move |event| {
-            is_detailed || !(is_noise(event) || skills_mcp::is_noise(event))
+            let is_noise =
+                is_noise(event) || skills_mcp::is_noise(event) || skills_acp::is_noise(event);
+            is_detailed || !is_noise
         }));
     tracing_subscriber::registry().with(log).init();
 }

@@ -1,5 +1,6 @@
 //! What each command does.
 
+mod acp;
 mod add;
 mod export;
 mod import;
@@ -9,7 +10,6 @@ mod skills;
 mod validate;
 
 use clap::CommandFactory as _;
-use skills_bus::engine::EngineConfig;
 use skills_http::Access;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
@@ -52,6 +52,7 @@ pub async fn run(cli: Cli) -> Result<(), Failure> {
         Some(Command::Import(options)) => import::run(options, &target, &load()).await,
         Some(Command::Validate(options)) => validate::run(&options),
         Some(Command::Mcp) => mcp::run(&target, &load()).await,
+        Some(Command::Acp { skills_update }) => acp::run(skills_update, &target, &load()).await,
         Some(Command::Prompt { command }) => prompts::run(command, &target, &load()).await,
         Some(command) => skills::run(command, &target, &load()).await,
     }
@@ -102,31 +103,12 @@ async fn attach(target: Target, headers: &[String], config: Config) -> Result<()
     };
     let headers = headers.iter().map(header).collect::<Result<_, _>>()?;
     let name = environment("III_WORKER_NAME").unwrap_or_else(|| env!("CARGO_PKG_NAME").to_owned());
-    let engine = engine(&target, connect::url(&target), name, headers);
+    let engine = connect::engine(&target, connect::url(&target), name, headers);
     let data_dir = target.data_dir.unwrap_or_else(|| DEFAULT_DATA_DIR.into());
     let shutdown = CancellationToken::new();
     stop_on_signal(shutdown.clone())?;
     let access = access(&config);
     attach::run(attach::Options { engine, data_dir, access, config }, shutdown).await
-}
-
-/// How to be a worker of an engine.
-fn engine(
-    target: &Target,
-    url: String,
-    name: String,
-    headers: Vec<(String, String)>,
-) -> EngineConfig {
-    EngineConfig {
-        url,
-        name,
-        namespace: environment("III_NAMESPACE"),
-        token: target.token.clone().filter(|token| !token.is_empty()),
-        headers,
-        description: env!("CARGO_PKG_DESCRIPTION").to_owned(),
-        version: env!("CARGO_PKG_VERSION").to_owned(),
-        ..EngineConfig::default()
-    }
 }
 
 /// The first signal asks everyone to finish; the second does not ask.

@@ -28,6 +28,7 @@ pub(super) async fn run(command: Command, target: &Target, config: &Config) -> R
         | Command::Import(_)
         | Command::Validate(_)
         | Command::Mcp
+        | Command::Acp { .. }
         | Command::Prompt { .. }
         | Command::Completions { .. } => Ok(()),
     }

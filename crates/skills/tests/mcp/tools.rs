@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use crate::{
     clients::{Client, every_kind, session, stateless},
     many,
-    support::{Home, register},
+    support::{Home, keys, register},
 };
 
 fn text(result: &Value) -> &str {
@@ -36,10 +36,7 @@ async fn they_say_what_they_take_give_and_touch() {
             assert_eq!(annotations["idempotentHint"], true);
             assert_eq!(annotations["openWorldHint"], false);
         }
-        let takes = |number: usize| {
-            let properties = tools[number]["inputSchema"]["properties"].as_object().unwrap();
-            properties.keys().cloned().collect::<Vec<_>>()
-        };
+        let takes = |number: usize| keys(&tools[number]["inputSchema"]["properties"]);
         assert_eq!(takes(0), ["budget_tokens"]);
         assert_eq!(takes(1), ["uri", "uris"]);
         assert_eq!(takes(2), ["limit", "query"]);

@@ -1,0 +1,200 @@
+//! What is on offer: prompts and skills as commands, and the list of skills.
+
+use std::{
+    collections::{HashMap, HashSet},
+    sync::Arc,
+};
+
+use agent_client_protocol::v1::schema::{
+    AvailableCommand, AvailableCommandInput, AvailableCommandsUpdate, UnstructuredCommandInput,
+};
+use skills_core::PromptArgument;
+use skills_registry::{
+    Catalog, PromptRow,
+    available::{self, Filter, LeftOut, available},
+};
+
+use crate::proposal::AvailableSkill;
+
+/// What one snapshot of the catalog offers.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Menu {
+    /// Prompts by name, then skills by id. No name is there twice.
+    pub(crate) commands: Vec<AvailableCommand>,
+    /// All skills that can be offered, also those that only agents invoke.
+    pub(crate) skills: Vec<AvailableSkill>,
+    /// Those that cannot.
+    pub(crate) left_out: Vec<LeftOut>,
+    /// The ids of the skills behind commands.
+    pub(crate) ids: HashMap<String, String>,
+}
+
+impl Menu {
+    pub(crate) fn of(catalog: &Catalog) -> Self {
+        let offered = available(catalog, &Filter::default());
+        let mut menu = Self { left_out: offered.left_out, ..Self::default() };
+        menu.commands.extend(catalog.prompts_after(None).map(|row| prompt(row)));
+        let mut taken: HashSet<String> =
+            menu.commands.iter().map(|command| command.name.clone()).collect();
+        let named = command_names(&offered.skills, &mut taken);
+        for (offered, name) in offered.skills.iter().zip(named) {
+            let registered_at = catalog.skill(&offered.id).map(|row| row.registered_at.to_string());
+            let skill = AvailableSkill::new(offered, registered_at);
+            if let Some(name) = name {
+                menu.commands.push(command(&name, &offered.skill, &skill));
+                menu.ids.insert(name, offered.id.clone());
+            }
+            menu.skills.push(skill);
+        }
+        menu
+    }
+
+    /// The update of the protocol.
+    pub(crate) fn update(&self) -> AvailableCommandsUpdate {
+        AvailableCommandsUpdate::new(self.commands.clone())
+    }
+
+    /// The id of the skill that a command invokes.
+    pub(crate) fn skill(&self, command: &str) -> Option<&str> {
+        self.ids.get(command).map(String::as_str)
+    }
+}
+
+/// A snapshot and what it offers, which is made once.
+#[derive(Debug)]
+pub(crate) struct Kept {
+    pub(crate) catalog: Arc<Catalog>,
+    pub(crate) menu: Arc<Menu>,
+}
+
+/// What each skill is invoked as: its name, or its id where somebody else has that name already. One whose
+/// name is its id comes before others of that name; a skill that is left none is not a command.
+fn command_names(
+    skills: &[available::AvailableSkill],
+    taken: &mut HashSet<String>,
+) -> Vec<Option<String>> {
+    let mut names: Vec<Option<String>> = vec![None; skills.len()];
+    for by_id in [true, false] {
+        for (offered, name) in skills.iter().zip(&mut names) {
+            let available::AvailableSkill { id, skill } = offered;
+            if !skill.user_invocable || (skill.name == *id) != by_id {
+                continue;
+            }
+            *name = [&skill.name, id].into_iter().find(|name| !taken.contains(*name)).cloned();
+            taken.extend(name.clone());
+        }
+    }
+    names
+}
+
+fn command(
+    name: &str,
+    skill: &skills_core::AgentSkill,
+    offered: &AvailableSkill,
+) -> AvailableCommand {
+    AvailableCommand::new(name, &skill.description)
+        .input(skill.argument_hint.as_ref().map(hint))
+        .meta(offered.command_meta())
+}
+
+fn prompt(row: &PromptRow) -> AvailableCommand {
+    let arguments = &row.definition.arguments;
+    let shown = (!arguments.is_empty()).then(|| hint(usage(arguments)));
+    AvailableCommand::new(&*row.name, &row.definition.description).input(shown)
+}
+
+fn hint(text: impl Into<String>) -> AvailableCommandInput {
+    AvailableCommandInput::Unstructured(UnstructuredCommandInput::new(text))
+}
+
+/// The arguments of a prompt, as they are typed: `<needed> [optional]`.
+pub(crate) fn usage(arguments: &[PromptArgument]) -> String {
+    let shown = |argument: &PromptArgument| match argument.required {
+        true => format!("<{}>", argument.name),
+        false => format!("[{}]", argument.name),
+    };
+    arguments.iter().map(shown).collect::<Vec<_>>().join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use skills_core::{EntryKey, Kind, Layer, PromptDefinition, SkillMeta, Timestamp};
+    use skills_store::{Change, EntryContent};
+
+    use super::*;
+
+    fn change(kind: Kind, id: &str, content: EntryContent) -> Change {
+        Change {
+            revision: 1,
+            at: Timestamp::from_micros(1),
+            actor: "t".into(),
+            key: EntryKey { kind, layer: Layer::Official, id: id.into() },
+            before: None,
+            content: Some(Arc::new(content)),
+        }
+    }
+
+    fn skill(id: &str, body: &str) -> Change {
+        change(Kind::Skill, id, EntryContent::Skill(SkillMeta::of_document(body).unwrap()))
+    }
+
+    fn prompt(name: &str, arguments: &[(&str, bool)]) -> Change {
+        let argument = |(name, required): &(&str, bool)| PromptArgument {
+            name: (*name).to_owned(),
+            description: None,
+            required: *required,
+        };
+        let definition = PromptDefinition {
+            description: "p".to_owned(),
+            arguments: arguments.iter().map(argument).collect(),
+            function_id: "a::b".to_owned(),
+        };
+        change(Kind::Prompt, name, EntryContent::Prompt(definition))
+    }
+
+    fn with(fields: &str) -> String {
+        format!("---\n{fields}\n---\n# Body\n")
+    }
+
+    fn shown(menu: &Menu) -> Vec<String> {
+        let shown = |command: &AvailableCommand| match &command.input {
+            Some(AvailableCommandInput::Unstructured(input)) => {
+                format!("{} {}", command.name, input.hint)
+            }
+            _ => command.name.clone(),
+        };
+        menu.commands.iter().map(shown).collect()
+    }
+
+    #[test]
+    fn prompts_come_first_and_names_are_unique() {
+        let menu = Menu::of(&Catalog::default().with(&[
+            prompt("greet", &[("who", true), ("tone", false)]),
+            skill("greet", "# G\n\nShadowed, but in the list."),
+            skill("a-pdf", &with("name: pdf\ndescription: d")),
+            skill("pdf", &with("name: pdf\ndescription: d\nargument-hint: '[file]'")),
+            skill("agents", &with("name: agents\ndescription: d\nuser-invocable: false")),
+            skill("not_a_name", "# N\n\nText."),
+            skill("other", &with("name: fine\ndescription: d")),
+        ]));
+        assert_eq!(shown(&menu), ["greet <who> [tone]", "a-pdf", "fine", "pdf [file]"]);
+        assert_eq!(menu.skill("a-pdf"), Some("a-pdf"));
+        assert_eq!(menu.skill("fine"), Some("other"));
+        assert_eq!(menu.skill("greet"), None);
+        let names: Vec<&str> = menu.skills.iter().map(|skill| skill.name.as_str()).collect();
+        assert_eq!(names, ["pdf", "agents", "greet", "fine", "pdf"]);
+        let left_out: Vec<&str> = menu.left_out.iter().map(|left| left.id.as_str()).collect();
+        assert_eq!(left_out, ["not_a_name"]);
+        let meta = menu.commands[1].meta.as_ref().unwrap();
+        assert_eq!(meta["agentskills.io/skill"]["name"], "pdf");
+    }
+
+    #[test]
+    fn a_new_version_is_another_menu() {
+        let first = Catalog::default().with(&[skill("a", "# A\n\nText.")]);
+        let mut again = skill("a", "# A\n\nText.\n\nMore.");
+        assert_eq!(Menu::of(&first), Menu::of(&first));
+        again.at = Timestamp::from_micros(2);
+        assert_ne!(Menu::of(&first), Menu::of(&first.with(&[again])));
+    }
+}

@@ -1,0 +1,129 @@
+//! What a turn says.
+
+use serde_json::json;
+use skills_testkit::{CallFailure, Worker};
+
+use crate::{
+    client::{Client, find},
+    support::{Home, register},
+};
+
+async fn prompt(worker: &Worker, name: &str, arguments: serde_json::Value) {
+    let definition = json!({
+        "name": name, "description": "Greets.", "arguments": arguments, "function_id": "t::greet",
+    });
+    worker.ok("prompts::register", definition).await;
+}
+
+async fn greeter(worker: &Worker) {
+    let arguments = json!([
+        { "name": "who", "description": "Who to greet", "required": true },
+        { "name": "tone" },
+    ]);
+    let greet = |data: serde_json::Value| {
+        let who = data["who"].as_str().unwrap_or("nobody");
+        let tone = data["tone"].as_str().unwrap_or("plain");
+        Some(Ok(json!({ "content": format!("Greet {who}, {tone}.") })))
+    };
+    worker.serve("t::greet", greet).await;
+    prompt(worker, "greet", arguments).await;
+}
+
+#[tokio::test]
+async fn a_prompt_is_rendered() {
+    let home = Home::new();
+    let worker = home.worker().await;
+    greeter(&worker).await;
+    let (mut client, session) = Client::session(&home).await;
+    assert_eq!(client.command("greet").await["input"]["hint"], "<who> [tone]");
+    for (typed, said) in [
+        ("/greet Ada Lovelace", "Greet Ada Lovelace, plain."),
+        ("/greet who='Ada Lovelace' tone=dry", "Greet Ada Lovelace, dry."),
+        ("/greet tone=dry Ada", "Greet Ada, dry."),
+        ("  /GREET Ada", "Greet Ada, plain."),
+    ] {
+        assert_eq!(client.turn(&session, typed).await, said);
+    }
+    let missing = client.turn(&session, "/greet").await;
+    assert!(missing.contains("needs this argument: `who`"), "{missing}");
+    assert!(missing.contains("Who to greet"), "{missing}");
+}
+
+#[tokio::test]
+async fn a_handler_that_fails_is_told_in_the_chat() {
+    let home = Home::new();
+    let worker = home.worker().await;
+    prompt(&worker, "greet", json!([])).await;
+    let (mut client, session) = Client::session(&home).await;
+    let said = client.turn(&session, "/greet").await;
+    assert!(said.contains("t::greet is not registered on the bus"), "{said}");
+    let fail = |_| Some(Err(CallFailure { code: "bad".into(), message: "No luck today".into() }));
+    worker.serve("t::greet", fail).await;
+    let said = client.turn(&session, "/greet").await;
+    assert!(said.contains("No luck today"), "{said}");
+    assert!(client.turn(&session, "/greet some text").await.contains("no argument for this"));
+}
+
+#[tokio::test]
+async fn a_skill_is_shown_without_its_frontmatter() {
+    let home = Home::new();
+    let worker = home.worker().await;
+    let long = "A line that repeats itself.\n".repeat(2_000);
+    let body = format!("---\nname: pdf\ndescription: Reads PDF.\n---\n\n# PDF\n\n{long}");
+    register(&worker, "pdf-tools", &body).await;
+    let hidden = "---\nname: hidden\ndescription: d\nuser-invocable: false\n---\n# H\n";
+    register(&worker, "hidden", hidden).await;
+    register(&worker, "odd_name", "# Odd\n\nStill readable.\n").await;
+    let (mut client, session) = Client::session(&home).await;
+    assert_eq!(client.command("pdf").await["_meta"]["agentskills.io/skill"]["name"], "pdf");
+    assert_eq!(client.turn(&session, "/pdf").await, format!("# PDF\n\n{long}"));
+    let said = client.turn(&session, "/pdf in.pdf 'page 2'").await;
+    assert!(said.ends_with("\n\nARGUMENTS: in.pdf 'page 2'\n"), "{}", &said[said.len() - 100..]);
+    assert!(client.turn(&session, "/hidden").await.contains("for agents"));
+    assert_eq!(client.turn(&session, "/odd_name").await, "# Odd\n\nStill readable.\n");
+    assert!(client.turn(&session, "/pfd").await.contains("`/pdf`"));
+}
+
+#[tokio::test]
+async fn a_prompt_wins_over_a_skill_of_its_name() {
+    let home = Home::new();
+    let worker = home.worker().await;
+    greeter(&worker).await;
+    register(&worker, "greet", "# Greeting\n\nText.\n").await;
+    let (mut client, session) = Client::session(&home).await;
+    let both = client.update("available_commands_update", |_| true).await;
+    assert_eq!(both["availableCommands"].as_array().unwrap().len(), 1, "{both}");
+    assert!(find(&both["availableCommands"], "greet").unwrap()["_meta"].is_null());
+    assert_eq!(client.turn(&session, "/greet Ada").await, "Greet Ada, plain.");
+}
+
+#[tokio::test]
+async fn other_text_gets_a_short_answer() {
+    let home = Home::new();
+    let worker = home.worker().await;
+    for number in 0..50 {
+        register(&worker, &format!("s{number}"), "# S\n\nText.\n").await;
+    }
+    let (mut client, session) = Client::session(&home).await;
+    for text in ["What can you do?", "", "/", "look at /s1"] {
+        let said = client.turn(&session, text).await;
+        assert!(said.contains("`/s0`") && said.contains("40 more") && said.len() < 2_000, "{said}");
+    }
+}
+
+#[tokio::test]
+async fn sessions_are_apart_and_can_be_closed() {
+    let home = Home::new();
+    register(&home.worker().await, "a", "# A\n\nText.\n").await;
+    let (mut client, first) = Client::session(&home).await;
+    let second = client.open().await;
+    assert_ne!(first, second);
+    client.command("a").await;
+    client.command("a").await;
+    client.ok("session/close", json!({ "sessionId": first })).await;
+    let prompt = json!({ "sessionId": first, "prompt": [] });
+    assert_eq!(client.fails("session/prompt", prompt).await, -32002);
+    assert_eq!(client.fails("session/close", json!({ "sessionId": first })).await, -32002);
+    assert_eq!(client.turn(&second, "/a").await, "# A\n\nText.\n");
+    assert_eq!(client.end().await, (vec![], true));
+}

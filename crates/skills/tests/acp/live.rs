@@ -1,0 +1,142 @@
+//! What reaches a client that says nothing.
+
+use std::time::Instant;
+
+use serde_json::{Value, json};
+
+use crate::{
+    client::{Client, find, opted_in},
+    support::{Home, register},
+};
+
+const PDF: &str = "---\nname: pdf\ndescription: Reads PDF.\nlicense: MIT\ncompatibility: poppler\n\
+                   allowed-tools: Bash(pdftotext:*) Read\nmetadata:\n  author: ann\n---\n# PDF\n";
+
+#[tokio::test]
+async fn changes_on_the_bus_reach_an_open_session() {
+    let home = Home::new();
+    let worker = home.worker().await;
+    let (mut client, _) = Client::session(&home).await;
+    let none = |update: &Value| update["availableCommands"] == json!([]);
+    client.update("available_commands_update", none).await;
+
+    register(&worker, "pdf", PDF).await;
+    let command = client.command("pdf").await;
+    assert_eq!(command["description"], "Reads PDF.");
+    assert_eq!(command["_meta"]["agentskills.io/skill"]["license"], "MIT");
+
+    let prompt = json!({ "name": "ask", "description": "Asks.", "function_id": "t::ask",
+        "arguments": [{ "name": "what", "required": true }] });
+    worker.ok("prompts::register", prompt).await;
+    assert_eq!(client.command("ask").await["input"]["hint"], "<what>");
+
+    // The same description, another body: the list says when it was registered.
+    let before = command["_meta"].clone();
+    register(&worker, "pdf", &format!("{PDF}\nMore.\n")).await;
+    client
+        .update("available_commands_update", |update| {
+            find(&update["availableCommands"], "pdf").is_some_and(|pdf| pdf["_meta"] != before)
+        })
+        .await;
+
+    worker.ok("skills::unregister", json!({ "id": "pdf" })).await;
+    worker.ok("prompts::unregister", json!({ "name": "ask" })).await;
+    client.update("available_commands_update", none).await;
+    assert!(!client.kinds().contains(&"available_skills_update"));
+    assert!(client.end().await.1);
+}
+
+#[tokio::test]
+async fn a_burst_is_told_in_few_updates() {
+    const SKILLS: usize = 300;
+    let home = Home::new();
+    let worker = home.worker().await;
+    let (mut client, _) = Client::session(&home).await;
+    client.update("available_commands_update", |_| true).await;
+    let begun = Instant::now();
+    let calls = (0..SKILLS).map(|number| {
+        let skill = json!({ "id": format!("s{number}"), "skill": "# S\n\nText.\n" });
+        worker.start("skills::register", &skill)
+    });
+    for answer in futures_util::future::join_all(calls).await {
+        answer.unwrap();
+    }
+    let all = |update: &Value| update["availableCommands"].as_array().unwrap().len() == SKILLS;
+    client.update("available_commands_update", all).await;
+    // Ten in a second, the first at once, and one more for a list that was under way.
+    let most = usize::try_from(begun.elapsed().as_millis()).unwrap() / 100 + 2;
+    assert!(client.kinds().len() < most, "{} updates", client.kinds().len() + 1);
+}
+
+#[tokio::test]
+async fn who_asks_gets_the_list_of_skills() {
+    let home = Home::new();
+    let worker = home.worker().await;
+    register(&worker, "not_a_name", "# N\n\nText.\n").await;
+    let long = format!("---\nname: long\ndescription: {}\n---\n# L\n", "d".repeat(1025));
+    register(&worker, "long", &long).await;
+    let mut client = Client::greeted(&["--url", &home.server.url], opted_in()).await;
+    client.open().await;
+    let kind = "available_skills_update";
+    let first = client.update(kind, |_| true).await;
+    assert_eq!(first["availableSkills"], json!([]));
+
+    register(&worker, "pdf", PDF).await;
+    let is_there = |update: &Value| find(&update["availableSkills"], "pdf").is_some();
+    let update = client.update(kind, is_there).await;
+    let mut skill = find(&update["availableSkills"], "pdf").unwrap();
+    let meta = skill.as_object_mut().unwrap().remove("_meta").unwrap();
+    assert_eq!(
+        skill,
+        json!({
+            "name": "pdf", "description": "Reads PDF.", "license": "MIT",
+            "compatibility": "poppler", "allowedTools": ["Bash(pdftotext:*)", "Read"],
+        })
+    );
+    assert_eq!(meta["agentskills.io/metadata"], json!({ "author": "ann" }));
+    assert_eq!(meta["agentskills.io/uri"], "iii://pdf");
+    assert_eq!(update["availableSkills"].as_array().unwrap().len(), 1, "{update}");
+}
+
+#[tokio::test]
+async fn always_and_never() {
+    let home = Home::new();
+    register(&home.worker().await, "pdf", PDF).await;
+    let url = ["--url", &home.server.url];
+    let place = [&url[..], &["--skills-update", "always"]].concat();
+    let mut client = Client::greeted(&place, json!({})).await;
+    client.open().await;
+    client.update("available_skills_update", |_| true).await;
+
+    let place = [&url[..], &["--skills-update=never"]].concat();
+    let mut client = Client::silent(&place);
+    let params = json!({ "protocolVersion": 1, "clientCapabilities": opted_in() });
+    let greeting = client.ok("initialize", params).await;
+    assert!(greeting["agentCapabilities"]["_meta"].is_null(), "{greeting}");
+    let session = client.open().await;
+    client.command("pdf").await;
+    // Whatever had been sent with the commands would have come before this.
+    client.turn(&session, "/pdf").await;
+    assert!(client.kinds().is_empty(), "{:?}", client.kinds());
+}
+
+#[tokio::test]
+async fn a_registry_in_a_directory() {
+    let dir = tempfile::tempdir().unwrap();
+    let place = ["--data-dir", dir.path().to_str().unwrap()];
+    let mut client = Client::greeted(&place, json!({})).await;
+    client.open().await;
+    let update = client.update("available_commands_update", |_| true).await;
+    assert_eq!(update["availableCommands"], json!([]));
+}
+
+#[tokio::test]
+async fn a_registry_that_is_gone_is_told_in_the_chat() {
+    let home = Home::new();
+    register(&home.worker().await, "pdf", PDF).await;
+    let (mut client, session) = Client::session(&home).await;
+    client.command("pdf").await;
+    drop(home);
+    let said = client.turn(&session, "/pdf").await;
+    assert!(said.contains("failed"), "{said}");
+}
