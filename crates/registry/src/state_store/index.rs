@@ -51,8 +51,12 @@ impl Index {
         self.known.iter().map(entry).collect()
     }
 
-    pub(super) fn keys(&self, kind: Kind) -> impl Iterator<Item = &EntryKey> {
-        self.known.keys().filter(move |key| key.kind == kind)
+    /// The records of a kind that are as they were at a revision.
+    pub(super) fn keys_until(&self, kind: Kind, revision: u64) -> impl Iterator<Item = &EntryKey> {
+        let is_meant = move |(key, (_, since)): &(&EntryKey, &(Record, u64))| {
+            key.kind == kind && *since <= revision
+        };
+        self.known.iter().filter(is_meant).map(|(key, _)| key)
     }
 
     pub(super) fn with_digest(&self, digest: &Digest) -> Option<EntryKey> {

@@ -4,6 +4,7 @@
 //! - `remote`: the `state::*` calls, page by page where the state worker can
 //! - `index`: what is known of each record, so that nothing has to be listed twice
 //! - `ahead`: what is known before the event that tells of it has come
+//! - `compare`: everything with the state, in steps
 //! - [`sync`]: following what others write to the same scopes
 //!
 //! The state is the truth and has no versions, no transactions and no compare-and-swap. So all that
@@ -11,13 +12,14 @@
 //! others wrote. A listing costs no call and no body; a body is fetched when it is read.
 
 mod ahead;
+mod compare;
 mod index;
 mod record;
 mod remote;
 pub mod sync;
 
 use std::{
-    collections::{HashMap, HashSet},
+    collections::HashMap,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
@@ -35,7 +37,7 @@ pub use crate::writer::Foreign;
 use index::Index;
 use record::Record;
 pub use remote::Place;
-use remote::{Remote, Unlisted};
+use remote::{Cursor, Remote, Unlisted};
 
 /// How often the whole of a scope is asked for in vain before it is not asked for any more: one answer
 /// may be lost with a connection that broke for another reason.
@@ -61,6 +63,15 @@ impl Scopes {
     fn kind(&self, scope: &str) -> Option<Kind> {
         [Kind::Skill, Kind::Prompt].into_iter().find(|kind| self.of(*kind) == scope)
     }
+}
+
+/// How far a scope has been read.
+enum Scanned {
+    /// There is another page.
+    More(Cursor),
+    All,
+    /// It cannot be listed at all.
+    Unlistable,
 }
 
 /// The store. Its calls block; they belong on a thread that may wait.
@@ -119,9 +130,13 @@ impl StateStore {
         self.index.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Reads the whole of a scope and hands each record to `each`. A scope that cannot be listed leaves
-    /// the index incomplete: its records are then found one by one, as they are asked for.
-    fn scan(&self, kind: Kind, each: &mut dyn FnMut(Record)) -> Result<(), StoreError> {
+    /// Reads a page of a scope and hands each record to `each`.
+    fn scan(
+        &self,
+        kind: Kind,
+        cursor: Option<&Cursor>,
+        each: &mut dyn FnMut(Record),
+    ) -> Result<Scanned, StoreError> {
         let scope = self.scopes.of(kind);
         let mut take = |key: Option<&str>, value: &str| match Record::decode(kind, key, value) {
             Ok(record) => each(record),
@@ -137,10 +152,11 @@ impl StateStore {
         let in_vain = || self.in_vain.lock().unwrap_or_else(PoisonError::into_inner);
         let attempts = in_vain().get(&kind).copied().unwrap_or(0);
         let may_be_whole = attempts < LISTINGS_IN_VAIN;
-        let error = match self.runtime.block_on(self.remote.each(scope, may_be_whole, &mut take)) {
-            Ok(()) => {
+        let page = self.remote.page(scope, cursor, may_be_whole, &mut take);
+        let error = match self.runtime.block_on(page) {
+            Ok(next) => {
                 in_vain().remove(&kind);
-                return Ok(());
+                return Ok(next.map_or(Scanned::All, Scanned::More));
             }
             Err(Unlisted::Failed(error)) => return Err(unavailable(&error)),
             Err(Unlisted::Unanswered(error)) if attempts + 1 < LISTINGS_IN_VAIN => {
@@ -158,43 +174,18 @@ impl StateStore {
                 "the scope is too large to be listed by this state worker; its entries appear as they are used"
             );
         }
-        self.index().incomplete.insert(kind);
-        Ok(())
+        Ok(Scanned::Unlistable)
     }
 
-    /// Compares the whole state with the index and returns what is different, as changes. Runs on the
-    /// writer thread, after a connection was lost: events of that time never came.
-    pub fn resync(&self, now: Timestamp) -> Foreign {
-        let mut found = Foreign::default();
-        for kind in [Kind::Skill, Kind::Prompt] {
-            let mut seen = HashSet::new();
-            self.index().incomplete.remove(&kind);
-            let scanned = self.scan(kind, &mut |record| {
-                let key = key(kind, &record.id);
-                seen.insert(record.id.clone());
-                found.changes.extend(self.index().find(key, Some(record), now));
-            });
-            if let Err(error) = scanned {
-                found.error = Some(error);
-                break;
-            }
-            let mut index = self.index();
-            if index.incomplete.contains(&kind) {
-                let known: Vec<EntryKey> = index.keys(kind).cloned().collect();
-                drop(index);
-                for key in known {
-                    match self.look(&key, now) {
-                        Ok(change) => found.changes.extend(change),
-                        Err(error) => found.error = Some(error),
-                    }
-                }
-            } else {
-                let is_gone = |key: &&EntryKey| !seen.contains(&*key.id);
-                let gone: Vec<EntryKey> = index.keys(kind).filter(is_gone).cloned().collect();
-                found.changes.extend(gone.into_iter().filter_map(|key| index.find(key, None, now)));
-            }
+    /// Notes whether all of a scope could be listed; else its records are found one by one, as they are
+    /// asked for.
+    fn listed(&self, kind: Kind, is_complete: bool) {
+        let mut index = self.index();
+        if is_complete {
+            index.incomplete.remove(&kind);
+        } else {
+            index.incomplete.insert(kind);
         }
-        found
     }
 
     /// Looks at one record in the state and returns what is different. Runs on the writer thread.
@@ -371,9 +362,18 @@ impl Store for StateStore {
         // What an attempt before has read may be gone by now.
         *self.index() = Index::default();
         for kind in [Kind::Skill, Kind::Prompt] {
-            self.scan(kind, &mut |record| {
-                self.index().load(key(kind, &record.id), record);
-            })?;
+            let mut cursor = None;
+            loop {
+                let mut load = |record: Record| self.index().load(key(kind, &record.id), record);
+                match self.scan(kind, cursor.as_ref(), &mut load)? {
+                    Scanned::More(next) => cursor = Some(next),
+                    Scanned::All => break,
+                    Scanned::Unlistable => {
+                        self.listed(kind, false);
+                        break;
+                    }
+                }
+            }
         }
         Ok(self.index().entries())
     }

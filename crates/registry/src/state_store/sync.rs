@@ -11,7 +11,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use skills_core::EntryKey;
 
-use super::{StateStore, key};
+use super::{StateStore, compare::Comparison, key};
 use crate::{Registry, RegistryError};
 
 /// How long to wait before a record is looked at again that could not be read.
@@ -134,12 +134,24 @@ impl Follower {
         }
     }
 
-    /// Compares everything; returns how many differences were found.
+    /// Compares everything; returns how many differences were found. Writes pass between its steps.
     ///
     /// # Errors
     /// When the state cannot be read.
     pub async fn resync(&self) -> Result<usize, RegistryError> {
-        let store = Arc::clone(&self.store);
-        self.registry.foreign(Box::new(move |now| store.resync(now))).await
+        let comparison = Arc::new(Mutex::new(Comparison::default()));
+        let is_done = |comparison: &Mutex<Comparison>| {
+            comparison.lock().unwrap_or_else(PoisonError::into_inner).is_done()
+        };
+        let mut differences = 0;
+        while !is_done(&comparison) {
+            let (store, comparison) = (Arc::clone(&self.store), Arc::clone(&comparison));
+            let step = move |now| {
+                let mut comparison = comparison.lock().unwrap_or_else(PoisonError::into_inner);
+                comparison.step(&store, now)
+            };
+            differences += self.registry.foreign(Box::new(step)).await?;
+        }
+        Ok(differences)
     }
 }
