@@ -4,6 +4,7 @@
 //! - `remote`: the `state::*` calls, page by page where the state worker can
 //! - `index`: what is known of each record, so that nothing has to be listed twice
 //! - `ahead`: what is known before the event that tells of it has come
+//! - `heard`: events and looks that wait
 //! - `compare`: everything with the state, in steps
 //! - [`sync`]: following what others write to the same scopes
 //!
@@ -13,13 +14,14 @@
 
 mod ahead;
 mod compare;
+mod heard;
 mod index;
 mod record;
 mod remote;
 pub mod sync;
 
 use std::{
-    collections::HashMap,
+    collections::{HashMap, VecDeque},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
@@ -34,6 +36,7 @@ use tokio::runtime::Handle;
 
 pub use crate::writer::Foreign;
 
+use heard::{Heard, Queue};
 use index::Index;
 use record::Record;
 pub use remote::Place;
@@ -63,6 +66,17 @@ impl Scopes {
     fn kind(&self, scope: &str) -> Option<Kind> {
         [Kind::Skill, Kind::Prompt].into_iter().find(|kind| self.of(*kind) == scope)
     }
+}
+
+/// How many events are taken in at once: writes wait that long.
+const EVENTS_AT_ONCE: usize = 256;
+
+/// What became of an event.
+enum Taken {
+    Known,
+    New(Change),
+    /// The state has to be asked.
+    Unclear,
 }
 
 /// How far a scope has been read.
@@ -197,48 +211,72 @@ impl StateStore {
         Ok(self.index().find(key.clone(), found, now))
     }
 
-    /// Takes in what an event says, if it continues what is known; else looks for itself: events
-    /// overtake each other, and what we did or saw ourselves is known before its own event comes.
-    /// Runs on the writer thread.
-    ///
-    /// # Errors
-    /// When the state has to be read and cannot be.
-    pub fn hear(&self, event: &sync::Event, now: Timestamp) -> Result<Option<Change>, StoreError> {
-        let Some(kind) = self.scopes.kind(&event.scope) else { return Ok(None) };
-        let key = key(kind, &event.key);
-        let decode = |value: &serde_json::Value| match value {
-            serde_json::Value::Null => Ok(None),
-            value => Record::decode(kind, Some(&event.key), &value.to_string()).map(Some),
-        };
-        let new = match decode(&event.new_value) {
-            Ok(new) => new,
-            Err(reason) => {
-                tracing::warn!(
-                    scope = event.scope,
-                    key = event.key,
-                    reason,
-                    "a record of the state is not ours; it is left alone"
-                );
-                // What was a skill is one no longer.
-                None
-            }
-        };
-        {
-            let mut index = self.index();
-            let was_ahead = index.ahead.came(&key, new.as_ref(), now);
-            if index.knows(&key, new.as_ref()) {
-                return Ok(None);
-            }
-            let continues =
-                || decode(&event.old_value).is_ok_and(|old| index.knows(&key, old.as_ref()));
-            if !was_ahead && continues() {
-                return Ok(index.absorb(key, new, now));
+    /// Takes in events that wait, up to the first one for which the state has to be asked, which is not
+    /// done while `is_resting`. Runs on the writer thread.
+    fn hear(&self, queue: &Mutex<Queue>, is_resting: bool, now: Timestamp) -> Foreign {
+        let queue = || queue.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut found = Foreign::default();
+        for _ in 0..EVENTS_AT_ONCE {
+            let Some(heard) = queue().next_event() else { break };
+            match self.take(&heard, now) {
+                Taken::Known => {}
+                Taken::New(change) => {
+                    // Events may overtake each other; a look settles what the order left open.
+                    queue().look_at(heard.key);
+                    found.changes.push(change);
+                }
+                Taken::Unclear if is_resting => queue().look_at(heard.key),
+                Taken::Unclear => {
+                    let others = queue().events_of(&heard.key);
+                    match self.settle(&heard, &others, now) {
+                        Ok(change) => found.changes.extend(change),
+                        Err(error) => {
+                            queue().look_at(heard.key);
+                            found.error = Some(error);
+                        }
+                    }
+                    break;
+                }
             }
         }
-        let found = self.fetch(&key)?;
+        found
+    }
+
+    /// Takes in what an event says, if it continues what is known. Else it is only a reason to look:
+    /// events overtake each other, and what we did or saw ourselves is known before its own event comes.
+    fn take(&self, heard: &Heard, now: Timestamp) -> Taken {
+        let Heard { key, old, new } = heard;
         let mut index = self.index();
-        // What this event itself tells of is not to come any more.
-        Ok(if found == new { index.absorb(key, found, now) } else { index.find(key, found, now) })
+        let was_ahead = index.ahead.came(key, new.as_ref(), now);
+        if index.knows(key, new.as_ref()) {
+            return Taken::Known;
+        }
+        if was_ahead || !old.as_ref().is_some_and(|old| index.knows(key, old.as_ref())) {
+            return Taken::Unclear;
+        }
+        index.absorb(key.clone(), new.clone(), now).map_or(Taken::Known, Taken::New)
+    }
+
+    /// Looks at a record of which events tell what is not clear.
+    fn settle(
+        &self,
+        heard: &Heard,
+        others: &VecDeque<Heard>,
+        now: Timestamp,
+    ) -> Result<Option<Change>, StoreError> {
+        let key = &heard.key;
+        let found = self.fetch(key)?;
+        let mut index = self.index();
+        for other in others {
+            index.ahead.came(key, other.new.as_ref(), now);
+        }
+        // What these events tell of is not to come any more.
+        let has_come = heard.new == found || others.iter().any(|other| other.new == found);
+        Ok(if has_come {
+            index.absorb(key.clone(), found, now)
+        } else {
+            index.find(key.clone(), found, now)
+        })
     }
 
     fn fetch(&self, key: &EntryKey) -> Result<Option<Record>, StoreError> {
