@@ -436,7 +436,7 @@ impl Store for StateStore {
     }
 
     fn changes(&self, after: u64, limit: usize) -> Result<Vec<Change>, StoreError> {
-        Ok(self.index().log(after, limit))
+        self.index().log(after, limit)
     }
 
     fn lookup(&self, key: &EntryKey, now: Timestamp) -> Result<Option<Change>, StoreError> {
