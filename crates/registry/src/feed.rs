@@ -2,14 +2,15 @@
 //!
 //! A feed keeps the newest announcements up to a number of bytes. A subscriber that is slower than that
 //! is told how many it missed and goes on from there; it never holds anyone up and is never skipped in
-//! silence. For changes nothing is lost even then: [`ChangeFeed`] reads what was missed from the log.
+//! silence. For changes nothing is lost even then: [`ChangeFeed`] reads what was missed from the log, for as
+//! long as the store keeps it.
 
 use std::{
     collections::VecDeque,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use skills_store::{Change, Store};
+use skills_store::{Change, Store, StoreError};
 use tokio::sync::watch;
 
 use crate::RegistryError;
@@ -140,7 +141,8 @@ impl ChangeFeed {
     /// Waits for the next change; `None` when the registry is gone.
     ///
     /// # Errors
-    /// When the log has to be read and cannot be.
+    /// When the log has to be read and cannot be; asking again tries again. A log that does not go back
+    /// so far is such an error once ([`StoreError::Forgotten`]), and the next change is the oldest it has.
     pub async fn next(&mut self) -> Result<Option<Arc<Change>>, RegistryError> {
         loop {
             if let Some(change) = self.backlog.pop_front() {
@@ -168,7 +170,13 @@ impl ChangeFeed {
         let (store, seen) = (Arc::clone(&self.store), self.seen);
         let page = tokio::task::spawn_blocking(move || store.changes(seen, Self::PAGE))
             .await
-            .map_err(|_| RegistryError::Closed)??;
+            .map_err(|_| RegistryError::Closed)?
+            .inspect_err(|error| {
+                if let StoreError::Forgotten { until } = error {
+                    self.seen = *until;
+                    self.has_more = true;
+                }
+            })?;
         self.has_more = page.len() == Self::PAGE;
         self.backlog.extend(page.into_iter().map(Arc::new));
         Ok(())

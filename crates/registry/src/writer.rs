@@ -6,6 +6,7 @@
 //! order.
 
 use std::{
+    collections::VecDeque,
     sync::{
         Arc,
         atomic::{AtomicUsize, Ordering},
@@ -61,10 +62,11 @@ impl From<Result<Option<Change>, StoreError>> for Foreign {
 }
 
 type Look = Box<dyn FnOnce(Timestamp) -> Foreign + Send>;
+type LookReply = oneshot::Sender<Result<usize, RegistryError>>;
 
 enum Request {
     Write { batch: Batch, bytes: usize, reply: Reply },
-    Look { look: Look, reply: oneshot::Sender<Result<usize, RegistryError>> },
+    Look { look: Look, reply: LookReply },
 }
 
 /// What the writer changes besides the store.
@@ -122,7 +124,7 @@ impl Writer {
         Ok(answer)
     }
 
-    /// Queues a look at what others have done; it runs between two groups of writes.
+    /// Queues a look at what others have done. Between two groups of writes there is one at most.
     pub(crate) fn look(
         &self,
         look: Look,
@@ -152,25 +154,65 @@ fn run(
     published: &Published,
     queued_bytes: &AtomicUsize,
 ) {
-    let mut next = requests.blocking_recv();
-    while let Some(request) = next.take() {
-        match request {
-            Request::Look { look, reply } => {
+    let mut waiting = Waiting::default();
+    while let Some(request) = requests.blocking_recv() {
+        waiting.add(request);
+        waiting.add_all(&mut requests);
+        while !waiting.is_empty() {
+            if let Some(group) = waiting.group() {
+                queued_bytes.fetch_sub(group.bytes, Ordering::Relaxed);
+                group.commit(store, published);
+            }
+            if let Some((look, reply)) = waiting.looks.pop_front() {
                 let Foreign { changes, error } = look(now());
                 let count = changes.len();
                 publish(published, changes.into_iter().map(Effect::Changed).collect());
                 let _ = reply.send(error.map_or(Ok(count), |error| Err(error.into())));
             }
-            Request::Write { batch, bytes, reply } => {
-                let mut group = Group { batches: vec![batch], replies: vec![reply], bytes };
-                next = group.fill(&mut requests);
-                queued_bytes.fetch_sub(group.bytes, Ordering::Relaxed);
-                group.commit(store, published);
-            }
+            waiting.add_all(&mut requests);
         }
-        if next.is_none() {
-            next = requests.blocking_recv();
+    }
+}
+
+/// What waits, each in the order in which it came. A write waits for one look at most, however many came
+/// before it: each may take as long as a slow store does.
+#[derive(Default)]
+struct Waiting {
+    writes: VecDeque<(Batch, usize, Reply)>,
+    looks: VecDeque<(Look, LookReply)>,
+}
+
+impl Waiting {
+    fn is_empty(&self) -> bool {
+        self.writes.is_empty() && self.looks.is_empty()
+    }
+
+    fn add(&mut self, request: Request) {
+        match request {
+            Request::Write { batch, bytes, reply } => self.writes.push_back((batch, bytes, reply)),
+            Request::Look { look, reply } => self.looks.push_back((look, reply)),
         }
+    }
+
+    fn add_all(&mut self, requests: &mut mpsc::UnboundedReceiver<Request>) {
+        while let Ok(request) = requests.try_recv() {
+            self.add(request);
+        }
+    }
+
+    /// The writes that come next, up to what makes a group.
+    fn group(&mut self) -> Option<Group> {
+        let (batch, bytes, reply) = self.writes.pop_front()?;
+        let mut group = Group { batches: vec![batch], replies: vec![reply], bytes };
+        while group.batches.len() < GROUP
+            && group.bytes < GROUP_BYTES
+            && let Some((batch, bytes, reply)) = self.writes.pop_front()
+        {
+            group.batches.push(batch);
+            group.replies.push(reply);
+            group.bytes += bytes;
+        }
+        Some(group)
     }
 }
 
@@ -182,21 +224,6 @@ struct Group {
 }
 
 impl Group {
-    /// Takes in what waits, up to what makes a group, and returns what is not part of it.
-    fn fill(&mut self, requests: &mut mpsc::UnboundedReceiver<Request>) -> Option<Request> {
-        while self.batches.len() < GROUP && self.bytes < GROUP_BYTES {
-            match requests.try_recv().ok()? {
-                Request::Write { batch, bytes, reply } => {
-                    self.batches.push(batch);
-                    self.replies.push(reply);
-                    self.bytes += bytes;
-                }
-                look => return Some(look),
-            }
-        }
-        None
-    }
-
     fn commit(self, store: &dyn Store, published: &Published) {
         match store.commit(self.batches, now()) {
             Ok(outcome) => {

@@ -131,3 +131,15 @@ async fn the_end_comes_after_the_last_change() {
     expect(&mut feed, 1..=3).await;
     assert!(feed.next().await.unwrap().is_none());
 }
+
+#[tokio::test]
+async fn a_follower_is_told_once_that_the_log_does_not_go_back_so_far() {
+    let (store, registry) = fragile();
+    let mut feed = registry.changes();
+    register_many(&registry, MANY).await;
+    store.forgotten.store(700, Ordering::SeqCst);
+    assert_eq!(feed.next().await.unwrap_err().code(), "changes_forgotten");
+    expect(&mut feed, 701..=MANY).await;
+    register_many(&registry, 1).await;
+    expect(&mut feed, MANY + 1..=MANY + 1).await;
+}

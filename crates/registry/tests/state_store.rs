@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 use std::{
+    collections::HashMap,
     sync::{
         Arc, Mutex,
         atomic::{AtomicBool, Ordering},
@@ -24,6 +25,7 @@ use skills_registry::{
         sync::{Ear, Event, Follower},
     },
 };
+use tokio::sync::Semaphore;
 
 const TIMEOUT: Duration = Duration::from_secs(5);
 
@@ -37,9 +39,30 @@ struct StateBus {
     /// Whether a whole scope is too much for one message.
     too_large: AtomicBool,
     down: AtomicBool,
+    /// Functions that answer as often as they are allowed to, and wait until then.
+    gates: Mutex<HashMap<String, Arc<Semaphore>>>,
 }
 
 impl StateBus {
+    fn gate(&self, function_id: &str) -> Arc<Semaphore> {
+        let gate = Arc::new(Semaphore::new(0));
+        self.gates.lock().unwrap().insert(function_id.to_owned(), gate.clone());
+        gate
+    }
+
+    fn called(&self, function_id: &str) -> usize {
+        self.calls.lock().unwrap().iter().filter(|called| *called == function_id).count()
+    }
+
+    async fn until_called(&self, function_id: &str, times: usize) {
+        let called = async {
+            while self.called(function_id) < times {
+                tokio::task::yield_now().await;
+            }
+        };
+        tokio::time::timeout(TIMEOUT, called).await.unwrap();
+    }
+
     fn scope(&self, name: &str) -> Map<String, Value> {
         let scopes = self.scopes.lock().unwrap();
         scopes.get(name).and_then(Value::as_object).cloned().unwrap_or_default()
@@ -101,6 +124,10 @@ impl Bus for StateBus {
 
     async fn call(&self, function_id: &str, data: Json, _: Duration) -> Result<Json, CallError> {
         self.calls.lock().unwrap().push(function_id.to_owned());
+        let gate = self.gates.lock().unwrap().get(function_id).cloned();
+        if let Some(gate) = gate {
+            gate.acquire().await.unwrap().forget();
+        }
         if self.down.load(Ordering::SeqCst) {
             return Err(CallError::Disconnected(function_id.to_owned()));
         }
@@ -211,13 +238,13 @@ async fn what_others_write_is_announced_once_and_ours_not_again() {
         "scope": "skills", "key": "mine", "old_value": null,
         "new_value": skill("mine", "# M", &at.to_string()),
     }));
-    home.follower.hear(echo.unwrap());
+    home.follower.hear(&echo.unwrap());
     for (body, moment) in [("# 1", "2026-01-01T00:00:01Z"), ("# 2", "2026-01-01T00:00:02Z")] {
         let event = home.bus.write("skills", "theirs", skill("theirs", body, moment));
-        home.follower.hear(event.clone());
-        home.follower.hear(event);
+        home.follower.hear(&event);
+        home.follower.hear(&event);
     }
-    home.follower.hear(home.bus.write("skills", "theirs", Value::Null));
+    home.follower.hear(&home.bus.write("skills", "theirs", Value::Null));
     assert_eq!(next(&mut feed).await, ("theirs".into(), true));
     assert_eq!(next(&mut feed).await, ("theirs".into(), true));
     assert_eq!(next(&mut feed).await, ("theirs".into(), false));
@@ -231,8 +258,8 @@ async fn events_that_overtake_each_other_end_at_the_truth() {
     let first = home.bus.write("skills", "a", skill("a", "# 1", "2026-01-01T00:00:01Z"));
     let second = home.bus.write("skills", "a", skill("a", "# 2", "2026-01-01T00:00:02Z"));
     let mut feed = home.registry.changes();
-    home.follower.hear(second);
-    home.follower.hear(first);
+    home.follower.hear(&second);
+    home.follower.hear(&first);
     next(&mut feed).await;
     let sentinel = home.registry.register_skill("t", "z", "# Z".into());
     sentinel.await.unwrap();
@@ -250,7 +277,7 @@ async fn an_event_that_is_late_announces_nothing_again() {
     assert_eq!(next(&mut feed).await, ("a".into(), true));
     assert_eq!(next(&mut feed).await, ("a".into(), false));
     // It tells that there was nothing and then something, and now there is nothing again.
-    home.follower.hear(theirs);
+    home.follower.hear(&theirs);
     home.registry.register_skill("t", "last", "# L".into()).await.unwrap();
     assert_eq!(next(&mut feed).await, ("last".into(), true));
     assert_eq!(home.ids(), ["last"]);
@@ -266,10 +293,10 @@ async fn what_a_comparison_has_announced_its_late_event_does_not() {
     assert_eq!(home.follower.resync().await.unwrap(), 1);
     assert_eq!(next(&mut feed).await, ("a".into(), true));
     assert_eq!(next(&mut feed).await, ("a".into(), false));
-    home.follower.hear(put);
-    home.follower.hear(removed);
+    home.follower.hear(&put);
+    home.follower.hear(&removed);
     // From here on events are taken at their word again.
-    home.follower.hear(home.bus.write("skills", "a", skill("a", "# 2", "2026-01-01T00:00:02Z")));
+    home.follower.hear(&home.bus.write("skills", "a", skill("a", "# 2", "2026-01-01T00:00:02Z")));
     assert_eq!(next(&mut feed).await, ("a".into(), true));
     home.registry.register_skill("t", "last", "# L".into()).await.unwrap();
     assert_eq!(next(&mut feed).await, ("last".into(), true));
@@ -283,7 +310,7 @@ async fn a_skill_that_nobody_has_heard_of_yet_can_be_removed() {
     assert!(home.registry.remove_skill("t", "a").await.unwrap());
     assert!(home.bus.scope("skills").is_empty());
     assert_eq!(next(&mut feed).await, ("a".into(), false));
-    home.follower.hear(event);
+    home.follower.hear(&event);
     // What is not ours is left alone.
     home.bus.write("skills", "odd", json!("not an object"));
     assert!(!home.registry.remove_skill("t", "odd").await.unwrap());
@@ -313,7 +340,7 @@ async fn a_record_that_could_not_be_read_is_looked_at_until_it_can() {
     let event = home.bus.write("skills", "a", skill("a", "# 2", "2027-01-01T00:00:00Z"));
     home.bus.down.store(true, Ordering::SeqCst);
     home.bus.calls.lock().unwrap().clear();
-    home.follower.hear(event);
+    home.follower.hear(&event);
     while home.bus.calls.lock().unwrap().is_empty() {
         tokio::task::yield_now().await;
     }
@@ -376,4 +403,128 @@ async fn without_a_connection_writes_fail_and_listings_go_on() {
     home.bus.down.store(false, Ordering::SeqCst);
     home.registry.register_skill("t", "c", "# C".into()).await.unwrap();
     assert_eq!(next(&mut feed).await, ("c".into(), true), "what failed was not announced");
+}
+
+async fn in_time<T>(awaited: impl Future<Output = T>) -> T {
+    tokio::time::timeout(TIMEOUT, awaited).await.unwrap()
+}
+
+/// A registry on a state with three skills that cannot be listed, all of which are known.
+async fn unlistable() -> Home {
+    let bus = Arc::new(StateBus::default());
+    bus.too_large.store(true, Ordering::SeqCst);
+    for id in ["a", "b", "c"] {
+        bus.write("skills", id, skill(id, "# T", "2026-01-01T00:00:00Z"));
+    }
+    let home = attach(bus).await;
+    for id in ["a", "b", "c"] {
+        home.body(id).await;
+    }
+    home
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_comparison_ends_with_the_first_record_that_cannot_be_read() {
+    let home = unlistable().await;
+    let gate = home.bus.gate("state::get");
+    home.bus.calls.lock().unwrap().clear();
+    let (follower, bus) = (home.follower.clone(), home.bus.clone());
+    let compared = tokio::spawn(async move { follower.resync().await });
+    bus.until_called("state::get", 1).await;
+    bus.down.store(true, Ordering::SeqCst);
+    gate.add_permits(100);
+    assert!(in_time(compared).await.unwrap().is_err());
+    assert_eq!(bus.called("state::get"), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn after_a_comparison_that_failed_records_are_still_found_key_by_key() {
+    let home = unlistable().await;
+    home.bus.write("skills", "d", skill("d", "# D", "2026-01-01T00:00:00Z"));
+    home.bus.down.store(true, Ordering::SeqCst);
+    assert!(home.follower.resync().await.is_err());
+    home.bus.down.store(false, Ordering::SeqCst);
+    assert_eq!(home.body("d").await, "# D");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_write_waits_for_one_look_at_most() {
+    let home = unlistable().await;
+    let gate = home.bus.gate("state::get");
+    home.bus.calls.lock().unwrap().clear();
+    let mut readers = Vec::new();
+    for number in 0..5 {
+        let registry = home.registry.clone();
+        readers.push(tokio::spawn(async move { registry.read(&format!("iii://x{number}")).await }));
+    }
+    home.bus.until_called("state::get", 1).await;
+    let write = home.registry.register_skill("t", "mine", "# M".into());
+    gate.add_permits(1);
+    in_time(write).await.unwrap();
+    assert!(home.bus.called("state::get") <= 2, "most of the looks still wait");
+    gate.add_permits(100);
+    for reader in readers {
+        assert_eq!(in_time(reader).await.unwrap().unwrap_err().code(), "not_found");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn writes_pass_between_the_pages_of_a_comparison() {
+    let bus = Arc::new(StateBus::default());
+    bus.pages.store(true, Ordering::SeqCst);
+    for number in 0..6 {
+        let id = format!("s{number}");
+        bus.write("skills", &id, skill(&id, "# T", "2026-01-01T00:00:00Z"));
+    }
+    let home = attach(bus).await;
+    let gate = home.bus.gate("state::list_entries");
+    home.bus.calls.lock().unwrap().clear();
+    home.bus.write("skills", "s5", Value::Null);
+    let mut feed = home.registry.changes();
+    let follower = home.follower.clone();
+    let compared = tokio::spawn(async move { follower.resync().await });
+    home.bus.until_called("state::list_entries", 1).await;
+    // These move what the next page begins with: this state counts.
+    let removed = home.registry.remove_skill("t", "s0");
+    gate.add_permits(1);
+    assert!(in_time(removed).await.unwrap());
+    let written = home.registry.register_skill("t", "a", "# A".into());
+    let removed = home.registry.remove_skill("t", "s1");
+    gate.add_permits(1);
+    in_time(written).await.unwrap();
+    assert!(in_time(removed).await.unwrap());
+    gate.add_permits(100);
+    assert_eq!(in_time(compared).await.unwrap().unwrap(), 1, "only s5 is gone");
+    assert_eq!(home.ids(), ["a", "s2", "s3", "s4"]);
+    let mut heard = Vec::new();
+    for _ in 0..4 {
+        heard.push(next(&mut feed).await);
+    }
+    heard.sort();
+    let expected = [("a", true), ("s0", false), ("s1", false), ("s5", false)];
+    assert_eq!(heard, expected.map(|(id, there)| (id.to_owned(), there)));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn many_events_of_a_record_that_has_to_be_looked_at_cost_few_looks() {
+    let home = attach(Arc::default()).await;
+    // Its own event has not come, so others are a reason to look.
+    home.registry.register_skill("t", "a", "# 0".into()).await.unwrap();
+    let gate = home.bus.gate("state::get");
+    home.bus.calls.lock().unwrap().clear();
+    let mut feed = home.registry.changes();
+    for number in 1..=100 {
+        let moment = format!("2027-01-01T00:00:{:02}Z", number % 60);
+        let body = format!("# {number}");
+        home.follower.hear(&home.bus.write("skills", "a", skill("a", &body, &moment)));
+    }
+    home.bus.until_called("state::get", 1).await;
+    gate.add_permits(100);
+    assert_eq!(next(&mut feed).await, ("a".into(), true));
+    assert_eq!(home.registry.catalog().skill("a").unwrap().title(), "100");
+    // Nothing of it is announced again, and events are taken at their word from here on.
+    home.follower.hear(&home.bus.write("skills", "b", skill("b", "# B", "2027-01-01T00:00:00Z")));
+    assert_eq!(next(&mut feed).await, ("b".into(), true));
+    let looks = home.bus.called("state::get");
+    assert!(looks <= 5, "{looks} looks");
 }

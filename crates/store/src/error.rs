@@ -76,6 +76,12 @@ pub enum StoreError {
         /// Its words.
         message: String,
     },
+    /// The log of changes begins later than where it was to be read.
+    #[error("changes up to revision {until} are not kept any more")]
+    Forgotten {
+        /// The last one that is gone.
+        until: u64,
+    },
     /// Anything else that the database engine says.
     #[error("the database refused: {0}")]
     Database(String),
@@ -92,6 +98,7 @@ impl StoreError {
             Self::Io { .. } => "store_io",
             Self::Full => "store_full",
             Self::Unavailable { code, .. } => code,
+            Self::Forgotten { .. } => "changes_forgotten",
             Self::Database(_) => "store_error",
         }
     }
@@ -111,7 +118,7 @@ impl StoreError {
             ),
             Self::Io { .. } => Some("check that the directory exists and that you may write to it"),
             Self::Full => Some("free some space and try again"),
-            Self::Unavailable { .. } | Self::Database(_) => None,
+            Self::Unavailable { .. } | Self::Forgotten { .. } | Self::Database(_) => None,
         }
     }
 }

@@ -58,7 +58,7 @@ pub trait Store: Send + Sync + std::fmt::Debug + 'static {
     /// The changes after a revision, oldest first, at most `limit`.
     ///
     /// # Errors
-    /// When the store cannot be read.
+    /// When the store cannot be read, or does not have all of them any more.
     fn changes(&self, after: u64, limit: usize) -> Result<Vec<Change>, StoreError>;
 
     /// Looks for an entry where it is kept, for stores that others write to as well; a difference to

@@ -6,7 +6,7 @@ use std::{
 };
 
 use skills_core::{Digest, EntryKey, Kind, Timestamp};
-use skills_store::{Change, Entry};
+use skills_store::{Change, Entry, StoreError};
 
 use super::{ahead::Ahead, record::Record};
 
@@ -22,6 +22,8 @@ pub(super) struct Index {
     /// Which skills have a body; more than one may have the same.
     by_digest: HashMap<Digest, BTreeSet<EntryKey>>,
     log: VecDeque<Change>,
+    /// The last change that is not in the log any more.
+    forgotten: u64,
     revision: u64,
     /// What was found out or done without an event, which is still to come.
     pub(super) ahead: Ahead,
@@ -51,8 +53,12 @@ impl Index {
         self.known.iter().map(entry).collect()
     }
 
-    pub(super) fn keys(&self, kind: Kind) -> impl Iterator<Item = &EntryKey> {
-        self.known.keys().filter(move |key| key.kind == kind)
+    /// The records of a kind that are as they were at a revision.
+    pub(super) fn keys_until(&self, kind: Kind, revision: u64) -> impl Iterator<Item = &EntryKey> {
+        let is_meant = move |(key, (_, since)): &(&EntryKey, &(Record, u64))| {
+            key.kind == kind && *since <= revision
+        };
+        self.known.iter().filter(is_meant).map(|(key, _)| key)
     }
 
     pub(super) fn with_digest(&self, digest: &Digest) -> Option<EntryKey> {
@@ -137,13 +143,53 @@ impl Index {
             self.known.insert(key, (record, self.revision));
         }
         self.log.push_back(change.clone());
-        if self.log.len() > LOG {
-            self.log.pop_front();
+        if self.log.len() > LOG
+            && let Some(oldest) = self.log.pop_front()
+        {
+            self.forgotten = oldest.revision;
         }
         Some(change)
     }
 
-    pub(super) fn log(&self, after: u64, limit: usize) -> Vec<Change> {
-        self.log.iter().filter(|change| change.revision > after).take(limit).cloned().collect()
+    /// The changes after a revision, unless some of them have been forgotten.
+    pub(super) fn log(&self, after: u64, limit: usize) -> Result<Vec<Change>, StoreError> {
+        if after < self.forgotten {
+            return Err(StoreError::Forgotten { until: self.forgotten });
+        }
+        let start = self.log.partition_point(|change| change.revision <= after);
+        Ok(self.log.range(start..).take(limit).cloned().collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use skills_core::{Kind, Layer};
+
+    use super::*;
+
+    #[test]
+    fn the_log_is_read_from_any_revision_that_it_still_has() {
+        let mut index = Index::default();
+        let key = EntryKey { kind: Kind::Skill, layer: Layer::Official, id: "a".into() };
+        let value = serde_json::json!({ "id": "a", "skill": "x" }).to_string();
+        let record = Record::decode(Kind::Skill, Some("a"), &value).unwrap();
+        let now = Timestamp::from_micros(0);
+        // What was there before anyone listened has revisions and no changes.
+        index.load(EntryKey { id: "b".into(), ..key.clone() }, record.clone());
+        let kept = LOG as u64;
+        for _ in 0..kept {
+            index.put(key.clone(), Some(record.clone()), &"t".into(), now);
+        }
+        let revisions = |index: &Index, after| {
+            let page = index.log(after, 3).unwrap();
+            page.iter().map(|change| change.revision).collect::<Vec<_>>()
+        };
+        assert_eq!(revisions(&index, 0), [2, 3, 4]);
+        assert_eq!(revisions(&index, 777), [778, 779, 780]);
+        assert_eq!(revisions(&index, kept), [kept + 1]);
+        assert!(revisions(&index, kept + 1).is_empty());
+        index.put(key, None, &"t".into(), now);
+        assert!(matches!(index.log(1, 3), Err(StoreError::Forgotten { until: 2 })));
+        assert_eq!(revisions(&index, 2), [3, 4, 5]);
     }
 }

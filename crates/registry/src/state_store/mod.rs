@@ -4,6 +4,8 @@
 //! - `remote`: the `state::*` calls, page by page where the state worker can
 //! - `index`: what is known of each record, so that nothing has to be listed twice
 //! - `ahead`: what is known before the event that tells of it has come
+//! - `heard`: events and looks that wait
+//! - `compare`: everything with the state, in steps
 //! - [`sync`]: following what others write to the same scopes
 //!
 //! The state is the truth and has no versions, no transactions and no compare-and-swap. So all that
@@ -11,13 +13,15 @@
 //! others wrote. A listing costs no call and no body; a body is fetched when it is read.
 
 mod ahead;
+mod compare;
+mod heard;
 mod index;
 mod record;
 mod remote;
 pub mod sync;
 
 use std::{
-    collections::{HashMap, HashSet},
+    collections::{HashMap, VecDeque},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
@@ -32,10 +36,11 @@ use tokio::runtime::Handle;
 
 pub use crate::writer::Foreign;
 
+use heard::{Heard, Queue};
 use index::Index;
 use record::Record;
 pub use remote::Place;
-use remote::{Remote, Unlisted};
+use remote::{Cursor, Remote, Unlisted};
 
 /// How often the whole of a scope is asked for in vain before it is not asked for any more: one answer
 /// may be lost with a connection that broke for another reason.
@@ -61,6 +66,26 @@ impl Scopes {
     fn kind(&self, scope: &str) -> Option<Kind> {
         [Kind::Skill, Kind::Prompt].into_iter().find(|kind| self.of(*kind) == scope)
     }
+}
+
+/// How many events are taken in at once: writes wait that long.
+const EVENTS_AT_ONCE: usize = 256;
+
+/// What became of an event.
+enum Taken {
+    Known,
+    New(Change),
+    /// The state has to be asked.
+    Unclear,
+}
+
+/// How far a scope has been read.
+enum Scanned {
+    /// There is another page.
+    More(Cursor),
+    All,
+    /// It cannot be listed at all.
+    Unlistable,
 }
 
 /// The store. Its calls block; they belong on a thread that may wait.
@@ -119,9 +144,13 @@ impl StateStore {
         self.index.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Reads the whole of a scope and hands each record to `each`. A scope that cannot be listed leaves
-    /// the index incomplete: its records are then found one by one, as they are asked for.
-    fn scan(&self, kind: Kind, each: &mut dyn FnMut(Record)) -> Result<(), StoreError> {
+    /// Reads a page of a scope and hands each record to `each`.
+    fn scan(
+        &self,
+        kind: Kind,
+        cursor: Option<&Cursor>,
+        each: &mut dyn FnMut(Record),
+    ) -> Result<Scanned, StoreError> {
         let scope = self.scopes.of(kind);
         let mut take = |key: Option<&str>, value: &str| match Record::decode(kind, key, value) {
             Ok(record) => each(record),
@@ -137,10 +166,11 @@ impl StateStore {
         let in_vain = || self.in_vain.lock().unwrap_or_else(PoisonError::into_inner);
         let attempts = in_vain().get(&kind).copied().unwrap_or(0);
         let may_be_whole = attempts < LISTINGS_IN_VAIN;
-        let error = match self.runtime.block_on(self.remote.each(scope, may_be_whole, &mut take)) {
-            Ok(()) => {
+        let page = self.remote.page(scope, cursor, may_be_whole, &mut take);
+        let error = match self.runtime.block_on(page) {
+            Ok(next) => {
                 in_vain().remove(&kind);
-                return Ok(());
+                return Ok(next.map_or(Scanned::All, Scanned::More));
             }
             Err(Unlisted::Failed(error)) => return Err(unavailable(&error)),
             Err(Unlisted::Unanswered(error)) if attempts + 1 < LISTINGS_IN_VAIN => {
@@ -158,43 +188,18 @@ impl StateStore {
                 "the scope is too large to be listed by this state worker; its entries appear as they are used"
             );
         }
-        self.index().incomplete.insert(kind);
-        Ok(())
+        Ok(Scanned::Unlistable)
     }
 
-    /// Compares the whole state with the index and returns what is different, as changes. Runs on the
-    /// writer thread, after a connection was lost: events of that time never came.
-    pub fn resync(&self, now: Timestamp) -> Foreign {
-        let mut found = Foreign::default();
-        for kind in [Kind::Skill, Kind::Prompt] {
-            let mut seen = HashSet::new();
-            self.index().incomplete.remove(&kind);
-            let scanned = self.scan(kind, &mut |record| {
-                let key = key(kind, &record.id);
-                seen.insert(record.id.clone());
-                found.changes.extend(self.index().find(key, Some(record), now));
-            });
-            if let Err(error) = scanned {
-                found.error = Some(error);
-                break;
-            }
-            let mut index = self.index();
-            if index.incomplete.contains(&kind) {
-                let known: Vec<EntryKey> = index.keys(kind).cloned().collect();
-                drop(index);
-                for key in known {
-                    match self.look(&key, now) {
-                        Ok(change) => found.changes.extend(change),
-                        Err(error) => found.error = Some(error),
-                    }
-                }
-            } else {
-                let is_gone = |key: &&EntryKey| !seen.contains(&*key.id);
-                let gone: Vec<EntryKey> = index.keys(kind).filter(is_gone).cloned().collect();
-                found.changes.extend(gone.into_iter().filter_map(|key| index.find(key, None, now)));
-            }
+    /// Notes whether all of a scope could be listed; else its records are found one by one, as they are
+    /// asked for.
+    fn listed(&self, kind: Kind, is_complete: bool) {
+        let mut index = self.index();
+        if is_complete {
+            index.incomplete.remove(&kind);
+        } else {
+            index.incomplete.insert(kind);
         }
-        found
     }
 
     /// Looks at one record in the state and returns what is different. Runs on the writer thread.
@@ -206,48 +211,72 @@ impl StateStore {
         Ok(self.index().find(key.clone(), found, now))
     }
 
-    /// Takes in what an event says, if it continues what is known; else looks for itself: events
-    /// overtake each other, and what we did or saw ourselves is known before its own event comes.
-    /// Runs on the writer thread.
-    ///
-    /// # Errors
-    /// When the state has to be read and cannot be.
-    pub fn hear(&self, event: &sync::Event, now: Timestamp) -> Result<Option<Change>, StoreError> {
-        let Some(kind) = self.scopes.kind(&event.scope) else { return Ok(None) };
-        let key = key(kind, &event.key);
-        let decode = |value: &serde_json::Value| match value {
-            serde_json::Value::Null => Ok(None),
-            value => Record::decode(kind, Some(&event.key), &value.to_string()).map(Some),
-        };
-        let new = match decode(&event.new_value) {
-            Ok(new) => new,
-            Err(reason) => {
-                tracing::warn!(
-                    scope = event.scope,
-                    key = event.key,
-                    reason,
-                    "a record of the state is not ours; it is left alone"
-                );
-                // What was a skill is one no longer.
-                None
-            }
-        };
-        {
-            let mut index = self.index();
-            let was_ahead = index.ahead.came(&key, new.as_ref(), now);
-            if index.knows(&key, new.as_ref()) {
-                return Ok(None);
-            }
-            let continues =
-                || decode(&event.old_value).is_ok_and(|old| index.knows(&key, old.as_ref()));
-            if !was_ahead && continues() {
-                return Ok(index.absorb(key, new, now));
+    /// Takes in events that wait, up to the first one for which the state has to be asked, which is not
+    /// done while `is_resting`. Runs on the writer thread.
+    fn hear(&self, queue: &Mutex<Queue>, is_resting: bool, now: Timestamp) -> Foreign {
+        let queue = || queue.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut found = Foreign::default();
+        for _ in 0..EVENTS_AT_ONCE {
+            let Some(heard) = queue().next_event() else { break };
+            match self.take(&heard, now) {
+                Taken::Known => {}
+                Taken::New(change) => {
+                    // Events may overtake each other; a look settles what the order left open.
+                    queue().look_at(heard.key);
+                    found.changes.push(change);
+                }
+                Taken::Unclear if is_resting => queue().look_at(heard.key),
+                Taken::Unclear => {
+                    let others = queue().events_of(&heard.key);
+                    match self.settle(&heard, &others, now) {
+                        Ok(change) => found.changes.extend(change),
+                        Err(error) => {
+                            queue().look_at(heard.key);
+                            found.error = Some(error);
+                        }
+                    }
+                    break;
+                }
             }
         }
-        let found = self.fetch(&key)?;
+        found
+    }
+
+    /// Takes in what an event says, if it continues what is known. Else it is only a reason to look:
+    /// events overtake each other, and what we did or saw ourselves is known before its own event comes.
+    fn take(&self, heard: &Heard, now: Timestamp) -> Taken {
+        let Heard { key, old, new } = heard;
         let mut index = self.index();
-        // What this event itself tells of is not to come any more.
-        Ok(if found == new { index.absorb(key, found, now) } else { index.find(key, found, now) })
+        let was_ahead = index.ahead.came(key, new.as_ref(), now);
+        if index.knows(key, new.as_ref()) {
+            return Taken::Known;
+        }
+        if was_ahead || !old.as_ref().is_some_and(|old| index.knows(key, old.as_ref())) {
+            return Taken::Unclear;
+        }
+        index.absorb(key.clone(), new.clone(), now).map_or(Taken::Known, Taken::New)
+    }
+
+    /// Looks at a record of which events tell what is not clear.
+    fn settle(
+        &self,
+        heard: &Heard,
+        others: &VecDeque<Heard>,
+        now: Timestamp,
+    ) -> Result<Option<Change>, StoreError> {
+        let key = &heard.key;
+        let found = self.fetch(key)?;
+        let mut index = self.index();
+        for other in others {
+            index.ahead.came(key, other.new.as_ref(), now);
+        }
+        // What these events tell of is not to come any more.
+        let has_come = heard.new == found || others.iter().any(|other| other.new == found);
+        Ok(if has_come {
+            index.absorb(key.clone(), found, now)
+        } else {
+            index.find(key.clone(), found, now)
+        })
     }
 
     fn fetch(&self, key: &EntryKey) -> Result<Option<Record>, StoreError> {
@@ -371,9 +400,18 @@ impl Store for StateStore {
         // What an attempt before has read may be gone by now.
         *self.index() = Index::default();
         for kind in [Kind::Skill, Kind::Prompt] {
-            self.scan(kind, &mut |record| {
-                self.index().load(key(kind, &record.id), record);
-            })?;
+            let mut cursor = None;
+            loop {
+                let mut load = |record: Record| self.index().load(key(kind, &record.id), record);
+                match self.scan(kind, cursor.as_ref(), &mut load)? {
+                    Scanned::More(next) => cursor = Some(next),
+                    Scanned::All => break,
+                    Scanned::Unlistable => {
+                        self.listed(kind, false);
+                        break;
+                    }
+                }
+            }
         }
         Ok(self.index().entries())
     }
@@ -398,7 +436,7 @@ impl Store for StateStore {
     }
 
     fn changes(&self, after: u64, limit: usize) -> Result<Vec<Change>, StoreError> {
-        Ok(self.index().log(after, limit))
+        self.index().log(after, limit)
     }
 
     fn lookup(&self, key: &EntryKey, now: Timestamp) -> Result<Option<Change>, StoreError> {

@@ -28,10 +28,13 @@ pub(super) struct Remote {
     timeout: Duration,
 }
 
+/// Where a page begins, in the words of the state worker.
+pub(super) type Cursor = serde_json::Value;
+
 #[derive(Deserialize)]
 struct Page {
     entries: Vec<(String, Box<RawValue>)>,
-    next_cursor: Option<serde_json::Value>,
+    next_cursor: Option<Cursor>,
     #[serde(default)]
     done: bool,
 }
@@ -83,39 +86,35 @@ impl Remote {
         self.call(function, Json::from(payload)).await
     }
 
-    /// Hands every value of a scope to `each`, with its key where the state worker tells it. Where there
-    /// are no pages it is asked for the whole, unless that is known not to work.
-    pub(super) async fn each(
+    /// Hands the values of a page to `each`, with their keys where the state worker tells them, and
+    /// returns where the next page begins. Where there are no pages it is asked for the whole, unless
+    /// that is known not to work.
+    pub(super) async fn page(
         &self,
         scope: &str,
+        cursor: Option<&Cursor>,
         may_be_whole: bool,
         each: &mut dyn FnMut(Option<&str>, &str),
-    ) -> Result<(), Unlisted> {
-        let mut cursor = None;
-        loop {
-            let request = json!({
-                "scope": scope, "limit": PAGE_ENTRIES, "max_bytes": PAGE_BYTES, "cursor": cursor,
-            });
-            let page = match self.ask("state::list_entries", &request).await {
-                Err(CallError::NotFound(_)) if cursor.is_none() && may_be_whole => {
-                    return self.each_at_once(scope, each).await;
-                }
-                Err(error @ CallError::NotFound(_)) if cursor.is_none() => {
-                    return Err(Unlisted::TooLarge(error));
-                }
-                page => page.and_then(|page| {
-                    page.parse::<Page>().map_err(|error| unexpected("list_entries", &error))
-                }),
-            };
-            let page = page.map_err(Unlisted::Failed)?;
-            for (key, value) in &page.entries {
-                each(Some(key), value.get());
+    ) -> Result<Option<Cursor>, Unlisted> {
+        let request = json!({
+            "scope": scope, "limit": PAGE_ENTRIES, "max_bytes": PAGE_BYTES, "cursor": cursor,
+        });
+        let page = match self.ask("state::list_entries", &request).await {
+            Err(CallError::NotFound(_)) if cursor.is_none() && may_be_whole => {
+                return self.each_at_once(scope, each).await.map(|()| None);
             }
-            if page.done || page.next_cursor.is_none() {
-                return Ok(());
+            Err(error @ CallError::NotFound(_)) if cursor.is_none() => {
+                return Err(Unlisted::TooLarge(error));
             }
-            cursor = page.next_cursor;
+            page => page.and_then(|page| {
+                page.parse::<Page>().map_err(|error| unexpected("list_entries", &error))
+            }),
+        };
+        let page = page.map_err(Unlisted::Failed)?;
+        for (key, value) in &page.entries {
+            each(Some(key), value.get());
         }
+        Ok(page.next_cursor.filter(|_| !page.done))
     }
 
     async fn each_at_once(

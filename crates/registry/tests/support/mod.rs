@@ -6,7 +6,7 @@
 use std::{
     sync::{
         Arc, Mutex,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
     time::Duration,
 };
@@ -30,6 +30,8 @@ pub(crate) struct Fragile {
     pub(crate) full: AtomicBool,
     pub(crate) unreadable: AtomicBool,
     pub(crate) without_blobs: AtomicBool,
+    /// The last change that its log does not have any more.
+    pub(crate) forgotten: AtomicU64,
 }
 
 impl Fragile {
@@ -68,6 +70,10 @@ impl Store for Fragile {
 
     fn changes(&self, after: u64, limit: usize) -> Result<Vec<Change>, StoreError> {
         self.readable()?;
+        let until = self.forgotten.load(Ordering::SeqCst);
+        if after < until {
+            return Err(StoreError::Forgotten { until });
+        }
         self.inner.changes(after, limit)
     }
 
