@@ -23,6 +23,7 @@ mod late;
 mod manifest;
 mod output;
 pub mod serve;
+mod state_events;
 
 pub use commands::run;
 pub use failure::Failure;
