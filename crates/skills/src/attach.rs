@@ -6,31 +6,24 @@
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use skills_bus::{
-    Bus, Call, CallError, FunctionSpec, Json,
+    Bus, CallError,
     engine::{Connection, EngineBus, EngineConfig},
 };
 use skills_http::{Access, App, Guard, Readiness};
 use skills_registry::{
     Registry, RegistryConfig, Skills, StateStore,
-    state_store::{
-        self, Place,
-        sync::{Ear, Follower},
-    },
+    state_store::{self, Place, sync::Follower},
 };
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
-use uuid::Uuid;
 
 use crate::{
     Failure,
     config::{Config, StoreChoice},
     late::Late,
     serve::{Door, bind, open_registry, surfaces},
+    state_events::listen,
 };
-
-/// The function that the state worker calls when something in our scopes has changed. Each instance
-/// has one of its own under this name: an engine gives a function to one worker only.
-const STATE_CHANGED: &str = "skills::state-changed";
 
 /// How long a state worker may take to appear before the engine counts as one without: workers of one
 /// site start side by side.
@@ -125,7 +118,7 @@ async fn work(
         return close(registry, outcome).await;
     };
     // Listening comes first, so that what is written while everything is read is not missed.
-    let ear = listen(engine, &bus, config)?;
+    let ear = listen(engine, config)?;
     let store = Arc::new(state_store(&bus, place, config));
     let (registry, epoch) = open_state(&bus, &mut connection, &store, settings).await?;
     let follower = Follower::new(Arc::clone(&registry), store);
@@ -182,6 +175,7 @@ async fn find_state(
     }
     let mut deadline = tokio::time::Instant::now() + STATE_GRACE;
     let mut has_warned = false;
+    let mut is_known_silent = false;
     loop {
         connected(connection).await?;
         match StateStore::find(bus, config.handler_timeout()).await {
@@ -199,7 +193,11 @@ async fn find_state(
             }
             Ok(None) => {}
             Err(error) => {
-                tracing::debug!(%error, "the state worker did not answer");
+                // That there is no connection is said elsewhere.
+                let is_silent = !matches!(error, CallError::Disconnected(_));
+                if is_silent && !std::mem::replace(&mut is_known_silent, true) {
+                    tracing::warn!(%error, "the state worker does not answer; waiting until it does");
+                }
                 deadline = tokio::time::Instant::now() + STATE_GRACE;
             }
         }
@@ -246,35 +244,6 @@ async fn open_state(
             }
         }
     }
-}
-
-/// Has the state worker tell us of every change in our scopes.
-fn listen(engine: &EngineBus, bus: &Arc<dyn Bus>, config: &Config) -> Result<Ear, Failure> {
-    let id = format!("{STATE_CHANGED}::{}", Uuid::new_v4().simple());
-    let spec = FunctionSpec {
-        id: id.clone(),
-        description: "Internal: told by the state worker of changes in the registry's scopes."
-            .to_owned(),
-        ..FunctionSpec::default()
-    };
-    let ear = Ear::default();
-    let hears = ear.clone();
-    let function = move |call: Call| {
-        let heard = call.data.parse().map(|event| hears.hear(event));
-        let answer = heard.map(|()| Json::null()).map_err(|error| {
-            CallError::remote("invalid_input", format!("not an event of the state: {error}"))
-        });
-        std::future::ready(answer)
-    };
-    bus.register_function(spec, Arc::new(function));
-    for scope in [&config.scopes.skills, &config.scopes.prompts] {
-        let wanted = Json::from(&serde_json::json!({ "scope": scope }));
-        engine
-            .subscribe("state", &id, &wanted)
-            .map(std::mem::forget)
-            .map_err(|error| Failure::new(error.code(), error.to_string()))?;
-    }
-    Ok(ear)
 }
 
 /// Compares everything with the state after each reconnection, since events of the time without a

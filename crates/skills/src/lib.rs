@@ -25,6 +25,7 @@ mod manifest;
 mod open;
 mod output;
 pub mod serve;
+mod state_events;
 
 pub use commands::run;
 pub use failure::Failure;

@@ -46,7 +46,7 @@ pub struct Ear(Arc<Mutex<Hearing>>);
 enum Hearing {
     /// Which records to look at later.
     Noted(HashSet<(String, String)>),
-    /// More than are worth noting.
+    /// More than can be noted.
     TooMany,
     Follows(Follower),
 }
@@ -74,6 +74,15 @@ impl Ear {
             }
             Hearing::TooMany => {}
             Hearing::Follows(follower) => follower.hear(&event),
+        }
+    }
+
+    /// Has everything compared: something may have happened of which no event tells.
+    pub fn compare(&self) {
+        let mut hearing = self.lock();
+        match &*hearing {
+            Hearing::Noted(_) | Hearing::TooMany => *hearing = Hearing::TooMany,
+            Hearing::Follows(follower) => follower.compare(),
         }
     }
 

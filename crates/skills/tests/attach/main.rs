@@ -6,7 +6,7 @@
 //! - `engine`, `proxy`, `attached`: the engine, the network, and the process under test
 //! - `contract`, `records`, `foreign`, `instances`, `import`: content
 //! - `lifecycle`, `stopping`, `settings`, `refusals`, `handshake`: the process
-//! - `faults`, `restarts`, `late`, `size`, `unlisted`: under bad conditions
+//! - `faults`, `restarts`, `late`, `size`, `state_worker`, `unlisted`: under bad conditions
 
 #![allow(
     clippy::unwrap_used,
@@ -32,6 +32,7 @@ mod refusals;
 mod restarts;
 mod settings;
 mod size;
+mod state_worker;
 mod stopping;
 #[path = "../support/mod.rs"]
 mod support;
