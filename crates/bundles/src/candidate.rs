@@ -197,11 +197,8 @@ impl Candidate {
         let full = || self.folder.join(path);
         match source {
             Source::OnDisk => {
-                let mut bytes = Vec::new();
-                fs::File::open(full())
-                    .and_then(|file| file.take(max as u64 + 1).read_to_end(&mut bytes))
-                    .map_err(|source| BundleError::Unreadable { path: full(), source })?;
-                Ok(bytes.into())
+                let bytes = read_at_most(&full(), max as u64 + 1);
+                bytes.map_err(|source| BundleError::Unreadable { path: full(), source })
             }
             Source::Held(bytes) => Ok(bytes.clone()),
             Source::TooLarge => Err(self.too_large(path)),
@@ -213,6 +210,15 @@ impl Candidate {
             }),
         }
     }
+}
+
+/// The bytes of a file up to a limit. Its size only tells how much room to make at first.
+fn read_at_most(path: &Path, limit: u64) -> io::Result<Bytes> {
+    let file = fs::File::open(path)?;
+    let room = file.metadata()?.len().min(limit) + 1;
+    let mut bytes = Vec::with_capacity(usize::try_from(room).unwrap_or_default());
+    file.take(limit).read_to_end(&mut bytes)?;
+    Ok(bytes.into())
 }
 
 impl Contents {

@@ -1,6 +1,6 @@
 //! Reading, judging and registering bundles, many at a time, each in a commit of its own.
 
-use std::{path::PathBuf, sync::Arc};
+use std::{num::NonZero, path::PathBuf, sync::Arc, thread};
 
 use bytes::Bytes;
 use futures_util::{StreamExt as _, stream};
@@ -9,7 +9,7 @@ use skills_core::{
     validate::{Finding, Level},
 };
 use skills_registry::{Catalog, RegistryError, Skills};
-use tokio::sync::OnceCell;
+use tokio::sync::{OnceCell, Semaphore};
 
 use super::{
     blocking,
@@ -86,6 +86,8 @@ pub(super) struct Import<'a> {
     config: &'a Config,
     dry_run: bool,
     opened: OnceCell<Opened>,
+    /// As many read at a time as there are cores: more threads only get into each other's way.
+    readers: Semaphore,
 }
 
 /// A bundle that was read, judged and found usable.
@@ -110,7 +112,9 @@ pub(super) fn is_lost(error: &RegistryError) -> bool {
 
 impl<'a> Import<'a> {
     pub(super) fn new(target: &'a Target, config: &'a Config, dry_run: bool) -> Self {
-        Self { target, config, dry_run, opened: OnceCell::new() }
+        let cores = thread::available_parallelism().map_or(1, NonZero::get);
+        let readers = Semaphore::new(cores);
+        Self { target, config, dry_run, opened: OnceCell::new(), readers }
     }
 
     /// The same into a registry that is open.
@@ -158,7 +162,10 @@ impl<'a> Import<'a> {
     async fn one(&self, planned: Planned) -> Result<Row, Failure> {
         let Planned { at, id, candidate } = planned;
         let place = candidate.place().to_owned();
-        let Loaded { document, findings, bundle } = blocking(move || load(&candidate)).await?;
+        let Loaded { document, findings, bundle } = {
+            let _turn = self.readers.acquire().await;
+            blocking(move || load(&candidate)).await?
+        };
         let outcome = match bundle {
             Ok(bundle) => self.register(&id, bundle).await?,
             Err(failure) => Outcome::Failed(failure),
