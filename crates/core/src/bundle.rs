@@ -2,7 +2,7 @@
 
 use std::{collections::HashMap, fmt, str::FromStr, sync::Arc};
 
-use unicode_normalization::UnicodeNormalization as _;
+use icu_normalizer::ComposingNormalizerBorrowed;
 
 use crate::{
     Digest, FileMeta, RuleError, SkillMeta,
@@ -139,7 +139,8 @@ fn distinct<'a>(paths: impl Iterator<Item = &'a str>) -> Result<(), RuleError> {
 
 /// What a path has in common with those that some file systems take for the same.
 fn folded(path: &str) -> String {
-    path.nfc().flat_map(char::to_lowercase).nfc().collect()
+    let nfc = ComposingNormalizerBorrowed::new_nfc();
+    nfc.normalize(&nfc.normalize(path).to_lowercase()).into_owned()
 }
 
 /// The media type of a file, by the ending of its name.

@@ -21,14 +21,27 @@ pub(crate) enum ArtifactError {
 /// The root document of a skill, with frontmatter.
 pub(crate) async fn document(skills: &dyn Skills, row: &SkillRow) -> Result<Bytes, RegistryError> {
     let body = skills.read(&format!("{}{}", skills_core::uri::SCHEME, row.id)).await?.into_text();
-    let header = AgentDocument::of(&row.id, &row.meta, &body).header;
+    let header = header(row, &body);
     Ok(if header.is_empty() { body.into() } else { format!("{header}{body}").into() })
+}
+
+/// Whether the root document is served as it was registered: it says of itself what Agent Skills must say.
+pub(crate) fn is_served_as_it_is(row: &SkillRow) -> bool {
+    row.meta.agent.is_some()
+}
+
+/// What is put before a root document.
+fn header(row: &SkillRow, body: &str) -> String {
+    match is_served_as_it_is(row) {
+        true => String::new(),
+        false => AgentDocument::of(&row.id, &row.meta, body).header,
+    }
 }
 
 /// A bundle as a `.tar.gz` with `SKILL.md` at its root.
 pub(crate) async fn archive(skills: &dyn Skills, row: &SkillRow) -> Result<Bytes, ArtifactError> {
     let bundle = read_bundle(skills, &row.id).await?;
-    let header = AgentDocument::of(&row.id, &row.meta, bundle.root()).header;
+    let header = header(row, bundle.root());
     let pack = move || pack(&header, &bundle);
     let packed = tokio::task::spawn_blocking(pack).await.map_err(|_| ArtifactError::Ended)?;
     Ok(packed?.into())

@@ -119,8 +119,7 @@ impl State {
             return Ok(*known);
         }
         match (row.meta.root(), is_bundle(row)) {
-            // A document that has frontmatter is served as it was registered.
-            (Some(root), false) if row.meta.agent.is_some() => Ok(root.digest),
+            (Some(root), false) if artifact::is_served_as_it_is(row) => Ok(root.digest),
             (_, false) => Ok(Digest::of(&artifact::document(skills, row).await?)),
             (_, true) => Ok(Digest::of(&artifact::archive(skills, row).await?)),
         }

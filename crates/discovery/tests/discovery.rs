@@ -23,6 +23,9 @@ async fn registry() -> Arc<Registry> {
     let store = Arc::new(MemoryStore::new());
     let registry = Registry::open(store, None, RegistryConfig::default()).unwrap();
     registry.register_skill("t", "spec", SPEC.to_owned()).await.unwrap();
+    // YAML takes its name for a number.
+    let number = "---\nname: 123\ndescription: Counts.\n---\n# N\n";
+    registry.register_skill("t", "number", number.to_owned()).await.unwrap();
     registry.register_skill("t", "plain", "# Plain\n\nText.\n".to_owned()).await.unwrap();
     registry.register_skill("t", "under_score", "# U\n\nText.\n".to_owned()).await.unwrap();
     let files = vec![
@@ -63,7 +66,8 @@ async fn every_digest_is_that_of_the_bytes_served() {
     assert!(index["$schema"].as_str().unwrap().contains("0.2.0"));
     let rows = index["skills"].as_array().unwrap();
     let named: Vec<_> = rows.iter().map(|row| (&row["name"], &row["type"])).collect();
-    let expected = [("many", "archive"), ("plain", "skill-md"), ("spec", "skill-md")];
+    let expected =
+        [("many", "archive"), ("123", "skill-md"), ("plain", "skill-md"), ("spec", "skill-md")];
     assert_eq!(json!(named), json!(expected));
     for row in rows {
         let (status, headers, body) = ask(&router, "GET", row["url"].as_str().unwrap(), None).await;
@@ -141,7 +145,7 @@ async fn the_form_before_lists_files_with_addresses_of_their_own() {
 async fn a_list_with_filters() {
     let router = routes(registry().await, Settings::default());
     let all = json(&router, "/v1/available-skills").await;
-    assert_eq!(all["skills"].as_array().unwrap().len(), 3);
+    assert_eq!(all["skills"].as_array().unwrap().len(), 4);
     assert_eq!(all["left_out"][0]["id"], "under_score");
     let mit = json(&router, "/v1/available-skills?license=mit").await;
     assert_eq!(mit["skills"].as_array().unwrap().len(), 1);

@@ -38,10 +38,18 @@ pub(crate) fn write(listing: Listing, last: &str) -> String {
     BASE64.encode(bytes)
 }
 
+fn unknown() -> ErrorData {
+    invalid("unknown cursor: start again without one")
+}
+
+/// Refuses any cursor, for what is one page: nobody was given one.
+pub(crate) fn none(cursor: Option<&str>) -> Result<(), ErrorData> {
+    cursor.map_or(Ok(()), |_| Err(unknown()))
+}
+
 /// The row that a cursor says was the last; `None` without a cursor.
 pub(crate) fn read(listing: Listing, cursor: Option<&str>) -> Result<Option<String>, ErrorData> {
     let Some(cursor) = cursor else { return Ok(None) };
-    let unknown = || invalid("unknown cursor: start again without one");
     if cursor.len() > 2 * MAX_BYTES {
         return Err(unknown());
     }

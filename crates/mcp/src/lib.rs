@@ -1,6 +1,7 @@
 //! The registry as an MCP server.
 //!
-//! - [`server`]: [`Mcp`], what all connections share, and the handler that rmcp calls
+//! - [`server`]: [`Mcp`], what all connections share
+//! - `handler`: what rmcp calls for each request
 //! - `resources`, `prompts`, `tools`, `completion`: one part of the protocol each
 //! - `skills_extension`: skills over MCP (SEP-2640), which rmcp has no types for
 //! - `live`: telling clients of changes
@@ -15,6 +16,7 @@ mod completion;
 mod cursor;
 mod ending;
 mod error;
+mod handler;
 pub mod http;
 mod live;
 mod prompts;

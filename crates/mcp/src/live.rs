@@ -25,7 +25,7 @@ use crate::{server::Shared, skills_extension, tools::WorkerTools};
 /// Changes this close to each other are told together. A client hears of a change well within 50 ms.
 const GATHER: Duration = Duration::from_millis(5);
 /// Who has not taken in a notification after this does not read.
-const STALLED: Duration = Duration::from_secs(30);
+pub(crate) const STALLED: Duration = Duration::from_secs(30);
 /// More changed skills than this at once are told as "any may have changed".
 const MAX_GATHERED: usize = 10_000;
 /// More subscriptions than this, or longer URIs, are not kept for one client.

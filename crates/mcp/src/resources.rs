@@ -78,10 +78,10 @@ pub(crate) async fn read(skills: &dyn Skills, uri: &str) -> Result<ResourceConte
 
 /// A resource in the shape of the protocol: bytes that are not text are in base64.
 pub(crate) fn contents(resource: skills_registry::Resource) -> ResourceContents {
-    let (uri, mime_type) = (resource.uri.clone(), resource.mime_type.clone());
-    let contents = match resource.text() {
-        Some(_) => ResourceContents::text(resource.into_text(), uri),
-        None => ResourceContents::blob(BASE64.encode(&resource.body), uri),
+    let skills_registry::Resource { uri, mime_type, body } = resource;
+    let contents = match String::from_utf8(body.into()) {
+        Ok(text) => ResourceContents::text(text, uri),
+        Err(error) => ResourceContents::blob(BASE64.encode(error.as_bytes()), uri),
     };
     contents.with_mime_type(mime_type)
 }

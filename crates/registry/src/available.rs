@@ -127,28 +127,8 @@ fn plain(row: &SkillRow) -> AgentSkill {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
-    use skills_core::{EntryKey, Kind, Layer, SkillMeta, Timestamp};
-    use skills_store::{Change, EntryContent};
-
     use super::*;
-
-    fn catalog(skills: &[(&str, String)]) -> Catalog {
-        let changes: Vec<Change> = skills
-            .iter()
-            .zip(1..)
-            .map(|((id, body), revision)| Change {
-                revision,
-                at: Timestamp::from_micros(1),
-                actor: "t".into(),
-                key: EntryKey { kind: Kind::Skill, layer: Layer::Official, id: (*id).into() },
-                before: None,
-                content: Some(Arc::new(EntryContent::Skill(SkillMeta::of_document(body).unwrap()))),
-            })
-            .collect();
-        Catalog::default().with(&changes)
-    }
+    use crate::catalog::tests::of_documents;
 
     fn with(fields: &str) -> String {
         format!("---\n{fields}\n---\n# Body\n")
@@ -161,7 +141,7 @@ mod tests {
     #[test]
     fn what_does_not_fit_is_left_out_and_said() {
         let long = "d".repeat(1025);
-        let catalog = catalog(&[
+        let catalog = of_documents(&[
             ("a_b", "# T\n\nText.".to_owned()),
             ("empty", "# \n".to_owned()),
             ("long", with(&format!("name: long\ndescription: {long}"))),
@@ -177,7 +157,7 @@ mod tests {
 
     #[test]
     fn filters() {
-        let catalog = catalog(&[
+        let catalog = of_documents(&[
             (
                 "mit",
                 with("name: mit\ndescription: d\nlicense: MIT\nallowed-tools: Bash(git:*) Read"),

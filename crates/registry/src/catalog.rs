@@ -328,8 +328,17 @@ pub const INDEX_DESCRIPTION: &str = "Every registered skill, one line each, with
 pub const INDEX_NAME: &str = INDEX_ID;
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
+
+    /// A catalog of skills of one document.
+    pub(crate) fn of_documents<B: AsRef<str>>(skills: &[(&str, B)]) -> Catalog {
+        let skills = skills.iter().zip(1..);
+        let changes = skills.map(|((id, body), revision)| {
+            change(revision, Layer::Official, id, Some(body.as_ref()))
+        });
+        Catalog::default().with(&changes.collect::<Vec<_>>())
+    }
 
     fn change(revision: u64, layer: Layer, id: &str, body: Option<&str>) -> Change {
         Change {

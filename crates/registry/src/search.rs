@@ -54,29 +54,11 @@ impl Score {
 
 #[cfg(test)]
 mod tests {
-    use skills_core::{EntryKey, Kind, Layer, SkillMeta, Timestamp};
-    use skills_store::{Change, EntryContent};
-
     use super::*;
-
-    fn catalog(skills: &[(&str, &str)]) -> Catalog {
-        let changes: Vec<Change> = skills
-            .iter()
-            .zip(1..)
-            .map(|((id, body), revision)| Change {
-                revision,
-                at: Timestamp::from_micros(1),
-                actor: "t".into(),
-                key: EntryKey { kind: Kind::Skill, layer: Layer::Official, id: (*id).into() },
-                before: None,
-                content: Some(Arc::new(EntryContent::Skill(SkillMeta::of_document(body).unwrap()))),
-            })
-            .collect();
-        Catalog::default().with(&changes)
-    }
+    use crate::catalog::tests::of_documents;
 
     fn found(query: &str, limit: usize) -> Vec<String> {
-        let catalog = catalog(&[
+        let catalog = of_documents(&[
             ("billing", "# Money\n\nRefunds and invoices."),
             ("brain", "# Brain\n\nSummarise text."),
             ("pdf", "# Documents\n\nExtract text from PDF files."),

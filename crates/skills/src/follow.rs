@@ -2,33 +2,28 @@
 //!
 //! It uses the functions and trigger types of the contract alone, so the registry may be of any make.
 
-use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use skills_bus::{
-    Bus, Call, CallError, FunctionSpec, Json,
+    Bus as _, CallError, Json,
     engine::{Connection, EngineBus, EngineConfig},
 };
 use skills_registry::{Changed, Mirror, RemoteRegistry, remote::Caller};
 use tokio::sync::watch;
-use uuid::Uuid;
 
-use crate::Failure;
+use crate::{
+    Failure,
+    events::{FUNCTIONS_AVAILABLE, Presence, any, subscribe},
+};
 
-/// The function that is told of changes. Each process has one of its own under this name.
+/// The function that is told of changes.
 const CHANGED: &str = "surface::changed";
 /// What tells of them.
-const TRIGGER_TYPES: [&str; 3] =
-    ["skills::on-change", "prompts::on-change", "engine::functions-available"];
+const TRIGGER_TYPES: [&str; 3] = ["skills::on-change", "prompts::on-change", FUNCTIONS_AVAILABLE];
 
-/// A function that every registry has, as a list of functions shows it.
-const REGISTRY: &str = "\"skills::resources-list\"";
+/// A function that every registry has.
+const REGISTRY: &str = "skills::resources-list";
 
 /// How long a call waits for a connection that is not there (yet).
 const CONNECTED_WITHIN: Duration = Duration::from_secs(5);
@@ -62,46 +57,18 @@ pub(crate) fn start(config: EngineConfig, timeout: Duration) -> Result<Follower,
         .map_err(|error| Failure::new("bad_engine", error.to_string()))?;
     let caller = OnceConnected { bus: bus.clone(), url };
     let mirror = Arc::new(Mirror::new(RemoteRegistry::new(caller, timeout)));
-    let id = format!("{CHANGED}::{}", Uuid::new_v4().simple());
-    let spec = FunctionSpec {
-        id: id.clone(),
-        description: "Internal: told of changes of the registry.".to_owned(),
-        ..FunctionSpec::default()
-    };
     let hears = Arc::clone(&mirror);
-    let presence = Presence::default();
-    let function = move |call: Call| {
-        hears.hear(presence.notice(changed(&call.data), &call.data));
-        std::future::ready(Ok(Json::null()))
-    };
-    bus.register_function(spec, Arc::new(function));
-    for trigger_type in TRIGGER_TYPES {
-        let subscription = bus.subscribe(trigger_type, &id, &Json::from(&serde_json::json!({})));
-        // It lasts as long as the process.
-        subscription
-            .map(std::mem::forget)
-            .map_err(|error| Failure::new(error.code(), error.to_string()))?;
-    }
+    let registry = Presence::new(REGISTRY);
+    let about = "Internal: told of changes of the registry.";
+    let triggers = TRIGGER_TYPES.map(|trigger_type| (trigger_type, any()));
+    subscribe(&bus, CHANGED, about, &triggers, move |event| {
+        hears.hear(match changed(event) {
+            Changed::Functions if registry.is_back(event)? => Changed::Everything,
+            changed => changed,
+        });
+        Ok(())
+    })?;
     Ok(Follower { mirror, bus })
-}
-
-/// Whether there is a registry on the bus. One that has gone and come back may have other content.
-#[derive(Default)]
-struct Presence {
-    was_missing: AtomicBool,
-}
-
-impl Presence {
-    fn notice(&self, changed: Changed, event: &Json) -> Changed {
-        if changed != Changed::Functions {
-            return changed;
-        }
-        let is_missing = !event.as_str().contains(REGISTRY);
-        match self.was_missing.swap(is_missing, Ordering::SeqCst) && !is_missing {
-            true => Changed::Everything,
-            false => Changed::Functions,
-        }
-    }
 }
 
 /// What an event says has changed.
@@ -167,18 +134,5 @@ mod tests {
         assert_eq!(changed(json!({"functions": []})), Changed::Functions);
         assert_eq!(changed(json!({"what": "ever"})), Changed::Everything);
         assert_eq!(changed(json!(null)), Changed::Everything);
-    }
-
-    #[test]
-    fn a_registry_that_comes_back_may_have_other_content() {
-        let presence = Presence::default();
-        let notice = |ids: &[&str]| {
-            let rows: Vec<_> = ids.iter().map(|id| json!({ "function_id": id })).collect();
-            presence.notice(Changed::Functions, &Json::from(&json!({ "functions": rows })))
-        };
-        assert_eq!(notice(&["skills::resources-list", "a::b"]), Changed::Functions);
-        assert_eq!(notice(&["a::b"]), Changed::Functions);
-        assert_eq!(notice(&["skills::resources-list"]), Changed::Everything);
-        assert_eq!(notice(&["skills::resources-list"]), Changed::Functions);
     }
 }

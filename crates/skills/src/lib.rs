@@ -5,6 +5,7 @@
 //! - [`attach`]: a worker of an iii engine
 //! - [`serve`]: the server: hub, registry and HTTP in one process
 //! - `connect`: which registry a command talks to
+//! - `events`: being told of things on a bus
 //! - `follow`: a registry behind a bus, kept in step, for surfaces that stay
 //! - `late`: a registry that is still being opened
 //! - `open`: which registry a surface that stays is given
@@ -18,6 +19,7 @@ pub mod cli;
 mod commands;
 pub mod config;
 mod connect;
+mod events;
 mod failure;
 mod follow;
 mod late;

@@ -1,19 +1,15 @@
 //! What an engine tells of its state: changes in our scopes, and that the state worker is back.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicBool, Ordering},
+use skills_bus::{Json, engine::EngineBus};
+use skills_registry::state_store::sync::Ear;
+
+use crate::{
+    Failure,
+    config::Config,
+    events::{FUNCTIONS_AVAILABLE, Presence, any, subscribe},
 };
 
-use serde::Deserialize;
-use skills_bus::{Bus as _, Call, CallError, FunctionSpec, Json, engine::EngineBus};
-use skills_registry::state_store::sync::Ear;
-use uuid::Uuid;
-
-use crate::{Failure, config::Config};
-
-/// The functions that are told. Each instance has its own under these names: an engine gives a function
-/// to one worker only.
+/// The functions that are told.
 const STATE_CHANGED: &str = "skills::state-changed";
 const FUNCTIONS_CHANGED: &str = "skills::functions-changed";
 
@@ -26,72 +22,19 @@ pub(crate) fn listen(engine: &EngineBus, config: &Config) -> Result<Ear, Failure
     let ear = Ear::default();
     let hears = ear.clone();
     let scopes = [&config.scopes.skills, &config.scopes.prompts];
-    let scopes = scopes.map(|scope| Json::from(&serde_json::json!({ "scope": scope })));
+    let scopes = scopes.map(|scope| ("state", Json::from(&serde_json::json!({ "scope": scope }))));
     let about = "Internal: told by the state worker of changes in the registry's scopes.";
-    subscribe(engine, STATE_CHANGED, about, "state", &scopes, move |data| {
-        data.parse().map(|event| hears.hear(event))
+    subscribe(engine, STATE_CHANGED, about, &scopes, move |event| {
+        event.parse().map(|event| hears.hear(event))
     })?;
-    let (hears, was_there) = (ear.clone(), AtomicBool::new(true));
+    let (hears, worker) = (ear.clone(), Presence::new(STATE_FUNCTION));
     let about = "Internal: told of the functions there are.";
-    let all = [Json::from(&serde_json::json!({}))];
-    subscribe(
-        engine,
-        FUNCTIONS_CHANGED,
-        about,
-        "engine::functions-available",
-        &all,
-        move |data| {
-            let Available { functions } = data.parse()?;
-            let is_there = functions.iter().any(|function| function.function_id == STATE_FUNCTION);
-            if is_there && !was_there.swap(is_there, Ordering::SeqCst) {
-                tracing::info!("the state worker is back; everything is compared");
-                hears.compare();
-            }
-            was_there.store(is_there, Ordering::SeqCst);
-            Ok(())
-        },
-    )?;
+    subscribe(engine, FUNCTIONS_CHANGED, about, &[(FUNCTIONS_AVAILABLE, any())], move |event| {
+        if worker.is_back(event)? {
+            tracing::info!("the state worker is back; everything is compared");
+            hears.compare();
+        }
+        Ok(())
+    })?;
     Ok(ear)
-}
-
-#[derive(Deserialize)]
-struct Available {
-    functions: Vec<Function>,
-}
-
-#[derive(Deserialize)]
-struct Function {
-    #[serde(default)]
-    function_id: String,
-}
-
-/// Subscribes a function of ours for as long as the process lasts.
-fn subscribe(
-    engine: &EngineBus,
-    name: &str,
-    description: &str,
-    trigger_type: &str,
-    configs: &[Json],
-    tell: impl Fn(&Json) -> Result<(), serde_json::Error> + Send + Sync + 'static,
-) -> Result<(), Failure> {
-    let id = format!("{name}::{}", Uuid::new_v4().simple());
-    let spec = FunctionSpec {
-        id: id.clone(),
-        description: description.to_owned(),
-        ..FunctionSpec::default()
-    };
-    let function = move |call: Call| {
-        let answer = tell(&call.data).map(|()| Json::null()).map_err(|error| {
-            CallError::remote("invalid_input", format!("not such an event: {error}"))
-        });
-        std::future::ready(answer)
-    };
-    engine.register_function(spec, Arc::new(function));
-    for config in configs {
-        engine
-            .subscribe(trigger_type, &id, config)
-            .map(std::mem::forget)
-            .map_err(|error| Failure::new(error.code(), error.to_string()))?;
-    }
-    Ok(())
 }

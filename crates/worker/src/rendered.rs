@@ -8,10 +8,7 @@ use std::sync::{Arc, OnceLock};
 use arc_swap::ArcSwap;
 use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
 use bytes::Bytes;
-use serde::{
-    Serialize, Serializer,
-    ser::{Error as _, SerializeMap as _},
-};
+use serde::{Serialize, Serializer, ser::SerializeMap as _};
 use serde_json::{
     Value, json,
     value::{RawValue, to_raw_value},
@@ -145,7 +142,7 @@ impl Rendered {
                     contents: [Content {
                         uri: format!("{SCHEME}{INDEX_NAME}"),
                         mime_type: MARKDOWN.to_owned(),
-                        body: Body::Text(Bytes::copy_from_slice(text.as_bytes())),
+                        body: Body(Bytes::copy_from_slice(text.as_bytes())),
                     }],
                 })
             },
@@ -207,11 +204,8 @@ pub(crate) fn is_index(uri: &str) -> bool {
 
 /// `skills::resources-read`.
 pub(crate) fn contents(read: Result<Resource, RegistryError>) -> Result<Json, CallError> {
-    let resource = read.map_err(|error| to_bus(&error))?;
-    let is_text = resource.text().is_some();
-    let Resource { uri, mime_type, body } = resource;
-    let body = if is_text { Body::Text(body) } else { Body::Blob(BASE64.encode(body)) };
-    let contents = Contents { contents: [Content { uri, mime_type, body }] };
+    let Resource { uri, mime_type, body } = read.map_err(|error| to_bus(&error))?;
+    let contents = Contents { contents: [Content { uri, mime_type, body: Body(body) }] };
     Json::from_serialize(&contents).map_err(|error| bad_output(&error))
 }
 
@@ -230,20 +224,14 @@ struct Content {
 }
 
 /// As in MCP: text is text, anything else is in base64.
-enum Body {
-    Text(Bytes),
-    Blob(String),
-}
+struct Body(Bytes);
 
 impl Serialize for Body {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(Some(1))?;
-        match self {
-            Self::Text(bytes) => {
-                let text = std::str::from_utf8(bytes).map_err(S::Error::custom)?;
-                map.serialize_entry("text", text)?;
-            }
-            Self::Blob(blob) => map.serialize_entry("blob", blob)?,
+        match std::str::from_utf8(&self.0) {
+            Ok(text) => map.serialize_entry("text", text)?,
+            Err(_) => map.serialize_entry("blob", &BASE64.encode(&self.0))?,
         }
         map.end()
     }

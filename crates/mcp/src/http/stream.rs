@@ -9,7 +9,6 @@ use std::{
         atomic::{AtomicU64, Ordering},
     },
     task::{Context, Poll},
-    time::Duration,
 };
 
 use futures_util::{Stream, StreamExt as _};
@@ -17,8 +16,7 @@ use rmcp::transport::streamable_http_server::session::ServerSseMessage;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-/// Who has not taken in a message after this does not read.
-const STALLED: Duration = Duration::from_secs(30);
+use crate::live::STALLED;
 
 /// Passes messages on.
 pub(super) struct Forward {

@@ -73,10 +73,7 @@ pub(crate) async fn answer(
         "skills/get" => json!({ "skill": get(shared, &uri()?).await.map_err(wrong_parameter)? }),
         "resources/directory/read" => {
             let Params { cursor, .. } = params()?;
-            // A directory is one page: there is nothing to go on to.
-            if cursor.is_some() {
-                return Err(invalid("unknown cursor: start again without one"));
-            }
+            cursor::none(cursor.as_deref())?;
             json!({ "resources": directory(shared, &uri()?).await.map_err(wrong_parameter)? })
         }
         _ => {

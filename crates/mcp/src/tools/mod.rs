@@ -51,9 +51,8 @@ pub(crate) async fn call(
     if let Some(result) = own::call(shared, &request.name, &arguments).await {
         return Ok(result);
     }
-    let function = shared.worker_tools().await.get(&request.name).map(|(_, id)| id.clone());
-    match function {
-        Some(function) => Ok(worker::call(shared, &function, arguments).await),
+    match shared.worker_tools().await.get(&request.name) {
+        Some((tool, function)) => Ok(worker::call(shared, tool, function, arguments).await),
         None => Err(invalid(format!("unknown tool: {}", request.name))),
     }
 }

@@ -87,12 +87,11 @@ fn any_object() -> JsonObject {
 
 pub(super) async fn call(
     shared: &Shared,
+    tool: &Tool,
     function: &HandlerId,
     arguments: JsonObject,
 ) -> CallToolResult {
-    let promised = shared.known_worker_tools();
-    let has_schema =
-        promised.0.values().any(|(tool, id)| id == function && tool.output_schema.is_some());
+    let has_schema = tool.output_schema.is_some();
     match shared.skills.call_function(function, Value::Object(arguments)).await {
         Err(error) => failed(error.to_string()),
         Ok(output) => result(output, has_schema).unwrap_or_else(|| {
