@@ -2,8 +2,11 @@
 //!
 //! - [`id`]: skill ids and prompt names
 //! - [`layer`]: tiers, owners and the keys of entries
+//! - [`caller`]: who asks
+//! - [`resolve`]: which layers a caller looks in, and under which names
 //! - [`uri`]: the three shapes of an `iii://` URI
 //! - [`bundle`]: skills of several files
+//! - [`tool`]: what is kept of a manifest
 //! - [`skill`], [`prompt`]: what an entry holds, and what makes one acceptable
 //! - [`markdown`]: title, description and frontmatter of a document
 //! - [`frontmatter`]: its fields, and the names of Agent Skills
@@ -17,6 +20,7 @@
 
 pub mod agent_skill;
 pub mod bundle;
+pub mod caller;
 pub mod digest;
 mod error;
 pub mod frontmatter;
@@ -27,13 +31,16 @@ pub mod limits;
 pub mod markdown;
 pub mod output;
 pub mod prompt;
+pub mod resolve;
 pub mod skill;
 pub mod time;
+pub mod tool;
 pub mod uri;
 pub mod validate;
 
 pub use agent_skill::AgentSkill;
 pub use bundle::{Bundle, BundlePath};
+pub use caller::{Caller, Identify, Identity, User};
 pub use digest::Digest;
 pub use error::{Field, RuleError};
 pub use function::HandlerId;
@@ -43,4 +50,5 @@ pub use output::{Content, OutputError, PromptMessages};
 pub use prompt::{PromptArgument, PromptDefinition};
 pub use skill::{FileMeta, SkillMeta};
 pub use time::Timestamp;
+pub use tool::ToolMeta;
 pub use uri::ResourceUri;
