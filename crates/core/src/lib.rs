@@ -11,6 +11,7 @@
 //! - [`validate`]: what the specification of Agent Skills thinks of a bundle
 //! - [`function`]: which functions may back a section or a prompt
 //! - [`output`]: how the output of such a function becomes content or messages
+//! - [`schema`]: whether arguments fit what a tool says of them
 //! - [`digest`], [`time`]: content addresses and timestamps
 //!
 //! Everything here is a pure function of its input: no I/O, no clock, no protocol.
@@ -26,7 +27,9 @@ pub mod layer;
 pub mod limits;
 pub mod markdown;
 pub mod output;
+mod pointer;
 pub mod prompt;
+pub mod schema;
 pub mod skill;
 pub mod time;
 pub mod uri;
