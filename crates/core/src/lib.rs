@@ -11,6 +11,7 @@
 //! - [`validate`]: what the specification of Agent Skills thinks of a bundle
 //! - [`function`]: which functions may back a section or a prompt
 //! - [`output`]: how the output of such a function becomes content or messages
+//! - [`manifest`]: tools, as their authors describe them in two formats
 //! - [`schema`]: whether arguments fit what a tool says of them
 //! - [`digest`], [`time`]: content addresses and timestamps
 //!
@@ -25,6 +26,7 @@ pub mod function;
 pub mod id;
 pub mod layer;
 pub mod limits;
+pub mod manifest;
 pub mod markdown;
 pub mod output;
 mod pointer;

@@ -21,3 +21,5 @@ pub const MAX_PATH_BYTES: usize = 512;
 /// Most that is kept in memory of what a document says of itself as an Agent Skill, in bytes. What has more
 /// is not offered as one.
 pub const MAX_AGENT_SKILL_BYTES: usize = 8 * 1024;
+/// Largest manifest of a tool, in bytes.
+pub const MAX_MANIFEST_BYTES: usize = 1 << 20;

@@ -206,7 +206,7 @@ fn build(schema: &Value, limits: PatternLimits) -> Result<Validator, ValidationE
     let patterns = PatternOptions::regex()
         .size_limit(limits.compiled_bytes)
         .dfa_size_limit(limits.compiled_bytes);
-    // Formats say what a text is for; only some drafts check them, and only here would they all.
+    // Drafts disagree on whether formats are checked; here none of them is.
     let options = jsonschema::options().offline().should_validate_formats(false);
     options.with_pattern_options(patterns).build(schema)
 }
@@ -230,7 +230,8 @@ fn size(value: &Value) -> (usize, usize) {
     (values, bytes)
 }
 
-fn shortened(message: &str) -> String {
+/// A message that is not longer than one can be.
+pub(crate) fn shortened(message: &str) -> String {
     match message.char_indices().nth(MAX_MESSAGE_CHARS) {
         Some((at, _)) => format!("{}…", &message[..at]),
         None => message.to_owned(),
