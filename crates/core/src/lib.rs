@@ -14,6 +14,8 @@
 //! - [`validate`]: what the specification of Agent Skills thinks of a bundle
 //! - [`function`]: which functions may back a section or a prompt
 //! - [`output`]: how the output of such a function becomes content or messages
+//! - [`manifest`]: tools, as their authors describe them in two formats
+//! - [`schema`]: whether arguments fit what a tool says of them
 //! - [`digest`], [`time`]: content addresses and timestamps
 //!
 //! Everything here is a pure function of its input: no I/O, no clock, no protocol.
@@ -28,10 +30,13 @@ pub mod function;
 pub mod id;
 pub mod layer;
 pub mod limits;
+pub mod manifest;
 pub mod markdown;
 pub mod output;
+mod pointer;
 pub mod prompt;
 pub mod resolve;
+pub mod schema;
 pub mod skill;
 pub mod time;
 pub mod tool;

@@ -23,7 +23,7 @@ pub const MAX_PATH_BYTES: usize = 512;
 /// Most that is kept in memory of what a document says of itself as an Agent Skill, in bytes. What has more
 /// is not offered as one.
 pub const MAX_AGENT_SKILL_BYTES: usize = 8 * 1024;
-/// Largest text of a tool's manifest, in bytes.
-pub const MAX_TOOL_SOURCE_BYTES: usize = 1 << 20;
+/// Largest manifest of a tool, in bytes.
+pub const MAX_MANIFEST_BYTES: usize = 1 << 20;
 /// Most that is kept in memory of what a tool's manifest says, in bytes.
 pub const MAX_TOOL_BYTES: usize = 128 * 1024;

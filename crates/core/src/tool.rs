@@ -6,7 +6,7 @@ use serde_json::{Number, Value};
 
 use crate::{
     Digest, Field, RuleError,
-    limits::{MAX_TOOL_BYTES, MAX_TOOL_SOURCE_BYTES},
+    limits::{MAX_TOOL_BYTES, MAX_MANIFEST_BYTES},
 };
 
 /// Where the text of a manifest is.
@@ -26,7 +26,7 @@ impl ToolSource {
     /// # Errors
     /// When there is none, or too much.
     pub fn of(text: &str, media_type: &str) -> Result<Self, RuleError> {
-        let (len, max) = (text.len(), MAX_TOOL_SOURCE_BYTES);
+        let (len, max) = (text.len(), MAX_MANIFEST_BYTES);
         if text.is_empty() {
             return Err(RuleError::Empty(Field::Manifest));
         }
@@ -133,7 +133,7 @@ mod tests {
     #[test]
     fn bounded() {
         assert!(ToolSource::of("", "application/json").is_err());
-        assert!(ToolSource::of(&"x".repeat(MAX_TOOL_SOURCE_BYTES + 1), "text/markdown").is_err());
+        assert!(ToolSource::of(&"x".repeat(MAX_MANIFEST_BYTES + 1), "text/markdown").is_err());
         assert!(tool("{}", json!({"type": "object"})).checked().is_ok());
         let many: Vec<u8> = vec![0; MAX_TOOL_BYTES];
         let error = tool("{}", json!(many)).checked().expect_err("too large").to_string();
