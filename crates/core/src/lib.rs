@@ -11,7 +11,7 @@
 //! - [`validate`]: what the specification of Agent Skills thinks of a bundle
 //! - [`function`]: which functions may back a section or a prompt
 //! - [`output`]: how the output of such a function becomes content or messages
-//! - [`digest`], [`time`]: content addresses and timestamps
+//! - [`digest`], [`etag`], [`time`]: content addresses, the tags made of them, and timestamps
 //!
 //! Everything here is a pure function of its input: no I/O, no clock, no protocol.
 
@@ -19,6 +19,7 @@ pub mod agent_skill;
 pub mod bundle;
 pub mod digest;
 mod error;
+pub mod etag;
 pub mod frontmatter;
 pub mod function;
 pub mod id;

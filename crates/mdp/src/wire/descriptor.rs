@@ -118,9 +118,11 @@ impl Descriptor {
         let extra = fields.rest();
         Ok(Self { kind, path, description, input_schema, output_schema, content_type, extra })
     }
+}
 
-    /// Writes its fields into an object.
-    pub(crate) fn write<M: serde::ser::SerializeMap>(&self, map: &mut M) -> Result<(), M::Error> {
+impl Serialize for Descriptor {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
         map.serialize_entry("type", self.kind.as_str())?;
         map.serialize_entry("path", &self.path)?;
         if let Kind::Endpoint(method) = self.kind {
@@ -140,14 +142,9 @@ impl Descriptor {
                 map.serialize_entry(name, schema)?;
             }
         }
-        self.extra.iter().try_for_each(|(name, value)| map.serialize_entry(name, value))
-    }
-}
-
-impl Serialize for Descriptor {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut map = serializer.serialize_map(None)?;
-        self.write(&mut map)?;
+        for (name, value) in &self.extra {
+            map.serialize_entry(name, value)?;
+        }
         map.end()
     }
 }
@@ -198,9 +195,11 @@ impl ClientInfo {
             extra: Map::new(),
         }
     }
+}
 
-    /// Writes its fields into an object.
-    pub(crate) fn write<M: serde::ser::SerializeMap>(&self, map: &mut M) -> Result<(), M::Error> {
+impl Serialize for ClientInfo {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
         map.serialize_entry("id", &self.id)?;
         map.serialize_entry("name", &self.name)?;
         for (name, text) in [
@@ -215,7 +214,10 @@ impl ClientInfo {
         if let Some(metadata) = &self.metadata {
             map.serialize_entry("metadata", metadata)?;
         }
-        self.extra.iter().try_for_each(|(name, value)| map.serialize_entry(name, value))
+        for (name, value) in &self.extra {
+            map.serialize_entry(name, value)?;
+        }
+        map.end()
     }
 }
 

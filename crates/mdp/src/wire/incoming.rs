@@ -56,7 +56,18 @@ pub enum WireError {
     /// It is JSON, but nothing that a client may say.
     #[error("{0}")]
     Unexpected(String),
+    /// It is too large.
+    #[error("the message has {bytes} bytes, at most {max} are allowed")]
+    TooLarge {
+        /// Its size.
+        bytes: usize,
+        /// The limit.
+        max: usize,
+    },
 }
+
+/// The type of a result.
+const RESULT: &str = "callClientResult";
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -84,16 +95,20 @@ struct Envelope<'a> {
 }
 
 impl Incoming {
-    /// Reads a message and checks its form.
+    /// Reads a message and checks its form. Only a result may have more than `max` bytes: nothing is made of
+    /// its data before somebody wants it.
     ///
     /// # Errors
     /// What is wrong with it.
-    pub fn read(text: &str) -> Result<Self, WireError> {
+    pub fn read(text: &str, max: usize) -> Result<Self, WireError> {
         let message: Envelope<'_> =
             serde_json::from_str(text).map_err(|error| match error.is_data() {
                 true => WireError::Unexpected(error.to_string()),
                 false => WireError::NotJson(error.to_string()),
             })?;
+        if message.kind != RESULT && text.len() > max {
+            return Err(WireError::TooLarge { bytes: text.len(), max });
+        }
         message.open().map_err(WireError::Unexpected)
     }
 }
@@ -115,7 +130,7 @@ impl Envelope<'_> {
             "unregisterClient" => {
                 Incoming::Unregister { client_id: required(self.client_id, "clientId")? }
             }
-            "callClientResult" => {
+            RESULT => {
                 let error = optional(self.error, "error")?;
                 let outcome = match required(self.ok, "ok")? {
                     true => Ok(self.data.map(RawValue::to_owned)),
@@ -166,7 +181,7 @@ mod tests {
     use super::*;
 
     fn read(value: &Value) -> Result<Incoming, WireError> {
-        Incoming::read(&value.to_string())
+        Incoming::read(&value.to_string(), 1000)
     }
 
     #[test]
@@ -190,7 +205,7 @@ mod tests {
     fn no_data_is_not_null() {
         let data = |more: &str| {
             let text = format!(r#"{{"type":"callClientResult","requestId":"r","ok":true{more}}}"#);
-            match Incoming::read(&text).unwrap() {
+            match Incoming::read(&text, 10).unwrap() {
                 Incoming::Result { outcome: Ok(data), .. } => {
                     data.map(|data| data.get().to_owned())
                 }
@@ -204,13 +219,12 @@ mod tests {
 
     #[test]
     fn timestamps_come_back_as_integers() {
-        let ping = |number: &str| match Incoming::read(&format!(
-            r#"{{"type":"ping","timestamp":{number}}}"#
-        ))
-        .unwrap()
-        {
-            Incoming::Ping { timestamp } => timestamp,
-            other => panic!("{other:?}"),
+        let ping = |number: &str| {
+            let text = format!(r#"{{"type":"ping","timestamp":{number}}}"#);
+            match Incoming::read(&text, 100).unwrap() {
+                Incoming::Ping { timestamp } => timestamp,
+                other => panic!("{other:?}"),
+            }
         };
         assert_eq!(ping("1753000000000"), 1_753_000_000_000);
         assert_eq!(ping("-3.9"), -3);
@@ -218,9 +232,16 @@ mod tests {
     }
 
     #[test]
+    fn only_a_result_may_be_large() {
+        let text = json!({"type": "unregisterClient", "clientId": "a".repeat(100)}).to_string();
+        assert!(matches!(Incoming::read(&text, 100), Err(WireError::TooLarge { max: 100, .. })));
+        assert!(Incoming::read(&text, text.len()).is_ok());
+    }
+
+    #[test]
     fn what_is_no_message() {
         for text in ["", "{", "nothing", "{\"type\":\"ping\"} x"] {
-            assert!(matches!(Incoming::read(text), Err(WireError::NotJson(_))), "{text}");
+            assert!(matches!(Incoming::read(text, 100), Err(WireError::NotJson(_))), "{text}");
         }
         for value in [
             json!(7),
@@ -248,7 +269,7 @@ mod tests {
     proptest! {
         #[test]
         fn never_panics(text in "\\PC{0,80}") {
-            let _ = Incoming::read(&text);
+            let _ = Incoming::read(&text, 100);
         }
     }
 }
