@@ -16,7 +16,7 @@
 //! - [`output`]: how the output of such a function becomes content or messages
 //! - [`manifest`]: tools, as their authors describe them in two formats
 //! - [`schema`]: whether arguments fit what a tool says of them
-//! - [`digest`], [`time`]: content addresses and timestamps
+//! - [`digest`], [`etag`], [`time`]: content addresses, the tags made of them, and timestamps
 //!
 //! Everything here is a pure function of its input: no I/O, no clock, no protocol.
 
@@ -25,6 +25,7 @@ pub mod bundle;
 pub mod caller;
 pub mod digest;
 mod error;
+pub mod etag;
 pub mod frontmatter;
 pub mod function;
 pub mod id;

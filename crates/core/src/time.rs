@@ -19,6 +19,15 @@ impl Timestamp {
         self.0
     }
 
+    /// RFC 3339 with milliseconds, as clients that are written in JavaScript print it.
+    #[must_use]
+    pub fn to_millis(self) -> String {
+        match jiff::Timestamp::from_millisecond(self.0.div_euclid(1000)) {
+            Ok(moment) => format!("{moment:.3}"),
+            Err(_) => self.to_string(),
+        }
+    }
+
     /// The moment at which something happens now, given the newest one that was handed out:
     /// always later than `last`, even when the clock was set back.
     #[must_use]
@@ -63,6 +72,8 @@ mod tests {
             Timestamp::from_micros(1_700_000_000_500_000).to_string(),
             "2023-11-14T22:13:20.500000Z"
         );
+        let moment = Timestamp::from_micros(1_700_000_000_000_999);
+        assert_eq!(moment.to_millis(), "2023-11-14T22:13:20.000Z");
     }
 
     proptest! {

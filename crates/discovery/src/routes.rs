@@ -12,7 +12,7 @@ use axum::{
 use bytes::Bytes;
 use serde::Deserialize;
 use serde_json::json;
-use skills_core::{Digest, bundle::media_type, skill::ROOT_PATH, uri::SCHEME};
+use skills_core::{Digest, bundle::media_type, etag, skill::ROOT_PATH, uri::SCHEME};
 use skills_registry::{
     RegistryError, SkillRow, Skills,
     available::{Filter, available},
@@ -87,13 +87,9 @@ impl From<RegistryError> for Refused {
 impl Shop {
     /// An answer that can be asked for again without being sent again.
     fn tagged(&self, headers: &HeaderMap, media_type: &'static str, body: Bytes) -> Response {
-        let tag = format!("\"{}\"", Digest::of(&body));
-        let is_known = headers
-            .get_all(header::IF_NONE_MATCH)
-            .iter()
-            .filter_map(|value| value.to_str().ok())
-            .flat_map(|value| value.split(','))
-            .any(|known| matches!(known.trim().trim_start_matches("W/"), known if known == tag || known == "*"));
+        let tag = etag::of(&Digest::of(&body));
+        let known = headers.get_all(header::IF_NONE_MATCH).iter();
+        let is_known = etag::is_known(known.filter_map(|value| value.to_str().ok()), &tag);
         let mut response = match is_known {
             true => StatusCode::NOT_MODIFIED.into_response(),
             false => ([(header::CONTENT_TYPE, media_type)], body).into_response(),

@@ -1,0 +1,348 @@
+//! The host without a transport, under a clock that is moved by hand.
+
+use std::{sync::Arc, time::Duration};
+
+use serde_json::{Value, json};
+use tokio::{
+    task::JoinHandle,
+    time::{Instant, advance},
+};
+use tokio_util::sync::CancellationToken;
+
+use super::*;
+use crate::{Limits, wire::Method};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+fn host(config: Config) -> Host {
+    Host::start(config, None, CancellationToken::new())
+}
+
+fn limited(limits: Limits) -> Host {
+    host(Config { limits, ..Config::default() })
+}
+
+fn open(host: &Host) -> Arc<Session> {
+    let transport = Transport { has_auth: false, is_authorized: !host.keys().token_is_needed() };
+    host.open(Mode::WebSocket, transport).unwrap()
+}
+
+fn skill(path: &str) -> Value {
+    json!({"type": "skill", "path": path})
+}
+
+fn registration(id: &str, paths: Value) -> String {
+    json!({"type": "registerClient", "client": {"id": id, "name": id, "paths": paths}}).to_string()
+}
+
+fn registered(host: &Host, id: &str) -> Arc<Session> {
+    let session = open(host);
+    host.receive(&session, &registration(id, json!([skill("/a/skill.md")]))).unwrap();
+    session
+}
+
+fn call(host: &Host, id: &str) -> JoinHandle<Result<Answer, CallError>> {
+    let (host, id) = (host.clone(), id.to_owned());
+    tokio::spawn(async move { host.call(&id, &Call::new(Method::Get, "/a/skill.md")).await })
+}
+
+async fn asked(session: &Session) -> Value {
+    loop {
+        match session.next().await {
+            Next::Message(text) => {
+                let message: Value = serde_json::from_str(&text).unwrap();
+                if message["type"] == "callClient" {
+                    return message;
+                }
+            }
+            Next::Close(close) => panic!("{close:?}"),
+        }
+    }
+}
+
+fn answer(call: &Value, data: &str) -> String {
+    let id = &call["requestId"];
+    json!({"type": "callClientResult", "requestId": id, "ok": true, "data": data}).to_string()
+}
+
+fn ids(host: &Host) -> Vec<String> {
+    host.roster().clients().map(|client| client.info.id.clone()).collect()
+}
+
+async fn text(call: JoinHandle<Result<Answer, CallError>>) -> Result<String, CallError> {
+    call.await.unwrap().map(|answer| answer.text().unwrap())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_is_answered_by_the_session_that_was_asked_and_once() {
+    let host = host(Config::default());
+    let (one, other) = (registered(&host, "one"), registered(&host, "other"));
+    let waiting = call(&host, "one");
+    let message = asked(&one).await;
+    assert_eq!(message["params"], json!({}));
+    host.receive(&other, &answer(&message, "of another")).unwrap();
+    host.receive(&one, &answer(&message, "right")).unwrap();
+    host.receive(&one, &answer(&message, "again")).unwrap();
+    assert_eq!(text(waiting).await, Ok("right".to_owned()));
+    host.receive(&one, &answer(&json!({"requestId": "never asked"}), "x")).unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_never_answers_is_waited_for_fifteen_seconds() {
+    let host = host(Config::default());
+    let session = registered(&host, "slow");
+    let waiting = call(&host, "slow");
+    let message = asked(&session).await;
+    advance(SECOND * 14).await;
+    assert!(!waiting.is_finished());
+    advance(SECOND * 2).await;
+    assert_eq!(text(waiting).await, Err(CallError::Timeout("slow".into())));
+    assert_eq!(session.open_calls(), 0);
+    host.receive(&session, &answer(&message, "late")).unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_caller_who_leaves_leaves_nothing_behind() {
+    let host = host(Config::default());
+    let session = registered(&host, "c");
+    let waiting = call(&host, "c");
+    asked(&session).await;
+    assert_eq!(session.open_calls(), 1);
+    waiting.abort();
+    let _ = waiting.await;
+    assert_eq!(session.open_calls(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_newer_session_replaces_the_older() {
+    let host = host(Config::default());
+    let old = registered(&host, "c");
+    let waiting = call(&host, "c");
+    asked(&old).await;
+    let new = registered(&host, "c");
+    assert_eq!(text(waiting).await, Err(CallError::Disconnected("c".into())));
+    let close = Close::new(4000, "Replaced by newer client session");
+    assert_eq!(old.next().await, Next::Close(close));
+    // Its end is not the end of the client.
+    host.end(&old, Close::new(1000, ""));
+    assert!(host.session(old.id).is_none());
+    assert_eq!(ids(&host), ["c"]);
+    let waiting = call(&host, "c");
+    let message = asked(&new).await;
+    host.receive(&new, &answer(&message, "new")).unwrap();
+    assert_eq!(text(waiting).await, Ok("new".to_owned()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_session_that_registers_another_id_leaves_the_first() {
+    let host = host(Config::default());
+    let session = registered(&host, "a");
+    let waiting = call(&host, "a");
+    asked(&session).await;
+    host.receive(&session, &registration("b", json!([]))).unwrap();
+    let error = text(waiting).await.expect_err("re-registered");
+    assert_eq!(error.to_string(), r#"Client "a" was re-registered as "b""#);
+    assert_eq!(ids(&host), ["b"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn clients_are_in_the_order_in_which_they_registered() {
+    let host = host(Config::default());
+    let mut changes = host.changes();
+    let sessions = ["b", "a", "c"].map(|id| registered(&host, id));
+    assert_eq!(ids(&host), ["b", "a", "c"]);
+    let update = json!({"type": "updateClientCatalog", "clientId": "b", "paths": []}).to_string();
+    host.receive(&sessions[0], &update).unwrap();
+    host.receive(&sessions[0], &registration("b", json!([]))).unwrap();
+    assert_eq!(ids(&host), ["b", "a", "c"]);
+    registered(&host, "b");
+    assert_eq!(ids(&host), ["a", "c", "b"]);
+    let leave = json!({"type": "unregisterClient", "clientId": "c"}).to_string();
+    host.receive(&sessions[1], &leave).unwrap();
+    assert_eq!(ids(&host).len(), 3, "only for itself");
+    host.receive(&sessions[2], &leave).unwrap();
+    assert_eq!(ids(&host), ["a", "b"]);
+    assert_eq!(*changes.borrow_and_update(), host.roster().revision());
+    assert_eq!(host.roster().revision(), 7);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_catalogue_is_replaced_as_a_whole_and_only_by_its_client() {
+    let host = host(Config::default());
+    let session = registered(&host, "c");
+    let update = |id: &str| {
+        let paths = json!([skill("/b/skill.md")]);
+        json!({"type": "updateClientCatalog", "clientId": id, "paths": paths}).to_string()
+    };
+    host.receive(&session, &update("c")).unwrap();
+    let error = text(call(&host, "c")).await.expect_err("gone");
+    let words = r#"Path "/a/skill.md" with method "GET" was not found on client "c""#;
+    assert_eq!(error.to_string(), words);
+    let refused = host.receive(&session, &update("x")).expect_err("another");
+    assert_eq!(
+        refused.close(),
+        Close::new(1008, r#"Client "x" is not registered on this session"#)
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn pinged_every_thirty_seconds_and_dropped_after_ninety_of_silence() {
+    let host = host(Config::default());
+    let (quiet, alive) = (registered(&host, "quiet"), registered(&host, "alive"));
+    let start = Instant::now();
+    for beat in 1..=2 {
+        let Next::Message(ping) = alive.next().await else { panic!("no ping") };
+        let passed = start.elapsed().as_secs();
+        assert!((30 * beat..=30 * beat + 2).contains(&passed), "after {passed} s");
+        let ping: Value = serde_json::from_str(&ping).unwrap();
+        assert!(ping["type"] == "ping" && ping["timestamp"].is_i64(), "{ping}");
+        let pong = json!({"type": "pong", "timestamp": ping["timestamp"]}).to_string();
+        host.receive(&alive, &pong).unwrap();
+    }
+    let mut pings = 0;
+    let close = loop {
+        match quiet.next().await {
+            Next::Message(_) => pings += 1,
+            Next::Close(close) => break close,
+        }
+    };
+    let passed = start.elapsed().as_secs();
+    assert!((90..=91).contains(&passed) && (2..=3).contains(&pings), "{pings} in {passed} s");
+    assert_eq!(close.code, 1001);
+    assert_eq!(ids(&host), ["alive"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_does_not_register_in_time_has_to_go() {
+    let host = host(Config::default());
+    let (idle, left) = (open(&host), registered(&host, "left"));
+    let leave = json!({"type": "unregisterClient", "clientId": "left"}).to_string();
+    host.receive(&left, &leave).unwrap();
+    advance(SECOND * 9).await;
+    assert_eq!(idle.pop(), None);
+    advance(SECOND * 2).await;
+    assert!(matches!(idle.next().await, Next::Close(Close { code: 1008, .. })));
+    assert!(host.session(idle.id).is_none());
+    assert!(host.session(left.id).is_some(), "who has registered once may do so again");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_ping_is_answered_with_its_own_time() {
+    let host = host(Config::default());
+    let session = registered(&host, "c");
+    host.receive(&session, r#"{"type":"ping","timestamp":1753000000000}"#).unwrap();
+    let pong = r#"{"type":"pong","timestamp":1753000000000}"#.to_owned();
+    assert_eq!(session.next().await, Next::Message(pong));
+}
+
+#[tokio::test(start_paused = true)]
+async fn limits_are_refused_with_a_code() {
+    let limits = Limits {
+        clients: 2,
+        unregistered: 1,
+        catalog_entries: 2,
+        catalog_bytes: 400,
+        calls_per_client: 1,
+        queue_bytes: 250,
+        ..Limits::default()
+    };
+    let host = limited(limits);
+    let session = registered(&host, "one");
+    let first = call(&host, "one");
+    asked(&session).await;
+    let busy = text(call(&host, "one")).await.expect_err("one at a time");
+    assert_eq!(busy.code(), crate::wire::Code::NotReady);
+    first.abort();
+
+    let idle = open(&host);
+    let more = host.open(Mode::HttpLoop, Transport::default());
+    assert_eq!(more.expect_err("one at a time").code(), "too_many_sessions");
+    let refused = |text: String| host.receive(&idle, &text).expect_err("refused").code();
+    let three = json!([skill("/a/skill.md"), skill("/b/skill.md"), skill("/c/skill.md")]);
+    assert_eq!(refused(registration("x", three)), "too_many_paths");
+    let long = json!([skill(&format!("/{}/skill.md", "a".repeat(300)))]);
+    assert_eq!(refused(registration("x", long)), "catalogs_full");
+    host.receive(&idle, &registration("two", json!([]))).unwrap();
+    let third = open(&host);
+    let full = host.receive(&third, &registration("three", json!([]))).expect_err("two at most");
+    assert_eq!((full.code(), full.close().code), ("too_many_clients", 1013));
+    // In place of another there is room.
+    host.receive(&third, &registration("two", json!([]))).unwrap();
+    assert_eq!(ids(&host), ["one", "two"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn ids_that_no_client_may_have() {
+    let host = host(Config { reserved_ids: vec!["mine".into()], ..Config::default() });
+    let session = open(&host);
+    for (id, code) in [
+        ("", "invalid_client_id"),
+        ("a/b", "invalid_client_id"),
+        ("a\nb", "invalid_client_id"),
+        (" a", "invalid_client_id"),
+        ("..", "invalid_client_id"),
+        (&"a".repeat(129), "invalid_client_id"),
+        ("registry", "reserved_client_id"),
+        ("Registry", "reserved_client_id"),
+        ("skills", "reserved_client_id"),
+        ("v1", "reserved_client_id"),
+        (".well-known", "reserved_client_id"),
+        ("mine", "reserved_client_id"),
+    ] {
+        let refused = host.receive(&session, &registration(id, json!([])));
+        assert_eq!(refused.expect_err(id).code(), code, "{id}");
+    }
+    for id in ["é clé", &"é".repeat(128), "a.b?c#d%20"] {
+        host.receive(&session, &registration(id, json!([]))).unwrap();
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_does_not_take_its_messages_is_not_asked_more_than_fit() {
+    let host = limited(Limits { queue_bytes: 400, ..Limits::default() });
+    let session = registered(&host, "deaf");
+    let mut calls: Vec<_> = (0..4).map(|_| call(&host, "deaf")).collect();
+    tokio::task::yield_now().await;
+    let last = text(calls.pop().unwrap()).await.expect_err("no room");
+    assert!(last.to_string().contains("wait to be read"), "{last}");
+    for _ in 0..20 {
+        host.receive(&session, r#"{"type":"ping","timestamp":1}"#).unwrap();
+    }
+    assert_eq!(session.next().await, Next::Close(Close::new(1008, "messages are not read")));
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_the_token_nobody_registers() {
+    let host = host(Config { token: Some("s3cret".into()), ..Config::default() });
+    let session = open(&host);
+    let message = |auth: Option<Value>| {
+        let client = json!({"id": "c", "name": "c", "paths": []});
+        let mut message = json!({"type": "registerClient", "client": client});
+        if let Some(auth) = auth {
+            message["auth"] = auth;
+        }
+        message.to_string()
+    };
+    for auth in [None, Some(json!({})), Some(json!({"token": "wrong"}))] {
+        let refused = host.receive(&session, &message(auth)).expect_err("no token");
+        assert_eq!((refused.code(), refused.close().code), ("unauthorized", 1008));
+    }
+    assert!(host.roster().is_empty());
+    host.receive(&session, &message(Some(json!({"token": "s3cret"})))).unwrap();
+    session.set_transport(Transport { has_auth: true, is_authorized: true });
+    host.receive(&session, &message(None)).unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_shutdown_ends_every_session() {
+    let shutdown = CancellationToken::new();
+    let host = Host::start(Config::default(), None, shutdown.clone());
+    let session = registered(&host, "c");
+    let waiting = call(&host, "c");
+    asked(&session).await;
+    shutdown.cancel();
+    assert_eq!(text(waiting).await, Err(CallError::Disconnected("c".into())));
+    assert!(matches!(session.next().await, Next::Close(Close { code: 1001, .. })));
+    assert!(host.open(Mode::WebSocket, Transport::default()).is_err());
+    host.ended().await;
+}

@@ -1,0 +1,161 @@
+//! Sessions over plain requests: connect, send, poll, disconnect. What a WebSocket carries, one message for
+//! each request.
+//!
+//! Bodies are read as they are, whatever type they say to have: clients say JSON also where they send none.
+
+use std::{sync::Arc, time::Duration};
+
+use axum::{
+    Json,
+    body::{Bytes, to_bytes},
+    extract::{Query, Request, State},
+    http::{HeaderMap, Method, StatusCode, Uri, header},
+    response::{IntoResponse as _, Response},
+};
+use serde::Deserialize;
+use serde_json::{json, value::RawValue};
+use uuid::Uuid;
+
+use super::{options, refusal::Refusal, with_credentials};
+use crate::{Close, Host, Mode, Next, Refused, Session, wire::WireError};
+
+const METHODS: &str = "GET, POST, OPTIONS";
+const SESSION: &str = "x-mdp-session-id";
+/// What a request has around its message.
+const ENVELOPE: usize = 1 << 10;
+/// The words of the protocol.
+const INVALID: &str = "Invalid MDP client message";
+
+pub(super) async fn answer(State(host): State<Host>, request: Request) -> Response {
+    let headers = request.headers().clone();
+    let call = request.uri().path().trim_start_matches("/mdp/http-loop");
+    let response = match (request.method(), call) {
+        (&Method::OPTIONS, _) => return options(&headers, METHODS),
+        (&Method::POST, "/connect") => connect(&host, request).await,
+        (&Method::POST, "/send") => send(&host, request).await,
+        (&Method::GET, "/poll") => poll(&host, &headers, request.uri()).await,
+        (&Method::POST, "/disconnect") => disconnect(&host, &headers, request.uri()),
+        _ => StatusCode::NOT_FOUND.into_response(),
+    };
+    with_credentials(&headers, response)
+}
+
+#[derive(Deserialize, Default)]
+#[serde(rename_all = "camelCase", default)]
+struct Asked {
+    session_id: Option<String>,
+    wait_ms: Option<String>,
+}
+
+fn asked(uri: &Uri) -> Asked {
+    Query::try_from_uri(uri).map(|Query(asked)| asked).unwrap_or_default()
+}
+
+/// The session that a request names, in its header or its query.
+fn session(host: &Host, headers: &HeaderMap, uri: &Uri) -> Option<Arc<Session>> {
+    let named = headers.get(SESSION).and_then(|value| value.to_str().ok()).map(str::to_owned);
+    let id = Uuid::try_parse(&named.or_else(|| asked(uri).session_id)?).ok()?;
+    let session = host.session(id).filter(|session| session.mode == Mode::HttpLoop)?;
+    session.set_transport(host.keys().transport(headers));
+    Some(session)
+}
+
+fn bad(status: StatusCode, error: &str, refused: Option<&Refused>) -> Response {
+    let body = match refused {
+        Some(refused) => {
+            json!({ "error": error, "code": refused.code(), "details": refused.to_string() })
+        }
+        None => json!({ "error": error }),
+    };
+    (status, Json(body)).into_response()
+}
+
+/// The body of a request, if it is not too large.
+async fn body(request: Request, max: usize) -> Result<Bytes, Response> {
+    let too_large = |_| {
+        let error = format!("the body is broken or has more than {max} bytes");
+        bad(StatusCode::PAYLOAD_TOO_LARGE, &error, None)
+    };
+    to_bytes(request.into_body(), max).await.map_err(too_large)
+}
+
+async fn connect(host: &Host, request: Request) -> Response {
+    let transport = host.keys().transport(request.headers());
+    let body = match body(request, ENVELOPE).await {
+        Ok(body) => body,
+        Err(response) => return response,
+    };
+    if !body.trim_ascii().is_empty()
+        && let Err(error) = serde_json::from_slice::<&RawValue>(&body)
+    {
+        return bad(StatusCode::BAD_REQUEST, &error.to_string(), None);
+    }
+    match host.open(Mode::HttpLoop, transport) {
+        Ok(session) => Json(json!({ "sessionId": session.id })).into_response(),
+        Err(refused) => Refusal::from(refused).into_response(),
+    }
+}
+
+async fn send(host: &Host, request: Request) -> Response {
+    #[derive(Deserialize)]
+    struct Sent<'a> {
+        #[serde(borrow)]
+        message: &'a RawValue,
+    }
+    let Some(session) = session(host, request.headers(), request.uri()) else {
+        return StatusCode::NOT_FOUND.into_response();
+    };
+    let body = match body(request, host.config().limits.result_bytes + ENVELOPE).await {
+        Ok(body) => body,
+        Err(response) => return response,
+    };
+    let sent: Sent<'_> = match serde_json::from_slice(&body) {
+        Ok(sent) => sent,
+        Err(error) if error.is_data() => return bad(StatusCode::BAD_REQUEST, INVALID, None),
+        Err(error) => return bad(StatusCode::BAD_REQUEST, &error.to_string(), None),
+    };
+    match host.receive(&session, sent.message.get()) {
+        Ok(()) => (StatusCode::ACCEPTED, Json(json!({ "ok": true }))).into_response(),
+        // What is no message harms nobody; whatever else is refused leaves the two ends out of step.
+        Err(refused @ Refused::Message(WireError::Unexpected(_) | WireError::NotJson(_))) => {
+            bad(StatusCode::BAD_REQUEST, INVALID, Some(&refused))
+        }
+        Err(refused) => {
+            host.refuse(&session, &refused);
+            let status = match refused {
+                Refused::Unauthorized => StatusCode::UNAUTHORIZED,
+                _ => StatusCode::BAD_REQUEST,
+            };
+            bad(status, &refused.to_string(), Some(&refused))
+        }
+    }
+}
+
+async fn poll(host: &Host, headers: &HeaderMap, uri: &Uri) -> Response {
+    let Some(session) = session(host, headers, uri) else {
+        return StatusCode::NOT_FOUND.into_response();
+    };
+    let times = &host.config().times;
+    let wait = asked(uri).wait_ms.and_then(|wait| wait.trim().parse::<f64>().ok());
+    let wait = match wait {
+        Some(wait) if wait > 0.0 => {
+            Duration::try_from_secs_f64(wait / 1000.0).unwrap_or(Duration::MAX)
+        }
+        _ => times.poll,
+    };
+    match session.poll(wait.min(times.longest_poll)).await {
+        Some(Next::Message(message)) => {
+            let body = format!("{{\"message\":{message}}}");
+            ([(header::CONTENT_TYPE, "application/json")], body).into_response()
+        }
+        Some(Next::Close(_)) => StatusCode::NOT_FOUND.into_response(),
+        None => StatusCode::NO_CONTENT.into_response(),
+    }
+}
+
+fn disconnect(host: &Host, headers: &HeaderMap, uri: &Uri) -> Response {
+    if let Some(session) = session(host, headers, uri) {
+        host.end(&session, Close::new(1000, "disconnected"));
+    }
+    StatusCode::NO_CONTENT.into_response()
+}
