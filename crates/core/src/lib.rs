@@ -2,6 +2,7 @@
 //!
 //! - [`id`]: skill ids and prompt names
 //! - [`layer`]: tiers, owners and the keys of entries
+//! - [`keyspace`]: the logical keys that are imported and exported
 //! - [`uri`]: the three shapes of an `iii://` URI
 //! - [`bundle`]: skills of several files
 //! - [`skill`], [`prompt`]: what an entry holds, and what makes one acceptable
@@ -22,6 +23,7 @@ mod error;
 pub mod frontmatter;
 pub mod function;
 pub mod id;
+pub mod keyspace;
 pub mod layer;
 pub mod limits;
 pub mod markdown;

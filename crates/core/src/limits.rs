@@ -21,3 +21,9 @@ pub const MAX_PATH_BYTES: usize = 512;
 /// Most that is kept in memory of what a document says of itself as an Agent Skill, in bytes. What has more
 /// is not offered as one.
 pub const MAX_AGENT_SKILL_BYTES: usize = 8 * 1024;
+/// Longest id of a user, in bytes.
+pub const MAX_OWNER_BYTES: usize = 128;
+/// Longest key of the key space, in bytes: what key-value stores allow.
+pub const MAX_KEY_BYTES: usize = 512;
+/// Longest line of an import, in bytes: the largest value that key-value stores allow, with room for escapes.
+pub const MAX_KEYSPACE_LINE_BYTES: usize = 32 << 20;
