@@ -4,6 +4,7 @@
 //! - [`layer`]: tiers, owners and the keys of entries
 //! - [`caller`]: who asks
 //! - [`resolve`]: which layers a caller looks in, and under which names
+//! - [`keyspace`]: the logical keys that are imported and exported
 //! - [`uri`]: the three shapes of an `iii://` URI
 //! - [`bundle`]: skills of several files
 //! - [`tool`]: what is kept of a manifest
@@ -29,6 +30,7 @@ pub mod etag;
 pub mod frontmatter;
 pub mod function;
 pub mod id;
+pub mod keyspace;
 pub mod layer;
 pub mod limits;
 pub mod manifest;

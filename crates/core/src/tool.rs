@@ -6,7 +6,7 @@ use serde_json::{Number, Value};
 
 use crate::{
     Digest, Field, RuleError,
-    limits::{MAX_TOOL_BYTES, MAX_MANIFEST_BYTES},
+    limits::{MAX_MANIFEST_BYTES, MAX_TOOL_BYTES},
 };
 
 /// Where the text of a manifest is.
