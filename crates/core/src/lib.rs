@@ -11,6 +11,7 @@
 //! - [`validate`]: what the specification of Agent Skills thinks of a bundle
 //! - [`function`]: which functions may back a section or a prompt
 //! - [`output`]: how the output of such a function becomes content or messages
+//! - [`template`]: text with placeholders, and the secrets that a manifest needs
 //! - [`digest`], [`time`]: content addresses and timestamps
 //!
 //! Everything here is a pure function of its input: no I/O, no clock, no protocol.
@@ -28,6 +29,7 @@ pub mod markdown;
 pub mod output;
 pub mod prompt;
 pub mod skill;
+pub mod template;
 pub mod time;
 pub mod uri;
 pub mod validate;
