@@ -18,6 +18,7 @@
 //! - [`manifest`]: tools, as their authors describe them in two formats
 //! - [`schema`]: whether arguments fit what a tool says of them
 //! - [`digest`], [`etag`], [`time`]: content addresses, the tags made of them, and timestamps
+//! - [`template`]: text with placeholders, and the secrets that a manifest needs
 //!
 //! Everything here is a pure function of its input: no I/O, no clock, no protocol.
 
@@ -41,6 +42,7 @@ pub mod prompt;
 pub mod resolve;
 pub mod schema;
 pub mod skill;
+pub mod template;
 pub mod time;
 pub mod tool;
 pub mod uri;

@@ -79,10 +79,18 @@ pub fn percent_decoded(path: &str) -> Option<String> {
 /// A path as it stands in a URI: what may not stand there is percent-encoded.
 #[must_use]
 pub fn percent_encoded(path: &str) -> String {
-    let may_stand =
-        |byte: u8| byte.is_ascii_alphanumeric() || b"-._~/:@!$&'()*+,;=".contains(&byte);
-    path.bytes().fold(String::with_capacity(path.len()), |mut encoded, byte| {
-        match may_stand(byte) {
+    encoded(path, b"-._~/:@!$&'()*+,;=")
+}
+
+/// One component of a URI: everything that could have a meaning there is percent-encoded.
+#[must_use]
+pub fn percent_encoded_component(text: &str) -> String {
+    encoded(text, b"-._~")
+}
+
+fn encoded(text: &str, marks: &[u8]) -> String {
+    text.bytes().fold(String::with_capacity(text.len()), |mut encoded, byte| {
+        match byte.is_ascii_alphanumeric() || marks.contains(&byte) {
             true => encoded.push(char::from(byte)),
             false => encoded.push_str(&format!("%{byte:02X}")),
         }
@@ -212,6 +220,7 @@ mod tests {
     fn percent_encoding() {
         assert_eq!(percent_decoded("a%20b/%C3%A9").as_deref(), Some("a b/é"));
         assert_eq!(percent_encoded("a b/é.md"), "a%20b/%C3%A9.md");
+        assert_eq!(percent_encoded_component("a/b?é.md"), "a%2Fb%3F%C3%A9.md");
         for broken in ["plain", "a%2", "a%zz", "a%+1", "%FF"] {
             assert_eq!(percent_decoded(broken), None, "{broken}");
         }
