@@ -74,6 +74,15 @@ impl Registry {
         source.ok_or_else(|| row.damaged("its manifest is missing from the store"))
     }
 
+    /// The root document of a skill.
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    pub async fn document_of(&self, row: &SkillRow) -> Result<Bytes, RegistryError> {
+        let document = self.file(row, ROOT_PATH).await?;
+        document.map(|(_, body)| body).ok_or_else(|| row.damaged(NO_BODY))
+    }
+
     async fn section(&self, path: &str) -> Result<(&'static str, Bytes), RegistryError> {
         let function = section(path)?;
         let output = self.call(function.as_str(), &Value::Object(Map::new())).await?;

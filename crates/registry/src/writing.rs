@@ -6,7 +6,10 @@ use std::sync::Arc;
 use bytes::Bytes;
 use skills_core::{
     Bundle, EntryKey, Kind, Layer, PromptDefinition, PromptName, RuleError, SkillId, Timestamp,
-    ToolMeta, tool::ToolSource,
+    ToolMeta,
+    limits::MAX_SKILL_BYTES,
+    manifest::{Format, Parsed, readable},
+    tool::ToolSource,
 };
 use skills_store::{Batch, Effect, EntryContent, Mutation};
 
@@ -21,6 +24,33 @@ pub struct Tool {
     pub source: String,
     /// What the manifest says. Its `source` is made anew of the text; only the media type is taken.
     pub meta: ToolMeta,
+}
+
+impl Tool {
+    /// The tool of a manifest that was read, with a readable document where it brings none.
+    ///
+    /// # Errors
+    /// When it is too large.
+    pub fn of_manifest(id: &SkillId, parsed: &Parsed, source: String) -> Result<Self, RuleError> {
+        let Parsed { spec, format, .. } = parsed;
+        let media_type = match format {
+            Format::Json => "application/json",
+            Format::Markdown => "text/markdown",
+        };
+        let meta = ToolMeta {
+            source: ToolSource::of(&source, media_type)?,
+            name: Some(spec.title().to_owned()),
+            emoji: spec.emoji.clone(),
+            tags: spec.tags.clone(),
+            description: Some(spec.description.clone()).filter(|text| !text.is_empty()),
+            parameters: spec.input_schema(),
+            credits_per_call: spec.credits_per_call.clone(),
+        };
+        let fits = |body: &&str| !body.trim().is_empty() && body.len() <= MAX_SKILL_BYTES;
+        let own = spec.docs.as_ref().map(|docs| docs.full_md.as_str()).filter(fits);
+        let body = own.map_or_else(|| readable(spec, id), str::to_owned);
+        Ok(Self { body, source, meta })
+    }
 }
 
 impl Registry {

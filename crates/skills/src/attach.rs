@@ -21,6 +21,7 @@ use crate::{
     Failure,
     config::{Config, StoreChoice},
     late::Late,
+    people::People,
     serve::{Door, bind, open_registry, surfaces},
     state_events::listen,
 };
@@ -64,10 +65,16 @@ pub async fn run(options: Options, shutdown: CancellationToken) -> Result<(), Fa
     };
     let bus = EngineBus::connect(EngineConfig { telemetry: config.telemetry, ..engine })
         .map_err(|error| Failure::new("bad_engine", error.to_string()))?;
-    let (late, registry) = Late::new();
-    let opening = Opening { readiness: Readiness::default(), registry };
-    let served = http.map(|listener| {
-        let routes = surfaces(Arc::new(late), is_private, &shutdown);
+    let (late, skills) = Late::new();
+    let (registry, opened) = watch::channel(None);
+    let opening = Opening { readiness: Readiness::default(), skills, registry };
+    let people = match http {
+        Some(_) => Some(People::open(&data_dir).await?),
+        None => None,
+    };
+    let served = http.zip(people).map(|(listener, people)| {
+        let gateway = people.gateway(opened);
+        let routes = surfaces(Arc::new(late), &gateway, is_private, &shutdown);
         let app = App::new(routes, guard, opening.readiness.clone());
         tokio::spawn(skills_http::serve(listener, app, shutdown.clone()))
     });
@@ -87,12 +94,14 @@ pub async fn run(options: Options, shutdown: CancellationToken) -> Result<(), Fa
 /// What HTTP waits for: it listens before there is a registry.
 struct Opening {
     readiness: Readiness,
-    registry: watch::Sender<Option<Arc<dyn Skills>>>,
+    skills: watch::Sender<Option<Arc<dyn Skills>>>,
+    registry: watch::Sender<Option<Arc<Registry>>>,
 }
 
 impl Opening {
     fn done(&self, registry: &Arc<Registry>) {
-        self.registry.send_replace(Some(registry.clone()));
+        self.skills.send_replace(Some(registry.clone()));
+        self.registry.send_replace(Some(Arc::clone(registry)));
         self.readiness.set(true);
     }
 }

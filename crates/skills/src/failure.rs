@@ -6,6 +6,7 @@ use skills_bundles::BundleError;
 use skills_bus::ClientError;
 use skills_http::BadRule;
 use skills_registry::RegistryError;
+use skills_vault::{MasterKeyError, VaultError};
 
 /// Why a command failed.
 #[derive(Debug)]
@@ -64,6 +65,23 @@ impl From<RegistryError> for Failure {
             Some(hint) => failure.hint(hint),
             None => failure,
         }
+    }
+}
+
+impl From<VaultError> for Failure {
+    fn from(error: VaultError) -> Self {
+        let failure = Self::new(error.code(), error.to_string());
+        match error.hint() {
+            Some(hint) => failure.hint(hint),
+            None => failure,
+        }
+    }
+}
+
+impl From<MasterKeyError> for Failure {
+    fn from(error: MasterKeyError) -> Self {
+        Self::new(error.code(), error.to_string())
+            .hint("`openssl rand -hex 32` makes one that can be used")
     }
 }
 

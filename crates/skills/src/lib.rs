@@ -9,6 +9,7 @@
 //! - `follow`: a registry behind a bus, kept in step, for surfaces that stay
 //! - `late`: a registry that is still being opened
 //! - `open`: which registry a surface that stays is given
+//! - `people`: what a server knows of people
 //! - `commands`: what each command does
 //! - `output`: what it prints
 //! - `failure`: how an error is shown
@@ -26,6 +27,7 @@ mod late;
 mod manifest;
 mod open;
 mod output;
+mod people;
 pub mod serve;
 mod state_events;
 

@@ -9,14 +9,18 @@ use std::{
 
 use axum::Router;
 use skills_bus::{Bus, Hub, HubConfig};
+use skills_gateway::Gateway;
 use skills_http::{Access, App, Guard, Readiness};
 use skills_mcp::{Mcp, Settings};
 use skills_registry::{Registry, RegistryConfig, Skills};
 use skills_store::SqliteStore;
-use tokio::net::{TcpListener, lookup_host};
+use tokio::{
+    net::{TcpListener, lookup_host},
+    sync::watch,
+};
 use tokio_util::sync::CancellationToken;
 
-use crate::{Failure, config::Config};
+use crate::{Failure, config::Config, people::People};
 
 /// Everything is over this long after the signal, whatever still runs.
 const STOP_WITHIN: Duration = Duration::from_millis(2400);
@@ -46,6 +50,7 @@ pub struct Server {
     /// The same hub as the registry knows it, which holds it weakly.
     offered: Arc<dyn Bus>,
     registry: Arc<Registry>,
+    people: People,
     bus: TcpListener,
     http: TcpListener,
     guard: Guard,
@@ -78,9 +83,10 @@ impl Server {
             RegistryConfig { handler_timeout: config.handler_timeout(), ..Default::default() },
         )
         .await?;
+        let people = People::open(&data_dir).await?;
         skills_worker::serve(&offered, &registry);
         skills_worker::state::serve(&offered, &registry);
-        Ok(Self { hub, offered, registry, bus, http, guard, data_dir, has_token })
+        Ok(Self { hub, offered, registry, people, bus, http, guard, data_dir, has_token })
     }
 
     /// Where iii workers connect.
@@ -125,8 +131,12 @@ impl Server {
     /// # Errors
     /// When a listener fails.
     pub async fn run(self, shutdown: CancellationToken) -> Result<(), Failure> {
-        let Self { hub, offered: _offered, registry, bus, http, guard, has_token, .. } = self;
-        let routes = surfaces(registry.clone(), has_token, &shutdown);
+        let Self { hub, offered: _offered, registry, people, bus, http, guard, has_token, .. } =
+            self;
+        // Kept to the end: what waits for the registry would otherwise be told that it is gone.
+        let (_opened, opened) = watch::channel(Some(Arc::clone(&registry)));
+        let gateway = people.gateway(opened);
+        let routes = surfaces(registry.clone(), &gateway, has_token, &shutdown);
         let readiness = Readiness::default();
         readiness.set(true);
         let draining = readiness.clone();
@@ -166,13 +176,15 @@ impl Server {
 /// The surfaces that speak HTTP.
 pub(crate) fn surfaces(
     skills: Arc<dyn Skills>,
+    gateway: &Gateway,
     is_private: bool,
     shutdown: &CancellationToken,
 ) -> Router {
     let discovery = skills_discovery::Settings { is_private };
     let discovery = skills_discovery::routes(Arc::clone(&skills), discovery);
     let mcp = Mcp::new(skills, Settings { is_private, shutdown: shutdown.clone() });
-    skills_mcp::http::routes(&mcp).merge(discovery)
+    let gateway = skills_gateway::routes(gateway);
+    skills_mcp::http::routes(&mcp).merge(discovery).merge(gateway)
 }
 
 /// Opens the store in a directory and the registry on it, away from the async threads.

@@ -1,5 +1,7 @@
 //! Who changed what, and when: a table that is only added to.
 
+use std::time::{SystemTime, UNIX_EPOCH};
+
 use rusqlite::{Connection, params};
 use serde::Serialize;
 use skills_core::Timestamp;
@@ -10,6 +12,13 @@ use crate::{Vault, VaultError};
 const MAX_CHARS: usize = 256;
 /// Most entries that are read at once.
 const MAX_PAGE: usize = 1000;
+
+/// The present moment.
+#[must_use]
+pub fn now() -> Timestamp {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    Timestamp::from_micros(i64::try_from(since.as_micros()).unwrap_or(i64::MAX))
+}
 
 /// Somebody does something, at some moment. Every change takes one.
 #[derive(Debug, Clone, Copy)]

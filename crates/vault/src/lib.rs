@@ -29,7 +29,7 @@ mod secrets;
 mod vault;
 
 pub use admin::{AdminName, AdminSecrets, AdminWarning};
-pub use audit::{Act, AuditEntry};
+pub use audit::{Act, AuditEntry, now};
 pub use crypt::{MasterKeyError, MasterKeys};
 pub use error::VaultError;
 pub use identify::{Identifier, Identity};

@@ -79,10 +79,17 @@ impl Vault {
     /// # Errors
     /// When the file cannot be read. Whoever asks must then let nobody in.
     pub fn find(&self, bearer: &str, now: Timestamp) -> Result<Option<KeyInfo>, VaultError> {
-        let Some(hash) = hash_of(bearer) else { return Ok(None) };
+        hash_of(bearer).map_or(Ok(None), |hash| self.find_hash(&hash, now))
+    }
+
+    /// Whose key has this hash: nobody's, if it is not one of ours, expired or revoked.
+    ///
+    /// # Errors
+    /// When the file cannot be read.
+    pub fn find_hash(&self, hash: &Digest, now: Timestamp) -> Result<Option<KeyInfo>, VaultError> {
         let mut keys = self.known_keys();
-        let known = keys.find(hash).map_err(|error| self.file.error(error.into()))?;
+        let known = keys.find(*hash).map_err(|error| self.file.error(error.into()))?;
         let live = known.filter(|known| known.expires_at.is_none_or(|moment| now < moment));
-        Ok(live.map(|known| KeyInfo { owner: known.owner.clone(), hash, tier: known.tier }))
+        Ok(live.map(|known| KeyInfo { owner: known.owner.clone(), hash: *hash, tier: known.tier }))
     }
 }

@@ -1,0 +1,49 @@
+//! The gateway: an HTTP API under `/v1` for skills in three tiers and for the people who use them.
+//!
+//! - [`Gateway`]: what all routes share
+//! - `skills`: listing and reading; `openapi`: the description of all of it
+//! - `manifests`: manifests that were read, kept as long as they are asked for
+//! - `caller`: who asks; `input`: what is asked; `envelope`, `error`: what is answered; `rate`: how much is left
+//!
+//! Every answer is one JSON object with `success` in it. Who may come in at all is decided before a request
+//! gets here: the caller is an extension of the request. What a name leads to is decided by the registry.
+
+mod caller;
+mod envelope;
+mod error;
+mod input;
+mod manifests;
+mod openapi;
+mod rate;
+mod skills;
+mod state;
+
+use axum::{Router, middleware, routing::any};
+use utoipa_axum::router::OpenApiRouter;
+
+pub use envelope::refused;
+pub use state::{Gateway, Parts};
+
+use crate::error::GatewayError;
+
+/// The routes, to be mounted where HTTP is served.
+pub fn routes(gateway: &Gateway) -> Router {
+    let (router, api) = described().split_for_parts();
+    let api = openapi::finished(api);
+    router
+        .route("/v1/openapi.json", openapi::route(&api))
+        .method_not_allowed_fallback(async || GatewayError::Method)
+        .route("/v1", any(nothing_here))
+        .route("/v1/{*rest}", any(nothing_here))
+        .layer(middleware::from_fn_with_state(gateway.clone(), rate::mark))
+        .with_state(gateway.clone())
+}
+
+/// Every route with its description: what is not described is not served.
+fn described() -> OpenApiRouter<Gateway> {
+    OpenApiRouter::with_openapi(openapi::head()).merge(skills::routes())
+}
+
+async fn nothing_here() -> GatewayError {
+    GatewayError::NoSuchRoute
+}

@@ -1,0 +1,80 @@
+//! What all routes share.
+
+use std::{ops::Deref, sync::Arc};
+
+use skills_core::User;
+use skills_registry::{Registry, RegistryError};
+use skills_vault::{Decision, RateLimits, Vault, VaultError, now};
+use tokio::sync::watch;
+
+use crate::{error::GatewayError, manifests::Manifests};
+
+/// What a gateway is made of.
+#[derive(Debug, Clone)]
+pub struct Parts {
+    /// The registry, as soon as it is open.
+    pub registry: watch::Receiver<Option<Arc<Registry>>>,
+    /// What belongs to people.
+    pub vault: Arc<Vault>,
+    /// How often keys were used.
+    pub limits: Arc<RateLimits>,
+}
+
+/// What all routes share. Cloning it costs next to nothing.
+#[derive(Debug, Clone)]
+pub struct Gateway(Arc<Shared>);
+
+/// See [`Gateway`].
+#[derive(Debug)]
+pub struct Shared {
+    parts: Parts,
+    pub(crate) manifests: Manifests,
+}
+
+impl Deref for Gateway {
+    type Target = Shared;
+
+    fn deref(&self) -> &Shared {
+        &self.0
+    }
+}
+
+impl Gateway {
+    /// Puts it together.
+    #[must_use]
+    pub fn new(parts: Parts) -> Self {
+        Self(Arc::new(Shared { parts, manifests: Manifests::default() }))
+    }
+}
+
+impl Shared {
+    /// The registry; waits for it where it is still being opened.
+    pub(crate) async fn registry(&self) -> Result<Arc<Registry>, GatewayError> {
+        let mut opened = self.parts.registry.clone();
+        let registry = opened.wait_for(Option::is_some).await.ok().and_then(|found| found.clone());
+        registry.ok_or_else(|| RegistryError::Closed.into())
+    }
+
+    /// Asks the vault, which blocks, away from the async threads.
+    pub(crate) async fn vault<T: Send + 'static>(
+        &self,
+        ask: impl FnOnce(&Vault) -> Result<T, VaultError> + Send + 'static,
+    ) -> Result<T, GatewayError> {
+        let vault = Arc::clone(&self.parts.vault);
+        let asked = tokio::task::spawn_blocking(move || ask(&vault)).await;
+        Ok(asked.map_err(|_| GatewayError::Internal)??)
+    }
+
+    /// What is left of a key's minute.
+    pub(crate) fn left(&self, user: &User) -> Option<Decision> {
+        let now = now();
+        let key = match self.parts.vault.find_hash(&user.key, now) {
+            Ok(key) => key?,
+            Err(error) => {
+                tracing::error!(%error, "a key could not be looked up");
+                return None;
+            }
+        };
+        Some(self.parts.limits.peek(&key.hash, key.tier, now))
+    }
+}

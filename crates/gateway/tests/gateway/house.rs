@@ -1,0 +1,76 @@
+//! A gateway with everything behind it, and asking it as somebody.
+
+use std::sync::Arc;
+
+use axum::{
+    Router,
+    body::{Body, to_bytes},
+    http::{Method, Request, StatusCode, header},
+    response::Response,
+};
+use serde_json::Value;
+use skills_core::{Caller, Owner, User};
+use skills_gateway::{Gateway, Parts};
+use skills_registry::{Registry, RegistryConfig};
+use skills_store::MemoryStore;
+use skills_vault::{Act, NewKey, RateLimits, TierLimits, Vault, now};
+use tempfile::TempDir;
+use tokio::sync::watch;
+use tower::ServiceExt as _;
+
+pub(crate) struct House {
+    pub(crate) registry: Arc<Registry>,
+    pub(crate) vault: Arc<Vault>,
+    routes: Router,
+    _dir: TempDir,
+}
+
+impl House {
+    pub(crate) fn open() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let vault = Arc::new(Vault::open(dir.path(), None).unwrap());
+        let registry =
+            Registry::open(Arc::new(MemoryStore::default()), None, RegistryConfig::default());
+        let registry = registry.unwrap();
+        let (_, opened) = watch::channel(Some(Arc::clone(&registry)));
+        let gateway = Gateway::new(Parts {
+            registry: opened,
+            vault: Arc::clone(&vault),
+            limits: Arc::new(RateLimits::new(TierLimits::default())),
+        });
+        Self { registry, vault, routes: skills_gateway::routes(&gateway), _dir: dir }
+    }
+
+    /// Somebody with a key.
+    pub(crate) fn user(&self, uid: &str) -> Caller {
+        let owner: Owner = uid.parse().unwrap();
+        let new = NewKey { owner: &owner, tier: None, label: None, expires_at: None };
+        let key = self.vault.create_key(Act { by: "test", at: now() }, &new).unwrap();
+        Caller::User(User { owner, key: key.row.hash })
+    }
+
+    pub(crate) async fn send(
+        &self,
+        caller: &Caller,
+        mut request: Request<Body>,
+    ) -> (StatusCode, Response<()>, Value) {
+        request.extensions_mut().insert(caller.clone());
+        let response = self.routes.clone().oneshot(request).await.unwrap();
+        let (parts, body) = response.into_parts();
+        let body = to_bytes(body, usize::MAX).await.unwrap();
+        let json = match body.is_empty() {
+            true => Value::Null,
+            false => {
+                assert_eq!(parts.headers[header::CONTENT_TYPE], "application/json");
+                serde_json::from_slice(&body).unwrap()
+            }
+        };
+        (parts.status, Response::from_parts(parts, ()), json)
+    }
+
+    pub(crate) async fn get(&self, caller: &Caller, uri: &str) -> (StatusCode, Value) {
+        let request = Request::builder().method(Method::GET).uri(uri).body(Body::empty()).unwrap();
+        let (status, _, json) = self.send(caller, request).await;
+        (status, json)
+    }
+}

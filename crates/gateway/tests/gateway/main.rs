@@ -1,0 +1,4 @@
+//! The routes, asked as a client asks them, with a registry and a vault behind them.
+
+mod house;
+mod skills;

@@ -1,0 +1,168 @@
+//! Listing and reading.
+
+use axum::{
+    body::Body,
+    http::{Method, Request, StatusCode, header},
+};
+use serde_json::json;
+use skills_core::{
+    Caller, Layer, SkillId,
+    manifest::{self, Mode},
+};
+use skills_registry::Tool;
+
+use crate::house::House;
+
+const WEATHER: &str = include_str!("weather.json");
+
+fn tool(id: &str, text: &str) -> Tool {
+    let id: SkillId = id.parse().unwrap();
+    let parsed = manifest::parse(text, Mode::Strict, Some(&id)).unwrap();
+    Tool::of_manifest(&id, &parsed, text.to_owned()).unwrap()
+}
+
+#[tokio::test]
+async fn a_tool_is_listed_and_shown_in_the_shapes_that_callers_know() {
+    let house = House::open();
+    let tool = tool("uniskill_weather", WEATHER);
+    let put = house.registry.register_tool_in("test", &Layer::Market, "uniskill_weather", tool);
+    put.await.unwrap();
+    let (status, list) = house.get(&Caller::Anonymous, "/v1/skills").await;
+    assert_eq!((status, &list["success"]), (StatusCode::OK, &json!(true)));
+    let row = &list["data"][0];
+    assert_eq!(row["id"], "uniskill_weather");
+    assert_eq!(row["name"], "Global Weather");
+    assert_eq!((&row["source"], &row["isOfficial"]), (&json!("market"), &json!(false)));
+    for uri in
+        ["/v1/skills/uniskill_weather", "/v1/skills/weather", "/v1/skills/weather?tier=market"]
+    {
+        let (status, shown) = house.get(&Caller::Anonymous, uri).await;
+        assert_eq!(status, StatusCode::OK, "{shown}");
+        assert_eq!(shown["spec"]["name"], "uniskill_weather");
+        assert_eq!((&shown["source"], &shown["is_official"]), (&json!("market"), &json!(false)));
+        assert_eq!(shown["spec"]["parameters"]["required"], json!(["location"]));
+        assert!(shown.get("secrets").is_none());
+    }
+    let ann = house.user("ann");
+    let (_, shown) = house.get(&ann, "/v1/skills/weather?explain=1").await;
+    assert_eq!(shown["secrets"]["missing"], json!([]));
+    assert_eq!(shown["explain"]["answer"], json!({"tier": "market", "id": "uniskill_weather"}));
+    assert_eq!(shown["explain"]["tried"].as_array().unwrap().len(), 6);
+}
+
+#[tokio::test]
+async fn a_document_is_shown_in_the_same_shape() {
+    let house = House::open();
+    house.registry.register_skill("test", "notes", "# Notes\n\nHow to.".to_owned()).await.unwrap();
+    let (_, shown) = house.get(&Caller::Anonymous, "/v1/skills/notes").await;
+    assert_eq!(shown["spec"]["docs"]["full_md"], "# Notes\n\nHow to.");
+    assert_eq!(shown["spec"]["implementation"], json!({"type": "document"}));
+    assert_eq!((&shown["source"], &shown["is_official"]), (&json!("official"), &json!(true)));
+}
+
+#[tokio::test]
+async fn what_the_client_has_is_not_sent_again() {
+    let house = House::open();
+    house.registry.register_skill("test", "notes", "# Notes".to_owned()).await.unwrap();
+    let get = |tag: Option<String>| {
+        let request = Request::builder().method(Method::GET).uri("/v1/skills/notes");
+        let request = match tag {
+            Some(tag) => request.header(header::IF_NONE_MATCH, tag),
+            None => request,
+        };
+        house.send(&Caller::Anonymous, request.body(Body::empty()).unwrap())
+    };
+    let (_, first, _) = get(None).await;
+    let tag = first.headers()[header::ETAG].to_str().unwrap().to_owned();
+    assert_eq!(get(Some(tag.clone())).await.0, StatusCode::NOT_MODIFIED);
+    house.registry.register_skill("test", "notes", "# Other".to_owned()).await.unwrap();
+    assert_eq!(get(Some(tag)).await.0, StatusCode::OK);
+}
+
+#[tokio::test]
+async fn pages_go_on_where_they_ended_in_every_layer() {
+    let house = House::open();
+    for (layer, ids) in [(Layer::Official, ["a", "b", "c"]), (Layer::Market, ["b", "c", "d"])] {
+        for id in ids {
+            house.registry.register_skill_in("test", &layer, id, "# X".to_owned()).await.unwrap();
+        }
+    }
+    for (query, expected) in [
+        ("", vec!["official/a", "official/b", "official/c", "market/d"]),
+        ("&tier=market", vec!["market/b", "market/c", "market/d"]),
+        (
+            "&layers=all",
+            vec!["official/a", "official/b", "market/b", "official/c", "market/c", "market/d"],
+        ),
+    ] {
+        let (mut seen, mut cursor) = (vec![], String::new());
+        loop {
+            let uri = format!("/v1/skills?limit=2{query}{cursor}");
+            let (_, page) = house.get(&Caller::Anonymous, &uri).await;
+            for row in page["data"].as_array().unwrap() {
+                seen.push(format!("{}/{}", row["source"], row["id"]).replace('"', ""));
+            }
+            match page["next_cursor"].as_str() {
+                Some(next) => cursor = format!("&cursor={next}"),
+                None => break,
+            }
+        }
+        assert_eq!(seen, expected, "{query}");
+    }
+}
+
+#[tokio::test]
+async fn what_cannot_be_answered_is_said_in_one_shape() {
+    let house = House::open();
+    for (uri, status, code) in [
+        ("/v1/skills/none", 404, "not_found"),
+        ("/v1/skills/%00", 404, "not_found"),
+        ("/v1/nowhere", 404, "not_found"),
+        ("/v1", 404, "not_found"),
+        ("/v1/skills?limit=0", 400, "invalid_query"),
+        ("/v1/skills?limit=1001", 400, "invalid_query"),
+        ("/v1/skills?tier=gold", 400, "invalid_query"),
+        ("/v1/skills?cursor=A", 400, "invalid_cursor"),
+        ("/v1/skills?layers=all&cursor=a", 400, "invalid_cursor"),
+        ("/v1/skills/x?explain=maybe", 400, "invalid_query"),
+    ] {
+        let (found, body) = house.get(&Caller::Anonymous, uri).await;
+        assert_eq!((found.as_u16(), &body["code"]), (status, &json!(code)), "{uri}: {body}");
+        assert_eq!(body["success"], false);
+        assert!(body["error"].is_string());
+    }
+    let request = Request::post("/v1/skills").body(Body::empty()).unwrap();
+    let (status, response, body) = house.send(&Caller::Anonymous, request).await;
+    assert_eq!((status.as_u16(), &body["code"]), (405, &json!("method_not_allowed")));
+    assert!(response.headers()[header::ALLOW].to_str().unwrap().contains("GET"));
+}
+
+#[tokio::test]
+async fn who_has_a_key_is_told_what_is_left() {
+    let house = House::open();
+    let ann = house.user("ann");
+    for (caller, expected) in [(&ann, Some("30")), (&Caller::Anonymous, None)] {
+        let request = Request::get("/v1/skills/none").body(Body::empty()).unwrap();
+        let (_, response, _) = house.send(caller, request).await;
+        for name in ["x-ratelimit-limit", "x-ratelimit-remaining"] {
+            let value = response.headers().get(name).map(|value| value.to_str().unwrap());
+            assert_eq!(value, expected, "{name}");
+        }
+        assert_eq!(response.headers().contains_key("x-ratelimit-reset"), expected.is_some());
+    }
+}
+
+#[tokio::test]
+async fn the_description_has_every_route_and_every_error() {
+    let house = House::open();
+    let (status, api) = house.get(&Caller::Anonymous, "/v1/openapi.json").await;
+    assert_eq!((status, &api["openapi"]), (StatusCode::OK, &json!("3.1.0")));
+    for (path, item) in api["paths"].as_object().unwrap() {
+        for (method, operation) in item.as_object().unwrap() {
+            let responses = operation["responses"].as_object().unwrap();
+            assert!(responses.contains_key("401"), "{method} {path}");
+            assert!(operation["operationId"].is_string() && operation["tags"].is_array());
+        }
+    }
+    assert!(api["paths"]["/v1/skills/{id}"]["get"].is_object());
+}
