@@ -3,10 +3,11 @@
 use std::{collections::HashMap, sync::Arc};
 
 use serde_json::{Value, json};
-use skills_core::{Digest, FileMeta};
+use skills_core::Digest;
 use skills_registry::{
     Catalog, SkillRow, Skills,
     available::{AvailableSkill, Filter, available},
+    bundles,
 };
 use tokio::sync::Mutex;
 
@@ -131,11 +132,5 @@ pub(crate) fn is_bundle(row: &SkillRow) -> bool {
 }
 
 fn version(row: &SkillRow) -> Version {
-    // A registry that tells no digests still tells when a version was registered.
-    let digest = match row.meta.files.as_slice() {
-        [] => Digest::of(row.registered_at.to_string().as_bytes()),
-        [FileMeta { digest, .. }] => *digest,
-        _ => row.meta.digest(),
-    };
-    (Arc::clone(&row.id), digest)
+    (Arc::clone(&row.id), bundles::version(row))
 }

@@ -21,7 +21,7 @@ use crate::{
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct AgentSkill {
-    /// The name it gives itself, or that of its directory.
+    /// The name it gives itself, or that of its directory; empty when neither is known.
     pub name: String,
     /// What it does, and when to use it.
     pub description: String,
