@@ -83,6 +83,20 @@ pub enum BundleError {
         /// The first file in the way.
         path: PathBuf,
     },
+    /// The record of a folder that is kept in step cannot be used.
+    #[error("{} cannot be used: {reason}", path.display())]
+    BadRecord {
+        /// The record.
+        path: PathBuf,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// Somebody else keeps the folder in step just now.
+    #[error("another sync is at work in {}", path.display())]
+    Busy {
+        /// The folder.
+        path: PathBuf,
+    },
     /// An archive that cannot be used.
     #[error("{}: {source}", path.display())]
     Archive {
@@ -106,6 +120,8 @@ impl BundleError {
             Self::NoBundle { .. } => "no_bundle",
             Self::NoId { .. } => "id_needed",
             Self::Exists { .. } => "exists",
+            Self::BadRecord { .. } => "bad_record",
+            Self::Busy { .. } => "busy",
             Self::Archive { source, .. } => source.code(),
         }
     }
@@ -121,6 +137,10 @@ impl BundleError {
             }
             Self::NoId { .. } => Some("give one with --id: lowercase letters, digits, '-' and '_'"),
             Self::Exists { .. } => Some("name an empty folder, or overwrite it with --force"),
+            Self::BadRecord { .. } => {
+                Some("remove it; what is there counts as somebody else's then, unless --force")
+            }
+            Self::Busy { .. } => Some("wait until it is done"),
             _ => None,
         }
     }

@@ -5,6 +5,8 @@
 //! - `candidate`: a bundle that was found, and reading it
 //! - [`archive`]: archives, which nobody has looked into yet, with limits and errors of their own
 //! - `export`: writing a bundle into a folder
+//! - [`sync`]: keeping a folder of bundles in step, and taking back only what was written
+//! - `place`: files in their places below a folder
 //!
 //! What a bundle may hold is for `skills_core`; here is only what a disk adds: links, special files, names that
 //! are no text. The registry keeps bytes and paths, so permissions, times and empty folders do not travel.
@@ -15,6 +17,8 @@ mod error;
 mod export;
 mod find;
 mod layout;
+mod place;
+pub mod sync;
 
 pub use candidate::{Candidate, Contents};
 pub use error::BundleError;

@@ -8,7 +8,7 @@ use skills_http::BadRule;
 use skills_registry::RegistryError;
 
 /// Why a command failed.
-#[derive(Debug)]
+#[derive(Debug, PartialEq, Eq)]
 pub struct Failure {
     /// Stable, for machines.
     pub code: String,

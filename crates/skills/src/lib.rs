@@ -11,6 +11,7 @@
 //! - `open`: which registry a surface that stays is given
 //! - `commands`: what each command does
 //! - `output`: what it prints
+//! - `work`: what waits for disks and cores
 //! - `failure`: how an error is shown
 //! - `manifest`: `--manifest`
 
@@ -28,6 +29,7 @@ mod open;
 mod output;
 pub mod serve;
 mod state_events;
+mod work;
 
 pub use commands::run;
 pub use failure::Failure;

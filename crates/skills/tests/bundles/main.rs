@@ -5,6 +5,7 @@
 //! - `exporting`: `skills export` and `skills show`
 //! - `round_trip`: many generated bundles, byte for byte
 //! - `surfaces`: nested files over the bus and MCP
+//! - `syncing`: `skills sync`
 //! - `watching`: `skills add --watch`
 
 #![allow(
@@ -21,6 +22,7 @@ mod round_trip;
 #[path = "../support/mod.rs"]
 mod support;
 mod surfaces;
+mod syncing;
 mod watching;
 
 use std::{

@@ -1,6 +1,6 @@
 //! Reading, judging and registering bundles, many at a time, each in a commit of its own.
 
-use std::{num::NonZero, path::PathBuf, sync::Arc, thread};
+use std::{path::PathBuf, sync::Arc};
 
 use bytes::Bytes;
 use futures_util::{StreamExt as _, stream};
@@ -11,11 +11,15 @@ use skills_core::{
 use skills_registry::{Catalog, RegistryError, Skills};
 use tokio::sync::{OnceCell, Semaphore};
 
-use super::{
-    blocking,
-    plan::{Planned, shown},
+use super::plan::Planned;
+use crate::{
+    Failure,
+    cli::Target,
+    config::Config,
+    connect::{self, is_lost},
+    output::path as shown,
+    work::{blocking, cores},
 };
-use crate::{Failure, cli::Target, config::Config, connect};
 
 /// How many bundles are read and registered at a time: enough that the registry can commit them in groups, and
 /// few enough that they fit in memory whatever they hold.
@@ -97,23 +101,9 @@ struct Loaded {
     bundle: Result<Bundle<Bytes>, Failure>,
 }
 
-/// Whether the registry could not be asked, so that the next question is as vain.
-pub(super) fn is_lost(error: &RegistryError) -> bool {
-    const CODES: [&str; 6] = [
-        "connection_lost",
-        "function_not_found",
-        "invocation_stopped",
-        "not_connected",
-        "shutting_down",
-        "timeout",
-    ];
-    CODES.contains(&error.code())
-}
-
 impl<'a> Import<'a> {
     pub(super) fn new(target: &'a Target, config: &'a Config, dry_run: bool) -> Self {
-        let cores = thread::available_parallelism().map_or(1, NonZero::get);
-        let readers = Semaphore::new(cores);
+        let readers = Semaphore::new(cores());
         Self { target, config, dry_run, opened: OnceCell::new(), readers }
     }
 
@@ -189,7 +179,7 @@ impl<'a> Import<'a> {
         if let Some(skills) = skills {
             match skills.register_bundle(id.as_str(), bundle).await {
                 Ok(moment) => registered.registered_at = Some(moment),
-                Err(error) if is_lost(&error) => return Err(error.into()),
+                Err(error) if is_lost(error.code()) => return Err(error.into()),
                 Err(error) => return Ok(Outcome::Failed(error.into())),
             }
         }

@@ -21,6 +21,7 @@ use crate::{
     Failure,
     cli::{Add, Target},
     config::Config,
+    work::blocking,
 };
 
 pub(super) async fn run(add: Add, target: Target, config: &Config) -> Result<(), Failure> {
@@ -37,12 +38,4 @@ pub(super) async fn run(add: Add, target: Target, config: &Config) -> Result<(),
     rows.extend(refused);
     rows.sort_by_key(|row| row.at);
     show::all(rows, dry_run, format.json, lost)
-}
-
-/// Work that waits for a disk.
-async fn blocking<T: Send + 'static>(
-    work: impl FnOnce() -> T + Send + 'static,
-) -> Result<T, Failure> {
-    let done = tokio::task::spawn_blocking(work).await;
-    done.map_err(|error| Failure::new("internal", error.to_string()))
 }

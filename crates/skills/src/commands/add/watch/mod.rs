@@ -25,16 +25,16 @@ use self::{
     known::Known,
 };
 use super::{
-    blocking,
-    import::{Import, Opened, Outcome, Row, is_lost, remove},
-    plan::shown,
+    import::{Import, Opened, Outcome, Row, remove},
     show,
 };
 use crate::{
     Failure,
     cli::{Add, Target},
     config::Config,
-    connect, output,
+    connect::{self, is_lost},
+    output::{self, path as shown},
+    work::blocking,
 };
 
 /// The folders are looked at from time to time without any news: not every file system tells.
@@ -207,7 +207,7 @@ fn failed(error: std::io::Error) -> Failure {
 }
 
 fn halt(error: RegistryError) -> Halt {
-    match is_lost(&error) {
+    match is_lost(error.code()) {
         true => Halt::Lost(error.into()),
         false => Halt::Ended(error.into()),
     }
