@@ -71,6 +71,12 @@ pub enum BundleError {
         /// Where it was looked for.
         path: PathBuf,
     },
+    /// A file that is no root document where one is wanted.
+    #[error("{} is not a SKILL.md", path.display())]
+    NoDocument {
+        /// The file.
+        path: PathBuf,
+    },
     /// Nothing that could be an id.
     #[error("neither the name in {} nor its own is a skill id", path.display())]
     NoId {
@@ -117,7 +123,7 @@ impl BundleError {
             Self::Rule { source, .. } => source.code(),
             Self::Link { .. } | Self::Special { .. } | Self::Name { .. } => "invalid_path",
             Self::DocumentTooLarge { .. } => "too_large",
-            Self::NoBundle { .. } => "no_bundle",
+            Self::NoBundle { .. } | Self::NoDocument { .. } => "no_bundle",
             Self::NoId { .. } => "id_needed",
             Self::Exists { .. } => "exists",
             Self::BadRecord { .. } => "bad_record",
@@ -134,6 +140,9 @@ impl BundleError {
             Self::Special { .. } => Some("remove it, or name it in a .gitignore"),
             Self::NoBundle { .. } => {
                 Some("name a folder with a SKILL.md, a folder of such folders, or a Markdown file")
+            }
+            Self::NoDocument { .. } => {
+                Some("name a SKILL.md, the folder it is in, or a folder of such folders")
             }
             Self::NoId { .. } => Some("give one with --id: lowercase letters, digits, '-' and '_'"),
             Self::Exists { .. } => Some("name an empty folder, or overwrite it with --force"),

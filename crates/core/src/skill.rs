@@ -44,6 +44,15 @@ impl SkillMeta {
     /// # Errors
     /// When the document is empty or too large.
     pub fn of_document(body: &str) -> Result<Self, RuleError> {
+        // Where it is registered is not known here; that stands in for a name that it does not give itself.
+        Self::examined(body, || AgentSkill::read(body, Some("")).ok())
+    }
+
+    /// The same of a document that was looked into before; `agent` is what was found.
+    pub(crate) fn examined(
+        body: &str,
+        agent: impl FnOnce() -> Option<AgentSkill>,
+    ) -> Result<Self, RuleError> {
         if body.is_empty() {
             return Err(RuleError::Empty(Field::Skill));
         }
@@ -60,9 +69,7 @@ impl SkillMeta {
             digest: Digest::of(body.as_bytes()),
             size: body.len() as u64,
         };
-        // Where it is registered is not known here; that stands in for a name that it does not give itself.
-        let agent = AgentSkill::read(body, Some("")).ok();
-        let agent = agent.filter(|agent| agent.bytes() <= MAX_AGENT_SKILL_BYTES).map(Box::new);
+        let agent = agent().filter(|agent| agent.bytes() <= MAX_AGENT_SKILL_BYTES).map(Box::new);
         Ok(Self { title, description, files: vec![root], agent })
     }
 

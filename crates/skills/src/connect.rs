@@ -77,19 +77,6 @@ pub(crate) fn engine(
     }
 }
 
-/// Whether an error of this code says that the registry could not be asked, so that the next question is as vain.
-pub(crate) fn is_lost(code: &str) -> bool {
-    const CODES: [&str; 6] = [
-        "connection_lost",
-        "function_not_found",
-        "invocation_stopped",
-        "not_connected",
-        "shutting_down",
-        "timeout",
-    ];
-    CODES.contains(&code)
-}
-
 /// Opens the registry that a command means. `create` tells whether an empty store may be made.
 pub(crate) async fn open(
     target: &Target,

@@ -22,16 +22,12 @@ const CATALOG: &str = "skills::catalog";
 /// The whole catalog.
 pub(super) async fn catalog(remote: &RemoteRegistry) -> Result<Catalog, RegistryError> {
     let mut catalog = Catalog::default();
-    match knows_more(remote).await {
+    match remote.has(CATALOG).await? {
         true => add_pages(remote, &mut catalog).await?,
         false => add_listed(remote, &mut catalog).await?,
     }
     add_prompts(remote, &mut catalog).await?;
     Ok(catalog)
-}
-
-async fn knows_more(remote: &RemoteRegistry) -> bool {
-    remote.more().await.iter().any(|function| function == CATALOG)
 }
 
 /// A catalog that some skills, and perhaps the prompts, have changed since. `None` where the registry
@@ -44,7 +40,7 @@ pub(super) async fn changed(
 ) -> Result<Option<Catalog>, RegistryError> {
     let mut catalog = before.successor();
     if !ids.is_empty() {
-        if !knows_more(remote).await {
+        if !remote.has(CATALOG).await? {
             return Ok(None);
         }
         ids.iter().for_each(|id| catalog.forget_skill(id));

@@ -4,7 +4,11 @@ mod answers;
 mod listing;
 mod mirror;
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{
+    fmt,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
 
 use async_trait::async_trait;
 use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
@@ -52,6 +56,8 @@ impl Caller for OnBus {
 pub struct RemoteRegistry {
     caller: Box<dyn Caller>,
     timeout: Duration,
+    /// What the registry has beside the contract, once it was asked.
+    more: Mutex<Option<Arc<[String]>>>,
 }
 
 impl fmt::Debug for RemoteRegistry {
@@ -63,7 +69,7 @@ impl fmt::Debug for RemoteRegistry {
 impl RemoteRegistry {
     /// A registry at the other end of what `caller` calls.
     pub fn new(caller: impl Caller + 'static, timeout: Duration) -> Self {
-        Self { caller: Box::new(caller), timeout }
+        Self { caller: Box::new(caller), timeout, more: Mutex::default() }
     }
 
     async fn call<T: DeserializeOwned>(
@@ -80,20 +86,62 @@ impl RemoteRegistry {
     }
 }
 
+/// Whether an error of this code says that the registry could not be asked, so that the next question is as vain.
+#[must_use]
+pub fn is_lost(code: &str) -> bool {
+    const CODES: [&str; 6] = [
+        "connection_lost",
+        NO_SUCH_FUNCTION,
+        "invocation_stopped",
+        "not_connected",
+        "shutting_down",
+        "timeout",
+    ];
+    CODES.contains(&code)
+}
+
+const NO_SUCH_FUNCTION: &str = "function_not_found";
+
 #[derive(serde::Deserialize)]
 struct Capabilities {
     functions: Vec<String>,
 }
 
 impl RemoteRegistry {
-    /// The functions that the registry has beside those of the contract.
-    async fn more(&self) -> Vec<String> {
-        let answer = self.call::<Capabilities>("skills::capabilities", &json!({})).await;
-        answer.map(|capabilities| capabilities.functions).unwrap_or_default()
+    /// Whether the registry has a function beside those of the contract. It is asked once, and again when there may be
+    /// another one at the other end.
+    async fn has(&self, function: &str) -> Result<bool, RegistryError> {
+        let known = self.more().clone();
+        let more = match known {
+            Some(more) => more,
+            None => {
+                let answer = self.call::<Capabilities>("skills::capabilities", &json!({})).await;
+                let more: Arc<[String]> = match answer {
+                    Ok(capabilities) => capabilities.functions.into(),
+                    // One that could not be asked may have it.
+                    Err(error) if error.code() != NO_SUCH_FUNCTION && is_lost(error.code()) => {
+                        return Err(error);
+                    }
+                    // Another make.
+                    Err(_) => Arc::default(),
+                };
+                self.more().insert(more).clone()
+            }
+        };
+        Ok(more.iter().any(|known| known == function))
+    }
+
+    fn more(&self) -> MutexGuard<'_, Option<Arc<[String]>>> {
+        self.more.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// There may be another registry now.
+    fn forget(&self) {
+        *self.more() = None;
     }
 
     async fn needs(&self, function: &str) -> Result<(), RegistryError> {
-        if self.more().await.iter().any(|known| known == function) {
+        if self.has(function).await? {
             return Ok(());
         }
         Err(RegistryError::Remote {

@@ -8,15 +8,15 @@ use skills_core::{
     Bundle, Digest, SkillId,
     validate::{Finding, Level},
 };
-use skills_registry::{Catalog, RegistryError, Skills};
-use tokio::sync::{OnceCell, Semaphore};
+use skills_registry::{Catalog, RegistryError, Skills, remote::is_lost};
+use tokio::sync::{Mutex, OnceCell, Semaphore};
 
 use super::plan::Planned;
 use crate::{
     Failure,
     cli::Target,
     config::Config,
-    connect::{self, is_lost},
+    connect,
     output::path as shown,
     work::{blocking, cores},
 };
@@ -90,6 +90,8 @@ pub(super) struct Import<'a> {
     config: &'a Config,
     dry_run: bool,
     opened: OnceCell<Opened>,
+    /// Why it could not be opened early.
+    early: Mutex<Option<Failure>>,
     /// As many read at a time as there are cores: more threads only get into each other's way.
     readers: Semaphore,
 }
@@ -104,7 +106,7 @@ struct Loaded {
 impl<'a> Import<'a> {
     pub(super) fn new(target: &'a Target, config: &'a Config, dry_run: bool) -> Self {
         let readers = Semaphore::new(cores());
-        Self { target, config, dry_run, opened: OnceCell::new(), readers }
+        Self { target, config, dry_run, opened: OnceCell::new(), early: Mutex::default(), readers }
     }
 
     /// The same into a registry that is open.
@@ -113,11 +115,24 @@ impl<'a> Import<'a> {
     }
 
     async fn opened(&self) -> Result<&Opened, Failure> {
-        self.opened.get_or_try_init(|| self.open()).await
+        if let Some(failure) = self.early.lock().await.take() {
+            return Err(failure);
+        }
+        self.opened.get_or_try_init(|| self.open(!self.dry_run)).await
     }
 
-    async fn open(&self) -> Result<Opened, Failure> {
-        let opened = connect::open(self.target, self.config, !self.dry_run).await;
+    /// Opens a registry that is there already, while something else is done: that leaves no trace. What stands in the
+    /// way is told to the first who needs it.
+    pub(super) async fn open_early(&self) {
+        let early = match self.opened.get_or_try_init(|| self.open(false)).await {
+            Err(failure) if failure.code != "nothing_to_open" => Some(failure),
+            Ok(_) | Err(_) => None,
+        };
+        *self.early.lock().await = early;
+    }
+
+    async fn open(&self, create: bool) -> Result<Opened, Failure> {
+        let opened = connect::open(self.target, self.config, create).await;
         let skills = match opened {
             Ok(skills) => skills,
             // Where there is no registry yet, everything would be new to it.
@@ -199,7 +214,7 @@ fn load(candidate: &skills_bundles::Candidate) -> Loaded {
         }
     };
     let document = contents.document_place();
-    let findings = contents.report().findings;
+    let findings = contents.report().findings.clone();
     let bundle = match findings.iter().find(|finding| finding.level == Level::Error) {
         None => contents.into_bundle().map_err(Failure::from),
         Some(Finding { line, column, message, hint, .. }) => {

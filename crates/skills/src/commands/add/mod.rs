@@ -29,10 +29,11 @@ pub(super) async fn run(add: Add, target: Target, config: &Config) -> Result<(),
         return watch::run(add, target, config).await;
     }
     let Add { paths, id, dry_run, format, .. } = add;
-    let plan = blocking(move || Plan::of(&paths, id)).await??;
-    let Plan { bundles, refused } = plan;
-    let mut progress = Progress::new(bundles.len(), format.json);
     let import = Import::new(&target, config, dry_run);
+    let plan = blocking(move || Plan::of(&paths, id));
+    let (plan, ()) = tokio::join!(plan, import.open_early());
+    let Plan { bundles, refused } = plan??;
+    let mut progress = Progress::new(bundles.len(), format.json);
     let Imported { mut rows, lost } = import.run(bundles, |done| progress.show(done)).await;
     progress.clear();
     rows.extend(refused);

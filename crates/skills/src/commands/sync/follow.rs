@@ -4,18 +4,12 @@ use std::{collections::HashSet, path::PathBuf, time::Duration};
 
 use futures_util::StreamExt as _;
 use skills_bundles::sync::Options;
-use skills_registry::{Changes, Skills};
+use skills_registry::{Changes, Skills, remote::is_lost};
 use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 
 use super::{keep, show};
-use crate::{
-    Failure,
-    cli::Target,
-    config::Config,
-    connect::{self, is_lost},
-    open,
-};
+use crate::{Failure, cli::Target, config::Config, connect, open};
 
 /// No news for so long, and what has changed is written.
 const QUIET: Duration = Duration::from_millis(75);

@@ -9,12 +9,11 @@ use std::{
 use futures_util::{StreamExt as _, stream};
 use skills_bundles::sync::{Folder, Options, Outcome, Wanted};
 use skills_core::agent_skill::AgentDocument;
-use skills_registry::{RegistryError, Skills, bundles::read_row};
+use skills_registry::{RegistryError, Skills, bundles::read_row, remote::is_lost};
 
 use super::names::{self, LeftOut, Named};
 use crate::{
     Failure,
-    connect::is_lost,
     work::{blocking, on_all_cores},
 };
 

@@ -17,7 +17,7 @@ use std::{
 
 use serde_json::json;
 use skills_core::uri::SCHEME;
-use skills_registry::{RegistryError, Skills};
+use skills_registry::{RegistryError, Skills, remote::is_lost};
 use tokio_util::sync::CancellationToken;
 
 use self::{
@@ -32,7 +32,7 @@ use crate::{
     Failure,
     cli::{Add, Target},
     config::Config,
-    connect::{self, is_lost},
+    connect,
     output::{self, path as shown},
     work::blocking,
 };
