@@ -1,6 +1,9 @@
 //! Which skills are published, as what, and the digests of what is served for them.
 
-use std::{collections::HashMap, sync::Arc};
+use std::{
+    collections::{HashMap, HashSet},
+    sync::Arc,
+};
 
 use serde_json::{Value, json};
 use skills_core::Digest;
@@ -69,7 +72,7 @@ impl State {
         skills: &dyn Skills,
         catalog: &Arc<Catalog>,
     ) -> Result<Published, ArtifactError> {
-        let mut made = HashMap::new();
+        let mut made = HashSet::new();
         let (mut index, mut legacy, mut ids) = (Vec::new(), Vec::new(), HashMap::new());
         for AvailableSkill { id, skill } in available(catalog, &Filter::default()).skills {
             let Some(row) = catalog.skill(&id) else { continue };
@@ -87,7 +90,9 @@ impl State {
                     continue;
                 }
             };
-            made.insert(version(row), digest);
+            // At once: who asks may give up before all are made, and the next who asks is to get further.
+            self.digests.insert(version(row), digest);
+            made.insert(version(row));
             let (kind, file) = match is_bundle(row) {
                 true => ("archive", format!("{id}.tar.gz")),
                 false => ("skill-md", format!("{id}/SKILL.md")),
@@ -106,7 +111,7 @@ impl State {
             }));
             ids.insert(skill.name, id);
         }
-        self.digests = made;
+        self.digests.retain(|version, _| made.contains(version));
         Ok(Published {
             index: json!({ "$schema": SCHEMA, "skills": index }),
             legacy: json!({ "skills": legacy }),
