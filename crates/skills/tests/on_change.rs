@@ -9,7 +9,7 @@
 
 mod support;
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use serde_json::{Value, json};
 use skills_testkit::{DEADLINE, Peer, Worker, next};

@@ -13,7 +13,7 @@ use std::{fs, os::unix::fs::PermissionsExt as _, path::Path};
 
 use serde_json::{Value, json};
 use skills_core::validate::{Level, Mode, RULES};
-use skills_testkit::{Ran, program, run};
+use skills_testkit::{Ran, program, restricted, run};
 use support::{BINARY, keys};
 use tempfile::TempDir;
 
@@ -208,12 +208,10 @@ fn a_folder_without_permission_is_an_error_and_the_rest_is_judged() {
     let closed = dir.path().join("closed");
     fs::create_dir(&closed).unwrap();
     fs::set_permissions(&closed, fs::Permissions::from_mode(0o000)).unwrap();
-    // Who may read everything cannot be refused.
-    if fs::read_dir(&closed).is_err() {
-        let ran = validate(dir.path(), &["."]);
-        assert!(ran.stdout.contains("./closed:1:1: error[unreadable]: "), "{ran:?}");
-        assert!(ran.stderr.contains("1 of 2 skills not valid"), "{ran:?}");
-    }
+    let mut command = restricted(BINARY);
+    let ran = run(command.args(["validate", "."]).current_dir(dir.path()));
+    assert!(ran.stdout.contains("./closed:1:1: error[unreadable]: "), "{ran:?}");
+    assert!(ran.stderr.contains("1 of 2 skills not valid"), "{ran:?}");
     fs::set_permissions(&closed, fs::Permissions::from_mode(0o700)).unwrap();
 }
 

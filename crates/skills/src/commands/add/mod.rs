@@ -12,6 +12,8 @@ mod progress;
 mod show;
 mod watch;
 
+use std::time::Instant;
+
 use self::{
     import::{Import, Imported},
     plan::Plan,
@@ -34,7 +36,8 @@ pub(super) async fn run(add: Add, target: Target, config: &Config) -> Result<(),
     let (plan, ()) = tokio::join!(plan, import.open_early());
     let Plan { bundles, refused } = plan??;
     let mut progress = Progress::new(bundles.len(), format.json);
-    let Imported { mut rows, lost } = import.run(bundles, |done| progress.show(done)).await;
+    let Imported { mut rows, lost } =
+        import.run(bundles, |done| progress.show(done, Instant::now())).await;
     progress.clear();
     rows.extend(refused);
     rows.sort_by_key(|row| row.at);
