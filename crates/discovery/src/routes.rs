@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use axum::{
     Json, Router,
-    extract::{Path, Query, State},
+    extract::{Path, Query, State, rejection::QueryRejection},
     http::{HeaderMap, HeaderValue, StatusCode, header},
     response::{IntoResponse, Response},
     routing::get,
@@ -18,6 +18,8 @@ use skills_registry::{
     available::{Filter, available},
 };
 
+use tokio::sync::Semaphore;
+
 use crate::{
     artifact::{self, ArtifactError},
     published::{Publisher, is_bundle},
@@ -30,9 +32,13 @@ pub struct Settings {
     pub is_private: bool,
 }
 
+/// How many archives are made at a time: each may take up several times what a bundle may hold.
+const PACKING: usize = 4;
+
 struct Shop {
     skills: Arc<dyn Skills>,
     publisher: Publisher,
+    packing: Semaphore,
     cache_control: HeaderValue,
 }
 
@@ -42,7 +48,8 @@ pub fn routes(skills: Arc<dyn Skills>, settings: Settings) -> Router {
         true => HeaderValue::from_static("private, max-age=60"),
         false => HeaderValue::from_static("public, max-age=60"),
     };
-    let shop = Arc::new(Shop { skills, publisher: Publisher::default(), cache_control });
+    let packing = Semaphore::new(PACKING);
+    let shop = Arc::new(Shop { skills, publisher: Publisher::default(), packing, cache_control });
     Router::new()
         .route("/.well-known/agent-skills/index.json", get(index))
         .route("/.well-known/agent-skills/{*path}", get(published_file))
@@ -141,6 +148,7 @@ async fn published_file(
         if !is_bundle(&row) {
             return Err(nothing_here());
         }
+        let _turn = shop.packing.acquire().await;
         let archive = artifact::archive(&*shop.skills, &row).await?;
         return Ok(shop.tagged(&headers, "application/gzip", archive));
     }
@@ -179,9 +187,11 @@ struct Wanted {
 
 async fn available_skills(
     State(shop): State<Arc<Shop>>,
-    Query(wanted): Query<Wanted>,
+    wanted: Result<Query<Wanted>, QueryRejection>,
     headers: HeaderMap,
 ) -> Result<Response, Refused> {
+    let Query(wanted) = wanted
+        .map_err(|error| Refused(StatusCode::BAD_REQUEST, "invalid_query", error.body_text()))?;
     let Wanted { license, compatibility, tool } = wanted;
     let catalog = shop.skills.catalog().await?;
     let answer = available(&catalog, &Filter { license, compatibility, tool });

@@ -8,7 +8,9 @@ use std::{
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 use skills_bundles::sync::Folder;
 use skills_core::{Digest, agent_skill::AgentDocument, frontmatter::is_skill_name, uri::SCHEME};
-use skills_registry::{Catalog, RegistryError, SkillRow, Skills, bundles::version};
+use skills_registry::{
+    Catalog, RegistryError, SkillRow, Skills, bundles::version, remote::is_lost,
+};
 
 use super::keep::READ_AHEAD;
 
@@ -53,12 +55,13 @@ pub(super) async fn of(
     Ok(told_apart(named.try_collect().await?))
 }
 
-/// What the document says, or else what its id makes. One that is gone since has only its id.
+/// What the document says, or else what its id makes. One that cannot be read has only its id, and keeps no other from
+/// being written.
 async fn read(skills: &dyn Skills, row: &SkillRow) -> Result<String, RegistryError> {
     let body = match skills.read(&format!("{SCHEME}{}", row.id)).await {
         Ok(resource) => resource.into_text(),
-        Err(RegistryError::NotFound { .. }) => String::new(),
-        Err(error) => return Err(error),
+        Err(error) if is_lost(error.code()) => return Err(error),
+        Err(_) => String::new(),
     };
     Ok(AgentDocument::of(&row.id, &row.meta, &body).name)
 }
