@@ -3,6 +3,7 @@
 import shutil
 from pathlib import Path
 
+import bundles
 import conformance
 
 HERE = Path(__file__).resolve().parent
@@ -30,6 +31,7 @@ def conformance_jobs(options, failure, worker, node):
         def job(bench):
             server, bus = bench.start_server()
             start_worker(bench, worker, "worker_conformance.py", bus)
+            bundles.add(bench, bus)
             run(conformance.Suite(bench, failure, node, program), f"{bench.http}/mcp")
             bench.stop_server(server)
 

@@ -38,21 +38,6 @@ HEADER_SCHEMA = {
     "required": ["region"],
 }
 
-SKILL = """---
-name: {id}
-description: {description}
-license: Apache-2.0
-metadata:
-  author: interop
-  version: "1.2"
----
-
-# {title}
-
-{description}
-"""
-
-
 def embedded(uri, words):
     return {"type": "resource", "resource": {"uri": uri, "mimeType": "text/plain", "text": words}}
 
@@ -125,11 +110,8 @@ def required(*names):
 
 
 def register_skills(worker):
-    """A bundle with frontmatter, one document without, one whose sections come from a function."""
+    """One document without frontmatter, one whose sections come from a function. Bundles are imported: `bundles.py`."""
     worker.function("fixture::section", lambda _input: {"content": "# Section\n\nFrom a function.\n"})
-    frontmatter = {"id": "code-review", "title": "Code review", "description": "How to review a change."}
-    files = {"references/checklist.md": "# Checklist\n", "assets/pixel.png": {"base64": PNG}}
-    worker.skill(frontmatter["id"], SKILL.format(**frontmatter), files)
     worker.skill("plain-notes", "# Plain notes\n\nA skill without frontmatter.\n")
     worker.skill("with-sections", "# With sections\n\nSee iii://with-sections/fixture::section for more.\n")
 

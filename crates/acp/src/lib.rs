@@ -11,6 +11,7 @@
 //! - `live`: telling sessions what is on offer, now and after every change
 //! - `gather`: taking news together
 //! - `pace`: sending no faster than the client reads
+//! - `backlog`: reading no faster than it reads
 //! - [`proposal`]: the wire form of the skills list, which is not part of ACP
 //!
 //! It knows the registry by its trait alone: not where it lives, how it stores, or what a bus is.
@@ -18,6 +19,7 @@
 mod agent;
 mod answers;
 mod arguments;
+mod backlog;
 mod gather;
 mod live;
 mod menu;

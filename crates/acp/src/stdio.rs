@@ -11,11 +11,13 @@ use tokio::io::{
     AsyncBufRead, AsyncBufReadExt as _, AsyncRead, AsyncReadExt as _, AsyncWrite,
     AsyncWriteExt as _, BufReader,
 };
+use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
     SkillsUpdate,
     agent::{self, Shared},
+    backlog::Backlog,
     pace::Pace,
 };
 
@@ -47,7 +49,7 @@ pub async fn serve(
     skills_update: SkillsUpdate,
     shutdown: CancellationToken,
 ) -> Result<(), StdioError> {
-    let served = serve_on(skills, skills_update, tokio::io::stdin(), tokio::io::stdout());
+    let served = serve_on(skills, skills_update, STALLED, tokio::io::stdin(), tokio::io::stdout());
     tokio::select! {
         served = served => served,
         () = shutdown.cancelled() => Ok(()),
@@ -57,6 +59,7 @@ pub async fn serve(
 async fn serve_on(
     skills: Arc<dyn Skills>,
     skills_update: SkillsUpdate,
+    stalled: Duration,
     input: impl AsyncRead + Unpin,
     output: impl AsyncWrite + Unpin,
 ) -> Result<(), StdioError> {
@@ -67,28 +70,56 @@ async fn serve_on(
         let served = agent::serve(&shared, theirs).await;
         served.map_err(|error| StdioError::Failed(error.message))
     };
-    let read = read(BufReader::new(input), incoming);
-    let write = write(outgoing, output, &shared.pace);
-    tokio::try_join!(agent, read, write).map(drop)
+    let backlog = Backlog::default();
+    let (lines, waiting) = mpsc::unbounded_channel();
+    let read = read(BufReader::new(input), incoming, &backlog);
+    let take = take(outgoing, lines, &backlog);
+    let write = write(waiting, output, stalled, &backlog, &shared.pace);
+    tokio::try_join!(agent, read, take, write).map(drop)
+}
+
+/// A line that is to be written.
+struct Line {
+    text: String,
+    is_update: bool,
+}
+
+/// Takes what the SDK has to say, which it keeps in a queue that nobody can look into, and counts it.
+async fn take(
+    mut frames: impl futures_util::Stream<Item = TransportFrame> + Unpin,
+    lines: mpsc::UnboundedSender<Line>,
+    backlog: &Backlog,
+) -> Result<(), StdioError> {
+    while let Some(frame) = frames.next().await {
+        let Ok(mut text) = frame.to_json() else { continue };
+        text.push('\n');
+        let is_update = matches!(frame, TransportFrame::Single(RawJsonRpcMessage::Notification(_)));
+        backlog.add(text.len());
+        if lines.send(Line { text, is_update }).is_err() {
+            break;
+        }
+    }
+    Ok(())
 }
 
 async fn write(
-    mut frames: impl futures_util::Stream<Item = TransportFrame> + Unpin,
+    mut lines: mpsc::UnboundedReceiver<Line>,
     mut output: impl AsyncWrite + Unpin,
+    stalled: Duration,
+    backlog: &Backlog,
     pace: &Pace,
 ) -> Result<(), StdioError> {
-    while let Some(frame) = frames.next().await {
-        let Ok(mut line) = frame.to_json() else { continue };
-        line.push('\n');
+    while let Some(Line { text, is_update }) = lines.recv().await {
         let written = async {
-            output.write_all(line.as_bytes()).await?;
+            output.write_all(text.as_bytes()).await?;
             output.flush().await
         };
-        match tokio::time::timeout(STALLED, written).await {
+        match tokio::time::timeout(stalled, written).await {
             Ok(written) => written?,
             Err(_) => return Err(StdioError::Stalled),
         }
-        if matches!(frame, TransportFrame::Single(RawJsonRpcMessage::Notification(_))) {
+        backlog.done(text.len());
+        if is_update {
             pace.wrote();
         }
     }
@@ -98,9 +129,12 @@ async fn write(
 async fn read(
     mut input: impl AsyncBufRead + Unpin,
     frames: futures_channel::mpsc::UnboundedSender<TransportFrame>,
+    backlog: &Backlog,
 ) -> Result<(), StdioError> {
     let mut line = Vec::new();
     loop {
+        // Who does not read answers does not get to ask more.
+        backlog.is_short().await;
         line.clear();
         let most = MAX_LINE as u64 + 1;
         if (&mut input).take(most).read_until(b'\n', &mut line).await? == 0 {
@@ -122,6 +156,8 @@ async fn read(
         if frames.unbounded_send(frame).is_err() {
             return Ok(());
         }
+        // The agent has a look at it before the next is read, so that few wait.
+        tokio::task::yield_now().await;
     }
 }
 
@@ -147,5 +183,52 @@ async fn skip_line(input: &mut (impl AsyncBufRead + Unpin)) -> std::io::Result<(
         if newline.is_some() {
             return Ok(());
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+    use skills_registry::{Registry, RegistryConfig};
+    use skills_store::MemoryStore;
+
+    use super::*;
+
+    fn registry() -> Arc<Registry> {
+        Registry::open(Arc::new(MemoryStore::new()), None, RegistryConfig::default()).unwrap()
+    }
+
+    fn request(id: usize, method: &str, params: &Value) -> String {
+        let message = json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params });
+        format!("{message}\n")
+    }
+
+    /// How much is taken in of a client that asks on and on and never reads, until it is dropped.
+    async fn taken(line: String) -> usize {
+        let (mut client, input) = tokio::io::duplex(64 << 10);
+        let (output, _never_read) = tokio::io::duplex(64 << 10);
+        let stalled = Duration::from_secs(5);
+        let served = serve_on(registry(), SkillsUpdate::OptIn, stalled, input, output);
+        let ask = async {
+            let mut taken = 0;
+            while client.write_all(line.as_bytes()).await.is_ok() {
+                taken += line.len();
+            }
+            taken
+        };
+        let (served, taken) = tokio::join!(served, ask);
+        assert!(matches!(served, Err(StdioError::Stalled)), "{served:?}");
+        taken
+    }
+
+    #[tokio::test]
+    async fn who_never_reads_is_not_read_from_and_dropped() {
+        let lines = [
+            request(1, "no/such", &json!({})),
+            request(1, "initialize", &json!({ "protocolVersion": 1 })),
+            "nothing that could be JSON, and longer than it need be\n".to_owned(),
+        ];
+        let taken = futures_util::future::join_all(lines.map(taken)).await;
+        assert!(taken.iter().all(|taken| *taken < 2 << 20), "{taken:?} bytes were taken in");
     }
 }

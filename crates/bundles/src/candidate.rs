@@ -5,19 +5,23 @@ use std::{
     fs, io,
     io::Read as _,
     path::{Path, PathBuf},
-    sync::Arc,
+    sync::{Arc, OnceLock},
     time::SystemTime,
 };
 
 use bytes::Bytes;
 use skills_core::{
-    Bundle, BundlePath, RuleError, SkillId, frontmatter,
+    Bundle, BundlePath, RuleError, SkillId,
     limits::{MAX_BUNDLE_BYTES, MAX_BUNDLE_FILES, MAX_SKILL_BYTES},
     skill::ROOT_PATH,
-    validate::{self, Mode, Options, Report},
+    validate::Report,
 };
 
-use crate::{BundleError, layout::Group};
+use crate::{
+    BundleError,
+    head::{Head, Room},
+    layout::Group,
+};
 
 /// Where the bytes of a file are, or why there are none.
 #[derive(Debug, Clone)]
@@ -42,6 +46,9 @@ pub struct Candidate {
     document: OsString,
     files: Vec<(PathBuf, Source)>,
     is_alone: bool,
+    /// The root document, once it was read, if there is room for it.
+    head: OnceLock<Head>,
+    room: Room,
 }
 
 /// All bytes of a bundle, before anything is said about them.
@@ -49,16 +56,15 @@ pub struct Candidate {
 pub struct Contents {
     folder: PathBuf,
     place: PathBuf,
-    name: Option<String>,
     spelled: String,
-    document: Bytes,
+    head: Head,
     others: Vec<(BundlePath, Bytes)>,
     is_alone: bool,
 }
 
 impl Candidate {
     /// What was found in a folder, or in an archive, whose path then stands for one.
-    pub(crate) fn of_group(group: Group, root: &Path, name: Option<String>) -> Self {
+    pub(crate) fn of_group(group: Group, root: &Path, name: Option<String>, room: &Room) -> Self {
         let inner = group.folder.file_name().map(|name| name.to_string_lossy().into_owned());
         let is_root = group.folder.as_os_str().is_empty();
         let place = if is_root { root.to_owned() } else { root.join(&group.folder) };
@@ -69,6 +75,8 @@ impl Candidate {
             document: group.document,
             files: group.entries.into_iter().map(|entry| (entry.path, entry.source)).collect(),
             is_alone: false,
+            head: OnceLock::new(),
+            room: room.clone(),
         }
     }
 
@@ -82,6 +90,8 @@ impl Candidate {
             files: vec![(PathBuf::from(&document), Source::OnDisk)],
             document,
             is_alone: true,
+            head: OnceLock::new(),
+            room: Room::default(),
         }
     }
 
@@ -95,6 +105,8 @@ impl Candidate {
             document: place.as_os_str().to_owned(),
             files: vec![(place.to_owned(), Source::Held(bytes))],
             is_alone: true,
+            head: OnceLock::new(),
+            room: Room::default(),
         }
     }
 
@@ -109,15 +121,34 @@ impl Candidate {
     /// # Errors
     /// When its document cannot be read, or neither is a skill id.
     pub fn id(&self) -> Result<SkillId, BundleError> {
-        let document = self.files.iter().find(|(path, _)| *path == Path::new(&self.document));
-        let document = match document {
+        let head = self.head()?;
+        let named = head.name.as_ref().and_then(|name| name.parse().ok());
+        let own = || self.name.as_ref().and_then(|name| name.parse().ok());
+        let id = named.or_else(own);
+        if self.room.has_for(&head) {
+            self.head.get_or_init(|| head);
+        }
+        id.ok_or_else(|| BundleError::NoId { path: self.place.clone() })
+    }
+
+    /// The root document, looked into.
+    fn head(&self) -> Result<Head, BundleError> {
+        let document = self.files.iter().find(|(path, _)| self.is_document(path));
+        let bytes = match document {
             Some((path, source)) => self.bytes(path, source, MAX_SKILL_BYTES)?,
             None => Bytes::new(),
         };
-        let fields = std::str::from_utf8(&document).ok().and_then(frontmatter::fields);
-        let named = fields.as_ref().and_then(|fields| fields.get("name")?.as_str()?.parse().ok());
-        let own = || self.name.as_ref().and_then(|name| name.parse().ok());
-        named.or_else(own).ok_or_else(|| BundleError::NoId { path: self.place.clone() })
+        if self.is_alone && !self.document.eq_ignore_ascii_case(ROOT_PATH) {
+            return Ok(Head::of_document(bytes));
+        }
+        let files: Vec<String> = self.files.iter().map(|(path, _)| slashed(path)).collect();
+        // Of a document by itself it is not known what stands beside it.
+        let files = (!self.is_alone).then_some(files.as_slice());
+        Ok(Head::of_bundle(bytes, self.name.as_deref(), files))
+    }
+
+    fn is_document(&self, path: &Path) -> bool {
+        path == Path::new(&self.document)
     }
 
     /// What changes when a file of it does, as far as the system tells without reading.
@@ -142,27 +173,25 @@ impl Candidate {
             let files = self.files.len();
             return Err(self.rule(RuleError::TooManyFiles { files, max: MAX_BUNDLE_FILES }));
         }
-        let mut document = Bytes::new();
         let mut others = Vec::with_capacity(self.files.len());
         let mut left = MAX_BUNDLE_BYTES;
-        for (path, source) in &self.files {
-            let is_document = *path == Path::new(&self.document);
+        let head = match self.head.get() {
+            Some(head) => head.clone(),
+            None => self.head()?,
+        };
+        left = left.saturating_sub(head.bytes.len());
+        for (path, source) in self.files.iter().filter(|(path, _)| !self.is_document(path)) {
             // The name first: what is wrong with it is wrong whatever it holds.
-            let inside = if is_document { None } else { Some(self.inside(path)?) };
-            let max = if is_document { MAX_SKILL_BYTES } else { left };
-            let bytes = self.bytes(path, source, max)?;
+            let inside = self.inside(path)?;
+            let bytes = self.bytes(path, source, left)?;
             left = left.checked_sub(bytes.len()).ok_or_else(|| self.too_large(path))?;
-            match inside {
-                Some(inside) => others.push((inside, bytes)),
-                None => document = bytes,
-            }
+            others.push((inside, bytes));
         }
         Ok(Contents {
             folder: self.folder.clone(),
             place: self.place.clone(),
-            name: self.name.clone(),
             spelled: self.document.to_string_lossy().into_owned(),
-            document,
+            head,
             others,
             is_alone: self.is_alone,
         })
@@ -212,6 +241,12 @@ impl Candidate {
     }
 }
 
+/// A path with forward slashes, as far as it is text.
+pub(crate) fn slashed(path: &Path) -> String {
+    let parts: Vec<_> = path.iter().map(|part| part.to_string_lossy()).collect();
+    parts.join("/")
+}
+
 /// The bytes of a file up to a limit. Its size only tells how much room to make at first.
 fn read_at_most(path: &Path, limit: u64) -> io::Result<Bytes> {
     let file = fs::File::open(path)?;
@@ -225,19 +260,8 @@ impl Contents {
     /// What the specification of Agent Skills thinks of it, for loading. A document by itself need not be one,
     /// unless it is called like one.
     #[must_use]
-    pub fn report(&self) -> Report {
-        if self.is_alone && !self.spelled.eq_ignore_ascii_case(ROOT_PATH) {
-            return Report::default();
-        }
-        let others = self.others.iter().map(|(path, _)| path.to_string());
-        let files: Vec<String> = others.chain([self.spelled.clone()]).collect();
-        let bundle = validate::Bundle {
-            directory: self.name.as_deref(),
-            document: &self.document,
-            // Of a document by itself it is not known what stands beside it.
-            files: (!self.is_alone).then_some(&files),
-        };
-        validate::validate(bundle, Options { mode: Mode::Lenient, ..Options::default() })
+    pub const fn report(&self) -> &Report {
+        &self.head.report
     }
 
     /// Where its root document is, for people.
@@ -252,12 +276,14 @@ impl Contents {
     /// The first rule that is broken.
     pub fn into_bundle(self) -> Result<Bundle<Bytes>, BundleError> {
         let path = self.document_place();
-        if self.document.len() > MAX_SKILL_BYTES {
+        let Head { bytes, agent, .. } = self.head;
+        if bytes.len() > MAX_SKILL_BYTES {
             return Err(BundleError::DocumentTooLarge { path });
         }
-        let root = String::from_utf8(self.document.into())
+        let root = String::from_utf8(bytes.into())
             .map_err(|error| BundleError::NotText { path, at: error.utf8_error().valid_up_to() })?;
         let place = self.place;
-        Bundle::new(root, self.others).map_err(|source| BundleError::Rule { path: place, source })
+        Bundle::examined(root, agent, self.others)
+            .map_err(|source| BundleError::Rule { path: place, source })
     }
 }

@@ -71,6 +71,12 @@ pub enum BundleError {
         /// Where it was looked for.
         path: PathBuf,
     },
+    /// A file that is no root document where one is wanted.
+    #[error("{} is not a SKILL.md", path.display())]
+    NoDocument {
+        /// The file.
+        path: PathBuf,
+    },
     /// Nothing that could be an id.
     #[error("neither the name in {} nor its own is a skill id", path.display())]
     NoId {
@@ -81,6 +87,20 @@ pub enum BundleError {
     #[error("{} is there already, and it is something else", path.display())]
     Exists {
         /// The first file in the way.
+        path: PathBuf,
+    },
+    /// The record of a folder that is kept in step cannot be used.
+    #[error("{} cannot be used: {reason}", path.display())]
+    BadRecord {
+        /// The record.
+        path: PathBuf,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// Somebody else keeps the folder in step just now.
+    #[error("another sync is at work in {}", path.display())]
+    Busy {
+        /// The folder.
         path: PathBuf,
     },
     /// An archive that cannot be used.
@@ -103,9 +123,11 @@ impl BundleError {
             Self::Rule { source, .. } => source.code(),
             Self::Link { .. } | Self::Special { .. } | Self::Name { .. } => "invalid_path",
             Self::DocumentTooLarge { .. } => "too_large",
-            Self::NoBundle { .. } => "no_bundle",
+            Self::NoBundle { .. } | Self::NoDocument { .. } => "no_bundle",
             Self::NoId { .. } => "id_needed",
             Self::Exists { .. } => "exists",
+            Self::BadRecord { .. } => "bad_record",
+            Self::Busy { .. } => "busy",
             Self::Archive { source, .. } => source.code(),
         }
     }
@@ -119,8 +141,15 @@ impl BundleError {
             Self::NoBundle { .. } => {
                 Some("name a folder with a SKILL.md, a folder of such folders, or a Markdown file")
             }
+            Self::NoDocument { .. } => {
+                Some("name a SKILL.md, the folder it is in, or a folder of such folders")
+            }
             Self::NoId { .. } => Some("give one with --id: lowercase letters, digits, '-' and '_'"),
             Self::Exists { .. } => Some("name an empty folder, or overwrite it with --force"),
+            Self::BadRecord { .. } => {
+                Some("remove it; what is there counts as somebody else's then, unless --force")
+            }
+            Self::Busy { .. } => Some("wait until it is done"),
             _ => None,
         }
     }

@@ -9,6 +9,7 @@ use crate::{
     BundleError, Candidate, SKIPPED,
     archive::{self, Format},
     candidate::Source,
+    head::Room,
     layout::{self, Entry},
 };
 
@@ -34,7 +35,8 @@ pub fn find(path: &Path) -> Result<Found, BundleError> {
         let entries = archive::unpack(path, format)
             .map_err(|source| BundleError::Archive { path: path.to_owned(), source })?;
         let (groups, _) = layout::groups(entries);
-        let candidate = |group| Candidate::of_group(group, path, Some(name.to_owned()));
+        let room = Room::default();
+        let candidate = |group| Candidate::of_group(group, path, Some(name.to_owned()), &room);
         Found { candidates: groups.into_iter().map(candidate).collect(), faults: vec![] }
     } else {
         let candidates = vec![Candidate::of_file(path, name_of_file(path))];
@@ -47,6 +49,17 @@ pub fn find(path: &Path) -> Result<Found, BundleError> {
 }
 
 fn in_folder(root: &Path) -> Found {
+    let (entries, mut faults) = walk(root);
+    let (groups, rest) = layout::groups(entries);
+    faults.extend(rest.into_iter().filter_map(|entry| fault(root, entry)));
+    let name = name_of_folder(root);
+    let room = Room::default();
+    let candidate = |group| Candidate::of_group(group, root, name.clone(), &room);
+    Found { candidates: groups.into_iter().map(candidate).collect(), faults }
+}
+
+/// Everything below a folder that may be part of a bundle, and what could not be looked at.
+pub(crate) fn walk(root: &Path) -> (Vec<Entry>, Vec<BundleError>) {
     let mut entries = Vec::new();
     let mut faults = Vec::new();
     // In a repository it is as git has it; elsewhere what stands above has nothing to say.
@@ -71,16 +84,18 @@ fn in_folder(root: &Path) -> Found {
             },
         }
     }
-    let (groups, rest) = layout::groups(entries);
-    for Entry { path, source } in rest {
-        if let Source::Unreadable(error) = source {
+    (entries, faults)
+}
+
+/// What stands in place of a folder or a file that could not be looked at.
+pub(crate) fn fault(root: &Path, entry: Entry) -> Option<BundleError> {
+    match entry.source {
+        Source::Unreadable(error) => {
             let error = io::Error::new(error.kind(), error);
-            faults.push(unreadable(&root.join(path), error));
+            Some(unreadable(&root.join(entry.path), error))
         }
+        _ => None,
     }
-    let name = name_of_folder(root);
-    let candidate = |group| Candidate::of_group(group, root, name.clone());
-    Found { candidates: groups.into_iter().map(candidate).collect(), faults }
 }
 
 fn unreadable(path: &Path, source: io::Error) -> BundleError {
@@ -130,7 +145,7 @@ fn into_io(error: ignore::Error) -> io::Error {
 }
 
 /// The name of a folder, also of one that is written as `.` or `..`.
-fn name_of_folder(folder: &Path) -> Option<String> {
+pub(crate) fn name_of_folder(folder: &Path) -> Option<String> {
     let own = folder.file_name().map(ToOwned::to_owned);
     let name = own.or_else(|| fs::canonicalize(folder).ok()?.file_name().map(ToOwned::to_owned));
     name.map(|name| name.to_string_lossy().into_owned())

@@ -1,7 +1,7 @@
 //! Which of many files belong to which bundle: the same for a folder and for an archive.
 
 use std::{
-    collections::HashMap,
+    collections::{BTreeMap, HashMap},
     ffi::OsString,
     path::{Path, PathBuf},
 };
@@ -28,10 +28,10 @@ pub(crate) struct Group {
     pub(crate) entries: Vec<Entry>,
 }
 
-/// The outermost folders that have a root document, in the order of their names, and what belongs to none.
-pub(crate) fn groups(entries: Vec<Entry>) -> (Vec<Group>, Vec<Entry>) {
+/// Every folder that has a root document, and how that is spelled.
+fn documents(entries: &[Entry]) -> HashMap<PathBuf, OsString> {
     let mut documents: HashMap<PathBuf, OsString> = HashMap::new();
-    for entry in &entries {
+    for entry in entries {
         let Some(name) = entry.path.file_name() else { continue };
         if !name.eq_ignore_ascii_case(ROOT_PATH) {
             continue;
@@ -42,6 +42,38 @@ pub(crate) fn groups(entries: Vec<Entry>) -> (Vec<Group>, Vec<Entry>) {
             name.clone_into(known);
         }
     }
+    documents
+}
+
+/// A root document, also one that is a file of another bundle.
+#[derive(Debug)]
+pub(crate) struct Document {
+    pub(crate) folder: PathBuf,
+    /// How it is spelled.
+    pub(crate) name: OsString,
+    /// The paths of all files in its folder and below.
+    pub(crate) files: Vec<PathBuf>,
+}
+
+/// All root documents, in the order of their folders.
+pub(crate) fn all_documents(entries: &[Entry]) -> Vec<Document> {
+    let mut all: BTreeMap<PathBuf, (OsString, Vec<PathBuf>)> =
+        documents(entries).into_iter().map(|(folder, name)| (folder, (name, vec![]))).collect();
+    for entry in entries {
+        for folder in entry.path.ancestors().skip(1) {
+            if let (Some((_, files)), Ok(inside)) =
+                (all.get_mut(folder), entry.path.strip_prefix(folder))
+            {
+                files.push(inside.to_owned());
+            }
+        }
+    }
+    all.into_iter().map(|(folder, (name, files))| Document { folder, name, files }).collect()
+}
+
+/// The outermost folders that have a root document, in the order of their names, and what belongs to none.
+pub(crate) fn groups(entries: Vec<Entry>) -> (Vec<Group>, Vec<Entry>) {
+    let documents = documents(&entries);
     let is_inner =
         |folder: &PathBuf| folder.ancestors().skip(1).any(|outer| documents.contains_key(outer));
     let mut folders: Vec<_> =

@@ -196,7 +196,7 @@ async fn shutdown_lets_running_calls_answer_and_takes_no_more() {
         assert!(answer["result"].is_number(), "{answer}");
     }
     closing.await.unwrap();
-    assert!(start.elapsed() < Duration::from_millis(2500), "{:?}", start.elapsed());
+    assert!(start.elapsed() < DEADLINE / 2, "{:?}", start.elapsed());
     until("the connection is closed", || test.hub.workers() == 1).await;
     assert_eq!(
         bus.call("x::y", Json::null(), SOON).await.unwrap_err(),
@@ -230,7 +230,7 @@ async fn shutdown_does_not_wait_for_ever() {
     log.len(2).await;
     let start = Instant::now();
     bus.shutdown().await;
-    assert!(start.elapsed() < Duration::from_millis(2500), "{:?}", start.elapsed());
+    assert!(start.elapsed() < DEADLINE / 2, "{:?}", start.elapsed());
     assert_eq!(pending.await.unwrap().unwrap_err().code(), "not_connected");
     let answer = peer.expect("invocationresult").await;
     assert_eq!(answer["error"]["code"], "invocation_stopped");
@@ -238,7 +238,7 @@ async fn shutdown_does_not_wait_for_ever() {
     let bus = EngineBus::connect(config("ws://127.0.0.1:9", "skills")).unwrap();
     let start = Instant::now();
     bus.shutdown().await;
-    assert!(start.elapsed() < Duration::from_millis(2500), "{:?}", start.elapsed());
+    assert!(start.elapsed() < DEADLINE / 2, "{:?}", start.elapsed());
 }
 
 /// The call is made, its connection breaks, and its answer comes over the next one.
@@ -294,12 +294,12 @@ async fn a_call_whose_connection_breaks_ends_with_its_timeout() {
     let start = Instant::now();
     let calling = tokio::spawn({
         let bus = bus.clone();
-        async move { bus.call("w::silent", Json::null(), Duration::from_millis(700)).await }
+        async move { bus.call("w::silent", Json::null(), Duration::from_secs(2)).await }
     });
     worker.expect("invokefunction").await;
     proxy.cut();
     assert_eq!(calling.await.unwrap().unwrap_err().code(), "timeout");
-    assert!(start.elapsed() < Duration::from_secs(2));
+    assert!(start.elapsed() < DEADLINE / 2);
     bus.shutdown().await;
 }
 

@@ -5,7 +5,7 @@ use std::{collections::HashMap, fmt, str::FromStr, sync::Arc};
 use icu_normalizer::ComposingNormalizerBorrowed;
 
 use crate::{
-    Digest, FileMeta, RuleError, SkillMeta,
+    AgentSkill, Digest, FileMeta, RuleError, SkillMeta,
     limits::{MAX_BUNDLE_BYTES, MAX_BUNDLE_FILES, MAX_PATH_BYTES},
     skill::ROOT_PATH,
 };
@@ -79,8 +79,30 @@ impl<B: AsRef<[u8]>> Bundle<B> {
     ///
     /// # Errors
     /// The first rule that is broken, with the path it is about.
-    pub fn new(root: String, mut files: Vec<(BundlePath, B)>) -> Result<Self, RuleError> {
-        let mut meta = SkillMeta::of_document(&root)?;
+    pub fn new(root: String, files: Vec<(BundlePath, B)>) -> Result<Self, RuleError> {
+        let meta = SkillMeta::of_document(&root)?;
+        Self::of_parts(meta, root, files)
+    }
+
+    /// The same with a root document that was looked into before, and what it said of itself as an Agent Skill: without
+    /// a name if it gave none.
+    ///
+    /// # Errors
+    /// The first rule that is broken, with the path it is about.
+    pub fn examined(
+        root: String,
+        agent: Option<AgentSkill>,
+        files: Vec<(BundlePath, B)>,
+    ) -> Result<Self, RuleError> {
+        let meta = SkillMeta::examined(&root, || agent)?;
+        Self::of_parts(meta, root, files)
+    }
+
+    fn of_parts(
+        mut meta: SkillMeta,
+        root: String,
+        mut files: Vec<(BundlePath, B)>,
+    ) -> Result<Self, RuleError> {
         if files.len() >= MAX_BUNDLE_FILES {
             return Err(RuleError::TooManyFiles { files: files.len() + 1, max: MAX_BUNDLE_FILES });
         }

@@ -47,6 +47,15 @@ impl SkillMeta {
     /// # Errors
     /// When the document is empty or too large.
     pub fn of_document(body: &str) -> Result<Self, RuleError> {
+        // Where it is registered is not known here; that stands in for a name that it does not give itself.
+        Self::examined(body, || AgentSkill::read(body, Some("")).ok())
+    }
+
+    /// The same of a document that was looked into before; `agent` is what was found.
+    pub(crate) fn examined(
+        body: &str,
+        agent: impl FnOnce() -> Option<AgentSkill>,
+    ) -> Result<Self, RuleError> {
         if body.is_empty() {
             return Err(RuleError::Empty(Field::Skill));
         }
@@ -63,8 +72,7 @@ impl SkillMeta {
             digest: Digest::of(body.as_bytes()),
             size: body.len() as u64,
         };
-        let agent = AgentSkill::read(body, None).ok();
-        let agent = agent.filter(|agent| agent.bytes() <= MAX_AGENT_SKILL_BYTES).map(Box::new);
+        let agent = agent().filter(|agent| agent.bytes() <= MAX_AGENT_SKILL_BYTES).map(Box::new);
         Ok(Self { title, description, files: vec![root], agent, tool: None })
     }
 
@@ -116,6 +124,14 @@ mod tests {
     fn the_limit_counts_bytes_not_characters() {
         assert!(SkillMeta::of_document(&"é".repeat(131_072)).is_ok());
         assert!(SkillMeta::of_document(&"é".repeat(131_073)).is_err());
+    }
+
+    #[test]
+    fn what_it_says_of_itself_is_kept_also_without_a_name() {
+        let body = "---\ndescription: d\nuser-invocable: false\n---\n";
+        let agent = SkillMeta::of_document(body).unwrap().agent.unwrap();
+        assert_eq!((agent.name.as_str(), agent.user_invocable), ("", false));
+        assert!(SkillMeta::of_document("---\nname: a\n---\n").unwrap().agent.is_none());
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::io::{self, Write as _};
 use bytes::Bytes;
 use flate2::{Compression, GzBuilder};
 use skills_core::{Bundle, agent_skill::AgentDocument, skill::ROOT_PATH};
-use skills_registry::{RegistryError, SkillRow, Skills, bundles::read_bundle};
+use skills_registry::{RegistryError, SkillRow, Skills, bundles::read_row};
 
 /// Why an artifact could not be made.
 #[derive(Debug, thiserror::Error)]
@@ -27,7 +27,7 @@ pub(crate) async fn document(skills: &dyn Skills, row: &SkillRow) -> Result<Byte
 
 /// Whether the root document is served as it was registered: it says of itself what Agent Skills must say.
 pub(crate) fn is_served_as_it_is(row: &SkillRow) -> bool {
-    row.meta.agent.is_some()
+    row.meta.agent.as_ref().is_some_and(|agent| !agent.name.is_empty())
 }
 
 /// What is put before a root document.
@@ -40,7 +40,7 @@ fn header(row: &SkillRow, body: &str) -> String {
 
 /// A bundle as a `.tar.gz` with `SKILL.md` at its root.
 pub(crate) async fn archive(skills: &dyn Skills, row: &SkillRow) -> Result<Bytes, ArtifactError> {
-    let bundle = read_bundle(skills, &row.id).await?;
+    let bundle = read_row(skills, row).await?;
     let header = header(row, bundle.root());
     let pack = move || pack(&header, &bundle);
     let packed = tokio::task::spawn_blocking(pack).await.map_err(|_| ArtifactError::Ended)?;

@@ -4,10 +4,11 @@ use std::{collections::HashMap, sync::Arc};
 
 use lru::LruCache;
 use serde_json::{Value, json};
-use skills_core::{Digest, FileMeta};
+use skills_core::Digest;
 use skills_registry::{
     Catalog, SkillRow, Skills,
     available::{AvailableSkill, Filter, available},
+    bundles,
 };
 use tokio::sync::Mutex;
 
@@ -101,6 +102,7 @@ impl State {
                     continue;
                 }
             };
+            // At once: who asks may give up before all are made, and the next who asks is to get further.
             self.digests.put(version(row), digest);
             if self.digests.len() > DIGESTS {
                 self.digests.pop_lru();
@@ -152,11 +154,5 @@ pub(crate) fn is_bundle(row: &SkillRow) -> bool {
 }
 
 fn version(row: &SkillRow) -> Version {
-    // A registry that tells no digests still tells when a version was registered.
-    let digest = match row.meta.files.as_slice() {
-        [] => Digest::of(row.registered_at.to_string().as_bytes()),
-        [FileMeta { digest, .. }] => *digest,
-        _ => row.meta.digest(),
-    };
-    (Arc::clone(&row.id), digest)
+    (Arc::clone(&row.id), bundles::version(row))
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use axum::{
     Json, Router,
-    extract::{FromRequestParts, Path, Query},
+    extract::{FromRequestParts, Path, Query, rejection::QueryRejection},
     http::{HeaderMap, HeaderValue, StatusCode, header, request::Parts},
     response::{IntoResponse, Response},
     routing::get,
@@ -18,6 +18,8 @@ use skills_registry::{
     available::{Filter, available},
 };
 
+use tokio::sync::Semaphore;
+
 use crate::{
     artifact::{self, ArtifactError},
     published::{Published, Publisher, is_bundle},
@@ -30,16 +32,21 @@ pub struct Settings {
     pub is_private: bool,
 }
 
+/// How many archives are made at a time: each may take up several times what a bundle may hold.
+const PACKING: usize = 4;
+
 struct Shop {
     skills: Arc<dyn Skills>,
     publisher: Publisher,
+    packing: Semaphore,
     is_private: bool,
 }
 
 /// The routes, to be mounted where HTTP is served.
 pub fn routes(skills: Arc<dyn Skills>, settings: Settings) -> Router {
     let Settings { is_private } = settings;
-    let shop = Arc::new(Shop { skills, publisher: Publisher::default(), is_private });
+    let packing = Semaphore::new(PACKING);
+    let shop = Arc::new(Shop { skills, publisher: Publisher::default(), packing, is_private });
     Router::new()
         .route("/.well-known/agent-skills/index.json", get(index))
         .route("/.well-known/agent-skills/{*path}", get(published_file))
@@ -157,6 +164,7 @@ async fn published_file(Path(path): Path<String>, visit: Visit) -> Result<Respon
         if !is_bundle(&row) {
             return Err(nothing_here());
         }
+        let _turn = visit.shop.packing.acquire().await;
         let archive = artifact::archive(&*visit.skills, &row).await?;
         return Ok(visit.tagged("application/gzip", archive));
     }
@@ -189,7 +197,12 @@ struct Wanted {
     tool: Option<String>,
 }
 
-async fn available_skills(Query(wanted): Query<Wanted>, visit: Visit) -> Result<Response, Refused> {
+async fn available_skills(
+    wanted: Result<Query<Wanted>, QueryRejection>,
+    visit: Visit,
+) -> Result<Response, Refused> {
+    let Query(wanted) = wanted
+        .map_err(|error| Refused(StatusCode::BAD_REQUEST, "invalid_query", error.body_text()))?;
     let Wanted { license, compatibility, tool } = wanted;
     let catalog = visit.skills.catalog().await?;
     let answer = available(&catalog, &Filter { license, compatibility, tool });

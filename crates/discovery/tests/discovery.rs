@@ -150,4 +150,33 @@ async fn a_list_with_filters() {
     let mit = json(&router, "/v1/available-skills?license=mit").await;
     assert_eq!(mit["skills"].as_array().unwrap().len(), 1);
     assert_eq!(mit["skills"][0]["name"], "spec");
+    for wrong in ["license=a&license=b", "tool=a&tool="] {
+        let path = format!("/v1/available-skills?{wrong}");
+        let (status, _, body) = ask(&router, "GET", &path, None).await;
+        let error: Value = serde_json::from_slice(&body).unwrap();
+        assert_eq!(
+            (status, &error["error"]["code"]),
+            (StatusCode::BAD_REQUEST, &json!("invalid_query"))
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_skill_without_a_name_goes_by_its_id_and_keeps_what_it_says() {
+    let registry = registry().await;
+    let body = "---\ndescription: No name.\nuser-invocable: false\n---\n# N\n";
+    registry.register_skill("t", "nameless", body.to_owned()).await.unwrap();
+    let router = routes(registry, Settings::default());
+    let path = "/.well-known/agent-skills/nameless/SKILL.md";
+    let (status, _, served) = ask(&router, "GET", path, None).await;
+    assert_eq!(status, StatusCode::OK);
+    let served = String::from_utf8(served.to_vec()).unwrap();
+    let skill = skills_core::AgentSkill::read(&served, None).unwrap();
+    assert_eq!((skill.name.as_str(), skill.user_invocable), ("nameless", false));
+    let listed = json(&router, "/.well-known/agent-skills/index.json").await;
+    let row = listed["skills"].as_array().unwrap().iter().find(|row| row["name"] == "nameless");
+    assert_eq!(row.unwrap()["digest"], format!("sha256:{}", Digest::of(served.as_bytes())));
+    let available = json(&router, "/v1/available-skills").await;
+    let row = available["skills"].as_array().unwrap().iter().find(|row| row["id"] == "nameless");
+    assert_eq!(row.unwrap()["userInvocable"], false);
 }

@@ -92,7 +92,10 @@ fn offered(row: &SkillRow) -> Result<AgentSkill, String> {
     if let Some(reason) = row.corruption() {
         return Err(format!("it is corrupt: {reason}"));
     }
-    let skill = row.meta.agent.as_deref().cloned().unwrap_or_else(|| plain(row));
+    let mut skill = row.meta.agent.as_deref().cloned().unwrap_or_else(|| plain(row));
+    if skill.name.is_empty() {
+        skill.name = row.id.to_string();
+    }
     let length = |text: &str| text.chars().count();
     if !is_skill_name(&skill.name) {
         return Err(format!("{:?} is not a name that Agent Skills may have", skill.name));
@@ -149,13 +152,16 @@ mod tests {
             ("empty", "# \n".to_owned()),
             ("long", with(&format!("name: long\ndescription: {long}"))),
             ("plain", "# Plain\n\nDoes it.".to_owned()),
+            ("nameless", with("description: Does it.\nuser-invocable: false")),
             ("spec", with("name: spec\ndescription: Does it.\nlicense: MIT")),
         ]);
         let answer = available(&catalog, &Filter::default());
-        assert_eq!(ids(&answer), ["plain", "spec"]);
+        assert_eq!(ids(&answer), ["nameless", "plain", "spec"]);
         let left_out: Vec<&str> = answer.left_out.iter().map(|left| left.id.as_str()).collect();
         assert_eq!(left_out, ["a_b", "empty", "long"]);
-        assert_eq!(answer.skills[0].skill.description, "Does it.");
+        assert_eq!(answer.skills[1].skill.description, "Does it.");
+        let nameless = &answer.skills[0].skill;
+        assert_eq!((nameless.name.as_str(), nameless.user_invocable), ("nameless", false));
     }
 
     #[test]

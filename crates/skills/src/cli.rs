@@ -128,6 +128,8 @@ pub enum Command {
     Add(Add),
     /// Write the files of a skill into a folder
     Export(Export),
+    /// Keep the folders that agents read in step with the registry
+    Sync(Sync),
     /// Remove skills
     #[command(visible_alias = "rm")]
     Remove {
@@ -259,6 +261,41 @@ pub struct Export {
     pub format: Format,
 }
 
+/// Whose folders are meant, unless they are named.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Agents {
+    /// .agents/skills, which most agents read
+    Agents,
+    /// .claude/skills
+    Claude,
+    /// Both
+    Both,
+}
+
+#[derive(Debug, Clone, Args)]
+pub struct Sync {
+    /// Folders of skills [default: .agents/skills and .claude/skills, if .agents or .claude is there]
+    #[arg(value_name = "DIR", conflicts_with_all = ["to", "user"])]
+    pub dirs: Vec<PathBuf>,
+    /// Whose folders, also where they are not there yet; may be repeated
+    #[arg(long, value_enum, value_name = "AGENTS", value_delimiter = ',')]
+    pub to: Vec<Agents>,
+    /// The folders in the home directory, not in the present one
+    #[arg(long)]
+    pub user: bool,
+    /// Overwrite and take back also what was edited, or is somebody else's
+    #[arg(long)]
+    pub force: bool,
+    /// Keep the folders in step with a running server until interrupted
+    #[arg(long, conflicts_with = "dry_run")]
+    pub watch: bool,
+    /// Say what would be done, and do nothing
+    #[arg(long)]
+    pub dry_run: bool,
+    #[command(flatten)]
+    pub format: Format,
+}
+
 #[derive(Debug, Clone, Args)]
 #[command(group = clap::ArgGroup::new("direction").required(true).args(["from_state", "to_state"]))]
 pub struct Import {
@@ -318,6 +355,7 @@ impl Cli {
                 | Command::Read { format, .. }
                 | Command::Add(Add { format, .. })
                 | Command::Export(Export { format, .. })
+                | Command::Sync(Sync { format, .. })
                 | Command::Remove { format, .. }
                 | Command::Import(Import { format, .. })
                 | Command::Validate(Validate { format, .. })

@@ -9,7 +9,7 @@ use skills_registry::RegistryError;
 use skills_vault::{MasterKeyError, VaultError};
 
 /// Why a command failed.
-#[derive(Debug)]
+#[derive(Debug, PartialEq, Eq)]
 pub struct Failure {
     /// Stable, for machines.
     pub code: String,

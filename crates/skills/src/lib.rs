@@ -13,6 +13,7 @@
 //! - `people`: what a server knows of people
 //! - `commands`: what each command does
 //! - `output`: what it prints
+//! - `work`: what waits for disks and cores
 //! - `failure`: how an error is shown
 //! - `manifest`: `--manifest`
 
@@ -32,6 +33,7 @@ mod output;
 mod people;
 pub mod serve;
 mod state_events;
+mod work;
 
 pub use commands::run;
 pub use failure::Failure;

@@ -1,6 +1,9 @@
 //! What commands print: short, aligned, coloured only on a terminal.
 
-use std::io::{self, Write as _};
+use std::{
+    io::{self, Write as _},
+    path::Path,
+};
 
 use anstyle::Style;
 use serde::Serialize;
@@ -86,6 +89,11 @@ pub(crate) fn moment(timestamp: &str) -> String {
 /// Text from elsewhere in one line, without anything that could steer the terminal.
 pub(crate) fn plain(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
+}
+
+/// A path, for people.
+pub(crate) fn path(path: &Path) -> String {
+    plain(&path.display().to_string())
 }
 
 /// A reader that has seen enough (`| head`) is not an error.

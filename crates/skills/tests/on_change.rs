@@ -9,7 +9,7 @@
 
 mod support;
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use serde_json::{Value, json};
 use skills_testkit::{DEADLINE, Peer, Worker, next};
@@ -269,9 +269,7 @@ async fn a_subscriber_that_never_reads_slows_nobody() {
     deaf.send(&subscription).await;
     deaf.send(&json!({ "type": "ping" })).await;
     deaf.next_of("pong").await;
-    let started = Instant::now();
-    register_many(&writer, "s", 500).await;
-    assert!(started.elapsed() < Duration::from_secs(10), "{:?}", started.elapsed());
+    tokio::time::timeout(DEADLINE, register_many(&writer, "s", 500)).await.expect("nobody waits");
     hears_of_many(&mut heard, "s", 500).await;
     // When it reads at last, everything is there for it too.
     for number in 0..500 {

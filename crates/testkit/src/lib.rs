@@ -24,7 +24,7 @@ mod worker;
 
 pub use http::{Answer, Request, exchange};
 pub use peer::Peer;
-pub use process::{Process, Ran, Transcript, program, run, run_with_input};
+pub use process::{Process, Ran, Transcript, program, restricted, run, run_with_input};
 pub use random::{Random, SEED_VARIABLE};
 pub use server::Server;
 pub use worker::{CallFailure, Handler, Worker, next};

@@ -227,6 +227,21 @@ fn entries_are_counted() {
 }
 
 #[test]
+fn a_table_of_contents_is_not_taken_in_whatever_its_size() {
+    let name = "n".repeat(200);
+    let (_dir, path) = zip_with(|zip| {
+        (0..75_000).for_each(|number| file(zip, &format!("{name}{number}"), b""));
+    });
+    let (code, message) = refusal(&path);
+    assert_eq!(code, "bad_archive");
+    assert!(message.contains("too large a one"), "{message}");
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("zeros.zip");
+    fs::write(&path, vec![0; 20 << 20]).unwrap();
+    assert_eq!(refusal(&path).0, "bad_archive");
+}
+
+#[test]
 fn what_is_damaged_is_said_to_be() {
     let (dir, path) = tar_with(|_| {});
     let bytes = fs::read(&path).unwrap();

@@ -5,6 +5,7 @@
 //! - `refusals`: what is not taken from a folder
 //! - `archives`: what is not taken from an archive
 //! - `exporting`: what is in the way
+//! - `syncing`: folders that are kept in step, and what is left alone there
 
 #![allow(
     clippy::unwrap_used,
@@ -18,6 +19,7 @@ mod exporting;
 mod finding;
 mod refusals;
 mod round_trip;
+mod syncing;
 
 use std::{
     collections::BTreeMap,

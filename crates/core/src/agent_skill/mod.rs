@@ -21,7 +21,7 @@ use crate::{
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct AgentSkill {
-    /// The name it gives itself, or that of its directory.
+    /// The name it gives itself, or that of its directory; empty when neither is known.
     pub name: String,
     /// What it does, and when to use it.
     pub description: String,
@@ -98,21 +98,28 @@ impl AgentSkill {
             Opening::Open => return Err(Unloadable::NotClosed),
             Opening::Closed { yaml, .. } => &text[yaml],
         };
-        let fields = frontmatter::read(yaml)?;
-        let name = text_of(&fields, "name").or_else(|| directory.map(str::to_owned));
+        Self::of_fields(&frontmatter::read(yaml)?, directory)
+    }
+
+    /// The same of frontmatter that was read.
+    ///
+    /// # Errors
+    /// When no client could offer it.
+    pub fn of_fields(fields: &Fields, directory: Option<&str>) -> Result<Self, Unloadable> {
+        let name = text_of(fields, "name").or_else(|| directory.map(str::to_owned));
         let tools = fields.get("allowed-tools").map(|tools| allowed_tools(&tools.value.to_value()));
         Ok(Self {
             name: name.ok_or(Unloadable::NoName)?,
-            description: text_of(&fields, "description").ok_or(Unloadable::NoDescription)?,
-            license: text_of(&fields, "license"),
-            compatibility: text_of(&fields, "compatibility"),
+            description: text_of(fields, "description").ok_or(Unloadable::NoDescription)?,
+            license: text_of(fields, "license"),
+            compatibility: text_of(fields, "compatibility"),
             metadata: fields
                 .get("metadata")
                 .map(|found| metadata(&found.value))
                 .unwrap_or_default(),
             allowed_tools: tools.unwrap_or_default(),
-            user_invocable: flag_of(&fields, "user-invocable").unwrap_or(true),
-            model_invocable: !flag_of(&fields, "disable-model-invocation").unwrap_or(false),
+            user_invocable: flag_of(fields, "user-invocable").unwrap_or(true),
+            model_invocable: !flag_of(fields, "disable-model-invocation").unwrap_or(false),
             argument_hint: fields.get("argument-hint").and_then(|hint| argument_hint(&hint.value)),
         })
     }

@@ -28,10 +28,15 @@ impl Frontmatter {
     }
 }
 
-/// Looks at everything that can be looked at.
-pub(super) fn check(bundle: Bundle<'_>, options: Options, findings: &mut Findings) {
+/// Looks at everything that can be looked at, and tells the fields.
+pub(super) fn check(
+    bundle: Bundle<'_>,
+    options: Options,
+    findings: &mut Findings,
+) -> Option<Fields> {
     check_file_name(bundle.files, findings);
-    let Some(document) = text(bundle.document, findings) else { return };
+    let document = text(bundle.document, findings)?;
+    let mut found = None;
     let text = without_bom(document);
     let skipped = document.len() - text.len();
     if skipped > 0 {
@@ -57,6 +62,7 @@ pub(super) fn check(bundle: Bundle<'_>, options: Options, findings: &mut Finding
             if let Some(fields) = read(&text[yaml], start, findings) {
                 let frontmatter = Frontmatter { fields, start };
                 check_fields(&frontmatter, bundle, options, findings);
+                found = Some(frontmatter.fields);
             }
             body::check(&text[closing.end..], skipped + closing.end, findings);
             skipped + closing.end
@@ -66,6 +72,7 @@ pub(super) fn check(bundle: Bundle<'_>, options: Options, findings: &mut Finding
         links::check(&document[body_start..], body_start, files, findings);
     }
     scan::check(document, findings);
+    found
 }
 
 fn check_fields(

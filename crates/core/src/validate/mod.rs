@@ -23,7 +23,7 @@ mod scan;
 use serde::Serialize;
 
 pub use self::rules::{ALL as RULES, Rule};
-use crate::frontmatter::Alphabet;
+use crate::frontmatter::{Alphabet, Fields};
 
 /// Longest description, in characters.
 pub const MAX_DESCRIPTION_CHARS: usize = 1024;
@@ -129,9 +129,15 @@ impl Report {
 /// Judges a bundle.
 #[must_use]
 pub fn validate(bundle: Bundle<'_>, options: Options) -> Report {
+    examine(bundle, options).0
+}
+
+/// Judges a bundle, and tells the fields of its frontmatter, if it has any that can be read.
+#[must_use]
+pub fn examine(bundle: Bundle<'_>, options: Options) -> (Report, Option<Fields>) {
     let mut findings = findings::Findings::new(options.mode);
-    document::check(bundle, options, &mut findings);
-    findings.into_report(bundle.document)
+    let fields = document::check(bundle, options, &mut findings);
+    (findings.into_report(bundle.document), fields)
 }
 
 #[cfg(test)]

@@ -12,7 +12,7 @@ use crate::house::{House, is_silent, patient, read_to_end, read_until};
 
 #[tokio::test]
 async fn a_head_that_does_not_come_ends_the_connection() {
-    let head_within = Duration::from_millis(200);
+    let head_within = Duration::from_millis(500);
     let house = House::with(Limits { head_within, ..patient() }).await;
     for begun in ["", "GET", "GET /healthz HTTP/1.1\r\nHost: localhost\r\nX-Slow: "] {
         let started = Instant::now();
@@ -30,7 +30,7 @@ async fn a_head_that_does_not_come_ends_the_connection() {
 
 #[tokio::test]
 async fn a_head_that_has_come_is_not_waited_for() {
-    let head_within = Duration::from_millis(100);
+    let head_within = Duration::from_millis(300);
     let house = House::with(Limits { head_within, ..patient() }).await;
     let waiting = house.connect(&Request::get("/wait").bytes("localhost"));
     let stream = house.connect(&Request::get("/endless").bytes("localhost"));

@@ -10,7 +10,7 @@ use rmcp::model::{CallToolResult, ContentBlock, JsonObject, Tool, ToolAnnotation
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::{Value, json};
 use skills_core::uri::SCHEME;
-use skills_registry::{SkillRow, search::search};
+use skills_registry::{Catalog, SkillRow, search::search};
 
 use super::failed;
 use crate::{server::Shared, skills_extension};
@@ -209,20 +209,33 @@ fn parse<T: DeserializeOwned>(arguments: &JsonObject) -> Result<T, String> {
 async fn list(shared: &Shared, input: ListInput) -> Result<CallToolResult, String> {
     let budget = input.budget_tokens.unwrap_or(DEFAULT_BUDGET).clamp(1, MAX_BUDGET);
     let catalog = shared.skills.catalog().await.map_err(|error| error.to_string())?;
-    let total = catalog.skill_count();
-    Ok(listing(catalog.skills_after(None), total, total, budget * CHARS_PER_TOKEN))
+    let total = for_models(&catalog);
+    let rows = catalog.skills_after(None).filter(|row| is_for_models(row));
+    Ok(listing(rows, total, total, budget * CHARS_PER_TOKEN))
+}
+
+/// How many skills there are for models.
+fn for_models(catalog: &Catalog) -> usize {
+    catalog.skills_after(None).filter(|row| is_for_models(row)).count()
+}
+
+/// A skill that says it is for people is not put before a model; who names it can read it.
+fn is_for_models(row: &SkillRow) -> bool {
+    row.meta.agent.as_ref().is_none_or(|agent| agent.model_invocable)
 }
 
 async fn find(shared: &Shared, input: SearchInput) -> Result<CallToolResult, String> {
     let limit = input.limit.unwrap_or(DEFAULT_LIMIT).clamp(1, MAX_LIMIT);
     let catalog = shared.skills.catalog().await.map_err(|error| error.to_string())?;
-    let total = catalog.skill_count();
+    let is_quick = catalog.skill_count() <= SEARCH_INLINE;
     let answer = move || {
-        let hits = search(&catalog, &input.query, limit);
+        let mut hits = search(&catalog, &input.query, usize::MAX);
+        hits.retain(|row| is_for_models(row));
+        hits.truncate(limit);
         let count = hits.len();
-        listing(hits.into_iter(), count, total, usize::MAX)
+        listing(hits.into_iter(), count, for_models(&catalog), usize::MAX)
     };
-    if total <= SEARCH_INLINE {
+    if is_quick {
         return Ok(answer());
     }
     tokio::task::spawn_blocking(answer).await.map_err(|_| "the search was ended".to_owned())

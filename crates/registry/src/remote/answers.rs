@@ -14,6 +14,13 @@ pub(super) struct Capabilities {
     pub(super) prefix: String,
 }
 
+impl Capabilities {
+    /// Whether the registry has a function beside those of the contract.
+    pub(super) fn has(&self, function: &str) -> bool {
+        self.functions.iter().any(|known| known == function)
+    }
+}
+
 #[derive(Deserialize)]
 pub(super) struct SkillList {
     pub(super) skills: Vec<SkillListRow>,

@@ -16,8 +16,7 @@ use skills_core::{
 use super::{
     RemoteRegistry,
     answers::{
-        Capabilities, CatalogPage, CatalogRow, FileRow, PromptDetails, PromptList, ResourceList,
-        SkillList,
+        CatalogPage, CatalogRow, FileRow, PromptDetails, PromptList, ResourceList, SkillList,
     },
 };
 use crate::{Catalog, RegistryError, SkillInfo, Skills as _, catalog::Everything};
@@ -29,9 +28,9 @@ pub(super) const RESOLVE: &str = "skills::resolve";
 
 /// The whole catalog.
 pub(super) async fn catalog(remote: &RemoteRegistry) -> Result<Catalog, RegistryError> {
-    let capabilities = remote.capabilities().await;
+    let capabilities = remote.capabilities().await?;
     let mut all = Everything::new(capabilities.prefix.parse().unwrap_or(Prefix::none()));
-    match knows_more(&capabilities) {
+    match capabilities.has(CATALOG) {
         true => add_pages(remote, &mut all).await?,
         false => add_listed(remote, &mut all).await?,
     }
@@ -41,7 +40,7 @@ pub(super) async fn catalog(remote: &RemoteRegistry) -> Result<Catalog, Registry
 
 /// All skills of all tiers. Of a registry that does not know of tiers, those that it has.
 pub(super) async fn every_skill(remote: &RemoteRegistry) -> Result<Vec<SkillInfo>, RegistryError> {
-    if !remote.capabilities().await.functions.iter().any(|function| function == RESOLVE) {
+    if !remote.capabilities().await?.has(RESOLVE) {
         return remote.skills().await;
     }
     let mut rows: Vec<SkillInfo> = Vec::new();
@@ -66,10 +65,6 @@ pub(super) async fn every_skill(remote: &RemoteRegistry) -> Result<Vec<SkillInfo
     }
 }
 
-fn knows_more(capabilities: &Capabilities) -> bool {
-    capabilities.functions.iter().any(|function| function == CATALOG)
-}
-
 /// A catalog that some skills, and perhaps the prompts, have changed since. `None` where the registry
 /// cannot tell of single skills.
 pub(super) async fn changed(
@@ -80,7 +75,7 @@ pub(super) async fn changed(
 ) -> Result<Option<Catalog>, RegistryError> {
     let mut all = before.everything();
     if !ids.is_empty() {
-        if !knows_more(&remote.capabilities().await) {
+        if !remote.capabilities().await?.has(CATALOG) {
             return Ok(None);
         }
         // What has the prefix also decides whether the shorter name answers.

@@ -89,6 +89,9 @@ impl Mirror {
 
     /// Takes in that something has changed there.
     pub fn hear(&self, changed: Changed) {
+        if changed == Changed::Everything {
+            self.remote.forget();
+        }
         self.stale().add(&changed);
         self.news.send(changed, CHANGE_BYTES);
     }

@@ -4,7 +4,11 @@ mod answers;
 mod listing;
 mod mirror;
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{
+    fmt,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
 
 use async_trait::async_trait;
 use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
@@ -58,6 +62,8 @@ pub struct RemoteRegistry {
     timeout: Duration,
     /// What says who asks; passed on with every call that looks at it.
     key: Option<String>,
+    /// What the registry says of itself, once it was asked.
+    known: Mutex<Option<Arc<Capabilities>>>,
 }
 
 impl fmt::Debug for RemoteRegistry {
@@ -69,7 +75,7 @@ impl fmt::Debug for RemoteRegistry {
 impl RemoteRegistry {
     /// A registry at the other end of what `caller` calls.
     pub fn new(caller: impl Caller + 'static, timeout: Duration) -> Self {
-        Self { caller: Box::new(caller), timeout, key: None }
+        Self { caller: Box::new(caller), timeout, key: None, known: Mutex::default() }
     }
 
     /// The same, with the eyes of the user whose key it is.
@@ -105,15 +111,55 @@ impl RemoteRegistry {
     }
 }
 
+/// Whether an error of this code says that the registry could not be asked, so that the next question is as vain.
+#[must_use]
+pub fn is_lost(code: &str) -> bool {
+    const CODES: [&str; 6] = [
+        "connection_lost",
+        NO_SUCH_FUNCTION,
+        "invocation_stopped",
+        "not_connected",
+        "shutting_down",
+        "timeout",
+    ];
+    CODES.contains(&code)
+}
+
+const NO_SUCH_FUNCTION: &str = "function_not_found";
+
 impl RemoteRegistry {
-    /// What the registry says of itself; nothing if it is of another make.
-    async fn capabilities(&self) -> Capabilities {
-        self.call_any("skills::capabilities", &json!({})).await.unwrap_or_default()
+    /// What the registry says of itself; nothing if it is of another make. It is asked once, and again when there may be
+    /// another one at the other end.
+    async fn capabilities(&self) -> Result<Arc<Capabilities>, RegistryError> {
+        let known = self.known().clone();
+        if let Some(known) = known {
+            return Ok(known);
+        }
+        let answer = self.call_any::<Capabilities>("skills::capabilities", &json!({})).await;
+        let capabilities = match answer {
+            Ok(capabilities) => capabilities,
+            // One that could not be asked may have more.
+            Err(error) if error.code() != NO_SUCH_FUNCTION && is_lost(error.code()) => {
+                return Err(error);
+            }
+            // Another make.
+            Err(_) => Capabilities::default(),
+        };
+        Ok(Arc::clone(self.known().insert(Arc::new(capabilities))))
+    }
+
+    fn known(&self) -> MutexGuard<'_, Option<Arc<Capabilities>>> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// There may be another registry now.
+    fn forget(&self) {
+        *self.known() = None;
     }
 
     /// A registry of another make would take what it does not know of for something else.
     async fn needs(&self, function: &str, what: &'static str) -> Result<(), RegistryError> {
-        if self.capabilities().await.functions.iter().any(|known| known == function) {
+        if self.capabilities().await?.has(function) {
             return Ok(());
         }
         Err(RegistryError::Unsupported(what))

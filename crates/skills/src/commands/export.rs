@@ -8,6 +8,7 @@ use crate::{
     cli::{Export, Target},
     config::Config,
     connect, output,
+    work::blocking,
 };
 
 pub(super) async fn run(options: Export, target: &Target, config: &Config) -> Result<(), Failure> {
@@ -15,14 +16,12 @@ pub(super) async fn run(options: Export, target: &Target, config: &Config) -> Re
     let skills = connect::open(target, config, false).await?;
     let bundle = read_bundle(&*skills, &id).await?;
     let to = dir.clone();
-    let written = tokio::task::spawn_blocking(move || skills_bundles::export(bundle, &to, force))
-        .await
-        .map_err(|error| Failure::new("internal", error.to_string()))??;
+    let written = blocking(move || skills_bundles::export(bundle, &to, force)).await??;
     if format.json {
         let (written, unchanged) = (written.written, written.unchanged);
         return Ok(output::json(&json!({ "id": id, "written": written, "unchanged": unchanged }))?);
     }
-    let dir = output::plain(&dir.display().to_string());
+    let dir = output::path(&dir);
     let count = output::counted(written.written + written.unchanged, "file");
     let unchanged = match written.unchanged {
         0 => String::new(),

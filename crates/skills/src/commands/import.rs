@@ -8,7 +8,10 @@ use skills_bus::{
     engine::{Connection, EngineBus, EngineConfig},
 };
 use skills_core::Tier;
-use skills_registry::{Registry, RegistryConfig, SkillRow, StateStore, bundles::read_bundle};
+use skills_registry::{
+    Registry, RegistryConfig, RegistryError, SkillRow, StateStore, bundles::read_bundle,
+    remote::is_lost,
+};
 
 use crate::{
     Failure, attach,
@@ -28,6 +31,20 @@ const ACTOR: &str = "import";
 struct Count {
     written: usize,
     unchanged: usize,
+    /// What the other side does not take.
+    refused: Vec<(String, Failure)>,
+}
+
+impl Count {
+    /// What is refused does not keep the rest from being written.
+    fn add<T>(&mut self, id: &str, written: Result<T, RegistryError>) -> Result<(), Failure> {
+        match written {
+            Ok(_) => self.written += 1,
+            Err(error) if is_lost(error.code()) => return Err(error.into()),
+            Err(error) => self.refused.push((id.to_owned(), error.into())),
+        }
+        Ok(())
+    }
 }
 
 pub(super) async fn run(import: Import, target: &Target, config: &Config) -> Result<(), Failure> {
@@ -40,11 +57,28 @@ pub(super) async fn run(import: Import, target: &Target, config: &Config) -> Res
     .map_err(|error| Failure::new("bad_url", error.to_string()))?;
     let moved = move_content(&engine, &import, target, config).await;
     engine.shutdown().await;
-    let Count { written, unchanged } = moved?;
+    let Count { written, unchanged, refused } = moved?;
     if import.format.json {
-        return Ok(output::json(&json!({ "written": written, "unchanged": unchanged }))?);
+        let mut answer = json!({ "written": written, "unchanged": unchanged });
+        if !refused.is_empty() {
+            let row =
+                |(id, failure): &(String, Failure)| json!({ "id": id, "error": failure.to_json() });
+            answer["refused"] = refused.iter().map(row).collect();
+        }
+        output::json(&answer)?;
+    } else {
+        for (id, failure) in &refused {
+            Failure::new(&failure.code, format!("{id}: {}", failure.message)).print(false);
+        }
+        output::line(&format!("{written} written, {unchanged} unchanged"))?;
     }
-    Ok(output::line(&format!("{written} written, {unchanged} unchanged"))?)
+    match refused.len() {
+        0 => Ok(()),
+        refused => {
+            let message = format!("{refused} could not be copied; the rest was");
+            Err(Failure::new("not_all_copied", message))
+        }
+    }
 }
 
 async fn move_content(
@@ -101,8 +135,8 @@ async fn copy(from: &Registry, to: &Registry) -> Result<Count, Failure> {
             count.unchanged += 1;
             continue;
         }
-        to.register_bundle(ACTOR, &row.id, read_bundle(from, &row.id).await?).await?;
-        count.written += 1;
+        let bundle = read_bundle(from, &row.id).await?;
+        count.add(&row.id, to.register_bundle(ACTOR, &row.id, bundle).await)?;
     }
     for row in source.prompts() {
         if row.tier != Tier::Official {
@@ -113,8 +147,7 @@ async fn copy(from: &Registry, to: &Registry) -> Result<Count, Failure> {
             count.unchanged += 1;
             continue;
         }
-        to.register_prompt(ACTOR, &row.name, row.definition.clone()).await?;
-        count.written += 1;
+        count.add(&row.name, to.register_prompt(ACTOR, &row.name, row.definition.clone()).await)?;
     }
     Ok(count)
 }

@@ -7,6 +7,7 @@ mod import;
 mod mcp;
 mod prompts;
 mod skills;
+mod sync;
 mod validate;
 
 use std::path::Path;
@@ -53,6 +54,7 @@ pub async fn run(cli: Cli) -> Result<(), Failure> {
         Some(Command::Add(options)) => add::run(options, target, &load()).await,
         Some(Command::Export(options)) => export::run(options, &target, &load()).await,
         Some(Command::Import(options)) => import::run(options, &target, &load()).await,
+        Some(Command::Sync(options)) => sync::run(options, target, &load()).await,
         Some(Command::Validate(options)) => validate::run(&options),
         Some(Command::Mcp) => mcp::run(&target, &load()).await,
         Some(Command::Acp { skills_update }) => acp::run(skills_update, &target, &load()).await,

@@ -35,6 +35,7 @@ pub(super) async fn run(command: Command, target: &Target, config: &Config) -> R
         Command::Serve(_)
         | Command::Add(_)
         | Command::Export(_)
+        | Command::Sync(_)
         | Command::Import(_)
         | Command::Validate(_)
         | Command::Mcp

@@ -73,13 +73,20 @@ async fn a_skill_is_shown_without_its_frontmatter() {
     register(&worker, "pdf-tools", &body).await;
     let hidden = "---\nname: hidden\ndescription: d\nuser-invocable: false\n---\n# H\n";
     register(&worker, "hidden", hidden).await;
+    // Also one that goes by its id.
+    register(&worker, "nameless", "---\ndescription: d\nuser-invocable: false\n---\n# N\n").await;
     register(&worker, "odd_name", "# Odd\n\nStill readable.\n").await;
     let (mut client, session) = Client::session(&home).await;
-    assert_eq!(client.command("pdf").await["_meta"]["agentskills.io/skill"]["name"], "pdf");
+    let listed = client.update("available_commands_update", |_| true).await;
+    let commands = &listed["availableCommands"];
+    assert!(find(commands, "hidden").is_none() && find(commands, "nameless").is_none(), "{listed}");
+    let pdf = find(commands, "pdf").unwrap();
+    assert_eq!(pdf["_meta"]["agentskills.io/skill"]["name"], "pdf");
     assert_eq!(client.turn(&session, "/pdf").await, format!("# PDF\n\n{long}"));
     let said = client.turn(&session, "/pdf in.pdf 'page 2'").await;
     assert!(said.ends_with("\n\nARGUMENTS: in.pdf 'page 2'\n"), "{}", &said[said.len() - 100..]);
     assert!(client.turn(&session, "/hidden").await.contains("for agents"));
+    assert!(client.turn(&session, "/nameless").await.contains("for agents"));
     assert_eq!(client.turn(&session, "/odd_name").await, "# Odd\n\nStill readable.\n");
     assert!(client.turn(&session, "/pfd").await.contains("`/pdf`"));
 }

@@ -5,8 +5,9 @@ use skills_testkit::{program, run};
 use std::path::Path;
 
 use crate::{
+    attached::Attached,
     engine::{Engine, record, set, state},
-    support::BINARY,
+    support::{BINARY, ids},
 };
 
 async fn import(engine: &Engine, direction: &str, dir: &Path) -> Value {
@@ -77,6 +78,51 @@ async fn what_is_not_ours_stays_where_it_is() {
     assert_eq!(import(&engine, "--from-state", &data).await["written"], 1);
     assert_eq!(import(&engine, "--to-state", &data).await["unchanged"], 1);
     assert_eq!(state(&worker, "skills").await, before);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_state_has_no_room_for_several_files_and_says_so() {
+    let home = tempfile::tempdir().unwrap();
+    let (data, folder) = (home.path().join("data"), home.path().join("folder"));
+    for (path, text) in [
+        ("many/SKILL.md", "---\nname: many\ndescription: d\n---\n"),
+        ("many/more.md", "# More\n"),
+        ("one/SKILL.md", "---\nname: one\ndescription: d\n---\n"),
+    ] {
+        std::fs::create_dir_all(folder.join(path).parent().unwrap()).unwrap();
+        std::fs::write(folder.join(path), text).unwrap();
+    }
+    let engine = Engine::start().await;
+    let _attached = Attached::to(&engine).await;
+    let worker = engine.worker().await;
+    let url = engine.url();
+    let data_dir = data.to_str().unwrap().to_owned();
+    let add = [&["--url", url.as_str()][..], &["--data-dir", &data_dir]].map(|target| {
+        let mut command = program(BINARY);
+        command.args(target).args(["add", "--json"]).arg(&folder);
+        command
+    });
+    let mut to_state = program(BINARY);
+    to_state.args(["import", "--to-state", "--json", "--url", &url, "--data-dir", &data_dir]);
+    let ran = tokio::task::spawn_blocking(move || {
+        let [mut attached, mut embedded] = add;
+        [run(&mut attached), run(&mut embedded), run(&mut to_state)]
+    });
+    let [attached, embedded, to_state] = ran.await.unwrap();
+
+    assert_eq!((attached.code, embedded.code), (Some(1), Some(0)), "{}", attached.stderr);
+    let answer: Value = serde_json::from_str(&attached.stdout).unwrap();
+    let [many, one] = [0, 1].map(|at| &answer["skills"][at]);
+    assert_eq!((&many["error"]["code"], &one["status"]), (&json!("unsupported"), &json!("added")));
+    assert!(many["error"]["message"].as_str().unwrap().contains("store: embedded"), "{many}");
+    assert_eq!(ids(&worker).await, ["one"]);
+
+    assert_eq!(to_state.code, Some(1));
+    let answer: Value = serde_json::from_str(&to_state.stdout).unwrap();
+    assert_eq!((&answer["unchanged"], &answer["refused"][0]["id"]), (&json!(1), &json!("many")));
+    assert_eq!(answer["refused"][0]["error"]["code"], "unsupported");
+    let said: Value = serde_json::from_str(to_state.stderr.lines().last().unwrap()).unwrap();
+    assert_eq!(said["error"]["code"], "not_all_copied");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

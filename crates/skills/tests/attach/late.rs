@@ -5,7 +5,7 @@ use std::{
         Arc,
         atomic::{AtomicBool, Ordering},
     },
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use serde_json::{Value, json};
@@ -41,19 +41,24 @@ async fn moody_state(engine: &Engine) -> (Worker, Arc<AtomicBool>) {
 async fn silence_is_a_timeout_and_listings_go_on() {
     let engine = Engine::of(Kind { stateless: true, ..Kind::default() }).await;
     let (_state, silent) = moody_state(&engine).await;
-    let _attached = Attached::configured(&engine, "state_timeout_ms: 300").await;
+    let _attached = Attached::configured(&engine, "state_timeout_ms: 2000").await;
     let worker = engine.worker().await;
     assert_eq!(ids(&worker).await, ["a"]);
     silent.store(true, Ordering::SeqCst);
-    let started = Instant::now();
-    let write = worker.start("skills::register", &json!({ "id": "b", "skill": "x" }));
-    for _ in 0..20 {
-        assert_eq!(ids(&worker).await, ["a"], "while the write waits");
+    let mut write =
+        std::pin::pin!(worker.start("skills::register", &json!({ "id": "b", "skill": "x" })));
+    let listings = async {
+        for _ in 0..20 {
+            assert_eq!(ids(&worker).await, ["a"], "while the write waits");
+        }
+    };
+    tokio::select! {
+        biased;
+        ended = &mut write => panic!("the listings waited for the write: {ended:?}"),
+        () = listings => {}
     }
-    assert!(started.elapsed() < Duration::from_millis(300), "{:?}", started.elapsed());
     let failure = write.await.unwrap_err();
     assert_eq!(failure.code, "timeout", "{failure:?}");
-    assert!(started.elapsed() < Duration::from_secs(3), "{:?}", started.elapsed());
     let failure = worker.fails("skills::unregister", json!({ "id": "a" })).await;
     assert_eq!(failure.code, "timeout", "{failure:?}");
     let failure = read_fails(&worker, "iii://a").await;
@@ -67,10 +72,10 @@ async fn silence_is_a_timeout_and_listings_go_on() {
 async fn a_write_that_came_too_late_is_seen_when_it_has_happened() {
     let engine = Engine::start().await;
     let proxy = Proxy::before(engine.address).await;
-    let _attached = Attached::spawn(&proxy.url(), "state_timeout_ms: 200");
+    let _attached = Attached::spawn(&proxy.url(), "state_timeout_ms: 1000");
     let worker = engine.worker().await;
     serves(&worker).await;
-    proxy.set(Weather::Slow(Duration::from_millis(300)));
+    proxy.set(Weather::Slow(Duration::from_millis(1500)));
     let failure = worker.fails("skills::register", json!({ "id": "b", "skill": "x" })).await;
     assert_eq!(failure.code, "timeout", "{failure:?}");
     assert!(ids(&worker).await.len() <= 1, "the catalog still answers");

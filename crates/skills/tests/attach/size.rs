@@ -82,7 +82,7 @@ async fn a_large_scope_is_served_with_little_memory_and_small_messages() {
     let changed = Instant::now();
     assert_eq!(hears(&mut heard).await, registered("skill-7"));
     let heard_after = changed.elapsed();
-    assert!(heard_after < Duration::from_secs(5), "{heard_after:?}");
+    assert!(heard_after < took.max(Duration::from_secs(10)), "{heard_after:?}");
     for number in (0..count).step_by(count / 50) {
         read(&worker, &format!("iii://skill-{number}")).await;
     }

@@ -5,6 +5,7 @@
 //! - `exporting`: `skills export` and `skills show`
 //! - `round_trip`: many generated bundles, byte for byte
 //! - `surfaces`: nested files over the bus and MCP
+//! - `syncing`: `skills sync`
 //! - `watching`: `skills add --watch`
 
 #![allow(
@@ -21,18 +22,22 @@ mod round_trip;
 #[path = "../support/mod.rs"]
 mod support;
 mod surfaces;
+mod syncing;
 mod watching;
 
 use std::{
     collections::BTreeMap,
     fs,
     path::{Path, PathBuf},
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 use serde_json::{Value, json};
 use skills_testkit::{DEADLINE, Ran, Worker, program, run};
 use support::BINARY;
+
+/// How often something is looked at that is waited for.
+const POLL: Duration = Duration::from_millis(5);
 
 /// `skills` with these arguments, in a directory without a configuration file or data.
 fn skills(arguments: &[&str]) -> Ran {
@@ -110,6 +115,7 @@ async fn eventually(what: &str, mut holds: impl AsyncFnMut() -> bool) {
     let started = Instant::now();
     while !holds().await {
         assert!(started.elapsed() < DEADLINE, "not in time: {what}");
-        tokio::task::yield_now().await;
+        // What is waited for needs the cores too.
+        tokio::time::sleep(POLL).await;
     }
 }

@@ -9,7 +9,7 @@ use crate::support::{Home, read};
 const REVISION: &str = "2026-07-28";
 
 /// Asks over MCP in the newest revision, where every request stands alone.
-fn ask(home: &Home, method: &str, mut params: Value) -> Value {
+pub(super) fn ask(home: &Home, method: &str, mut params: Value) -> Value {
     let name = params["uri"].as_str().map(str::to_owned);
     params["_meta"] = json!({
         "io.modelcontextprotocol/protocolVersion": REVISION,

@@ -1,5 +1,6 @@
 //! The web page that asks.
 
+use serde_json::json;
 use skills_testkit::{Answer, Request};
 
 use crate::{METHODS, PATHS, support::Home};
@@ -107,5 +108,36 @@ fn listed_origins_are_allowed_and_the_others_are_not() {
     for origin in [EVIL, "null"] {
         let answer = ask(&home, "/healthz", origin);
         assert_eq!((answer.status, allow_origin(&answer).as_deref()), (200, Some(origin)));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_public_catalogue_can_be_read_by_every_page() {
+    let home = Home::with(&["--allow-origin", "*"]);
+    let files = json!({ "references/a.md": "# A\n" });
+    let body = "---\nname: pdf\ndescription: Reads PDF.\n---\n# PDF\n";
+    let skill = json!({ "id": "pdf", "skill": body, "files": files });
+    home.worker().await.ok("skills::register", skill).await;
+    let index = ask(&home, "/.well-known/agent-skills/index.json", EVIL);
+    let url = index.json()["skills"][0]["url"].as_str().unwrap().to_owned();
+    assert!(url.ends_with("/pdf.tar.gz"), "{url}");
+    for path in [
+        "/.well-known/agent-skills/index.json",
+        url.as_str(),
+        "/.well-known/skills/index.json",
+        "/.well-known/skills/pdf/references/a.md",
+        "/v1/available-skills",
+    ] {
+        let answer = ask(&home, path, EVIL);
+        assert_eq!((answer.status, allow_origin(&answer).as_deref()), (200, Some(EVIL)), "{path}");
+        let exposed = answer.header("Access-Control-Expose-Headers").unwrap();
+        assert!(exposed.contains("ETag"), "{exposed}");
+        assert!(answer.header("Cache-Control").unwrap().starts_with("public"), "{path}");
+        // What is asked for again is not sent again, to a page either.
+        let tag = answer.header("ETag").unwrap();
+        let again = Request::get(path).header("Origin", EVIL).header("If-None-Match", &tag);
+        let again = again.send(&home.server.http);
+        assert_eq!((again.status, again.body.len()), (304, 0), "{path}");
+        assert_eq!(allow_origin(&again).as_deref(), Some(EVIL), "{path}");
     }
 }

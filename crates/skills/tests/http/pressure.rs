@@ -63,5 +63,6 @@ fn idle_connections_do_not_delay_the_end() {
     let started = Instant::now();
     let (code, _, said) = home.server.stop();
     assert_eq!(code, Some(0), "{said}");
-    assert!(started.elapsed() < Duration::from_secs(2), "{:?}", started.elapsed());
+    // They would be closed after ten seconds by themselves.
+    assert!(started.elapsed() < Duration::from_secs(8), "{:?}", started.elapsed());
 }

@@ -117,7 +117,7 @@ async fn who_hangs_up_while_listening_does_not_keep_it_alive() {
     pipe.hang_up();
     let (code, said) = pipe.ended().await;
     assert_eq!(code, Some(0));
-    assert!(started.elapsed() < Duration::from_secs(4), "{:?}", started.elapsed());
+    assert!(started.elapsed() < Duration::from_secs(10), "{:?}", started.elapsed());
     let last = said.last().unwrap();
     assert_eq!((&last["id"], &last["result"]["resultType"]), (&json!(7), &json!("complete")));
 }

@@ -114,6 +114,28 @@ async fn a_search_finds_the_best_first_up_to_its_limit() {
     }
 }
 
+#[tokio::test]
+async fn what_is_not_for_models_is_not_put_before_them() {
+    let home = Home::new();
+    let worker = home.worker().await;
+    let hidden =
+        "---\nname: deploy\ndescription: Deploys pdf.\ndisable-model-invocation: true\n---\n# D\n";
+    register(&worker, "deploy", hidden).await;
+    register(&worker, "pdf", "# PDF\n\nReads documents.\n").await;
+    for (kind, mut client) in every_kind(&home).await {
+        for (tool, arguments) in [
+            ("list_skills", json!({})),
+            ("search_skills", json!({ "query": "pdf deploy", "limit": 1 })),
+        ] {
+            let found = client.call(tool, arguments).await;
+            assert_eq!(ids(&found), ["pdf"], "{kind} {tool}");
+            assert_eq!(found["structuredContent"]["total"], 1, "{kind} {tool}");
+        }
+        let named = read(&mut client, json!({ "uri": "iii://deploy" })).await;
+        assert!(text(&named).contains("# D"), "{kind}");
+    }
+}
+
 async fn read(client: &mut Client, arguments: Value) -> Value {
     client.call("read_skill", arguments).await
 }

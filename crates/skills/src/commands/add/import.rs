@@ -1,6 +1,6 @@
 //! Reading, judging and registering bundles, many at a time, each in a commit of its own.
 
-use std::{num::NonZero, path::PathBuf, sync::Arc, thread};
+use std::{path::PathBuf, sync::Arc};
 
 use bytes::Bytes;
 use futures_util::{StreamExt as _, stream};
@@ -8,14 +8,18 @@ use skills_core::{
     Bundle, Digest, SkillId, Tier,
     validate::{Finding, Level},
 };
-use skills_registry::{Catalog, RegistryError, Skills};
-use tokio::sync::{OnceCell, Semaphore};
+use skills_registry::{Catalog, RegistryError, Skills, remote::is_lost};
+use tokio::sync::{Mutex, OnceCell, Semaphore};
 
-use super::{
-    blocking,
-    plan::{Planned, shown},
+use super::plan::Planned;
+use crate::{
+    Failure,
+    cli::Target,
+    config::Config,
+    connect,
+    output::path as shown,
+    work::{blocking, cores},
 };
-use crate::{Failure, cli::Target, config::Config, connect};
 
 /// How many bundles are read and registered at a time: enough that the registry can commit them in groups, and
 /// few enough that they fit in memory whatever they hold.
@@ -87,6 +91,8 @@ pub(super) struct Import<'a> {
     tier: Tier,
     dry_run: bool,
     opened: OnceCell<Opened>,
+    /// Why it could not be opened early.
+    early: Mutex<Option<Failure>>,
     /// As many read at a time as there are cores: more threads only get into each other's way.
     readers: Semaphore,
 }
@@ -98,24 +104,11 @@ struct Loaded {
     bundle: Result<Bundle<Bytes>, Failure>,
 }
 
-/// Whether the registry could not be asked, so that the next question is as vain.
-pub(super) fn is_lost(error: &RegistryError) -> bool {
-    const CODES: [&str; 6] = [
-        "connection_lost",
-        "function_not_found",
-        "invocation_stopped",
-        "not_connected",
-        "shutting_down",
-        "timeout",
-    ];
-    CODES.contains(&error.code())
-}
-
 impl<'a> Import<'a> {
     pub(super) fn new(target: &'a Target, config: &'a Config, tier: Tier, dry_run: bool) -> Self {
-        let cores = thread::available_parallelism().map_or(1, NonZero::get);
-        let readers = Semaphore::new(cores);
-        Self { target, config, tier, dry_run, opened: OnceCell::new(), readers }
+        let readers = Semaphore::new(cores());
+        let (opened, early) = (OnceCell::new(), Mutex::default());
+        Self { target, config, tier, dry_run, opened, early, readers }
     }
 
     /// The same into a registry that is open.
@@ -124,11 +117,24 @@ impl<'a> Import<'a> {
     }
 
     async fn opened(&self) -> Result<&Opened, Failure> {
-        self.opened.get_or_try_init(|| self.open()).await
+        if let Some(failure) = self.early.lock().await.take() {
+            return Err(failure);
+        }
+        self.opened.get_or_try_init(|| self.open(!self.dry_run)).await
     }
 
-    async fn open(&self) -> Result<Opened, Failure> {
-        let opened = connect::open(self.target, self.config, !self.dry_run).await;
+    /// Opens a registry that is there already, while something else is done: that leaves no trace. What stands in the
+    /// way is told to the first who needs it.
+    pub(super) async fn open_early(&self) {
+        let early = match self.opened.get_or_try_init(|| self.open(false)).await {
+            Err(failure) if failure.code != "nothing_to_open" => Some(failure),
+            Ok(_) | Err(_) => None,
+        };
+        *self.early.lock().await = early;
+    }
+
+    async fn open(&self, create: bool) -> Result<Opened, Failure> {
+        let opened = connect::open(self.target, self.config, create).await;
         let skills = match opened {
             Ok(skills) => skills,
             // Where there is no registry yet, everything would be new to it.
@@ -190,7 +196,7 @@ impl<'a> Import<'a> {
         if let Some(skills) = skills {
             match skills.register_bundle_in(self.tier, id.as_str(), bundle).await {
                 Ok(moment) => registered.registered_at = Some(moment),
-                Err(error) if is_lost(&error) => return Err(error.into()),
+                Err(error) if is_lost(error.code()) => return Err(error.into()),
                 Err(error) => return Ok(Outcome::Failed(error.into())),
             }
         }
@@ -210,7 +216,7 @@ fn load(candidate: &skills_bundles::Candidate) -> Loaded {
         }
     };
     let document = contents.document_place();
-    let findings = contents.report().findings;
+    let findings = contents.report().findings.clone();
     let bundle = match findings.iter().find(|finding| finding.level == Level::Error) {
         None => contents.into_bundle().map_err(Failure::from),
         Some(Finding { line, column, message, hint, .. }) => {

@@ -12,6 +12,8 @@ mod progress;
 mod show;
 mod watch;
 
+use std::time::Instant;
+
 use self::{
     import::{Import, Imported},
     plan::Plan,
@@ -21,6 +23,7 @@ use crate::{
     Failure,
     cli::{Add, Target},
     config::Config,
+    work::blocking,
 };
 
 pub(super) async fn run(add: Add, target: Target, config: &Config) -> Result<(), Failure> {
@@ -28,21 +31,15 @@ pub(super) async fn run(add: Add, target: Target, config: &Config) -> Result<(),
         return watch::run(add, target, config).await;
     }
     let Add { paths, id, tier, dry_run, format, .. } = add;
-    let plan = blocking(move || Plan::of(&paths, id)).await??;
-    let Plan { bundles, refused } = plan;
-    let mut progress = Progress::new(bundles.len(), format.json);
     let import = Import::new(&target, config, tier.into(), dry_run);
-    let Imported { mut rows, lost } = import.run(bundles, |done| progress.show(done)).await;
+    let plan = blocking(move || Plan::of(&paths, id));
+    let (plan, ()) = tokio::join!(plan, import.open_early());
+    let Plan { bundles, refused } = plan??;
+    let mut progress = Progress::new(bundles.len(), format.json);
+    let Imported { mut rows, lost } =
+        import.run(bundles, |done| progress.show(done, Instant::now())).await;
     progress.clear();
     rows.extend(refused);
     rows.sort_by_key(|row| row.at);
     show::all(rows, dry_run, format.json, lost)
-}
-
-/// Work that waits for a disk.
-async fn blocking<T: Send + 'static>(
-    work: impl FnOnce() -> T + Send + 'static,
-) -> Result<T, Failure> {
-    let done = tokio::task::spawn_blocking(work).await;
-    done.map_err(|error| Failure::new("internal", error.to_string()))
 }

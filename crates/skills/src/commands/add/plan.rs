@@ -3,10 +3,7 @@
 use std::{
     collections::{HashMap, HashSet},
     io::Read as _,
-    num::NonZero,
     path::{Path, PathBuf},
-    sync::atomic::{AtomicUsize, Ordering},
-    thread,
 };
 
 use skills_bundles::{Candidate, find};
@@ -14,7 +11,7 @@ use skills_core::{SkillId, limits::MAX_SKILL_BYTES};
 use skills_registry::RegistryError;
 
 use super::import::Row;
-use crate::{Failure, output};
+use crate::{Failure, output::path as shown, work::on_all_cores};
 
 /// A bundle and the id it goes by.
 pub(super) struct Planned {
@@ -52,14 +49,14 @@ impl Plan {
         let refused = faults.into_iter();
         let refused = refused.map(|(path, failure)| Row::refused(0, None, path, failure)).collect();
         let mut plan = Self { bundles: vec![], refused };
-        plan.give_ids(candidates);
+        plan.give_ids(candidates)?;
         plan.tell_apart();
         Ok(plan)
     }
 
     /// The id that each asks for.
-    pub(super) fn give_ids(&mut self, candidates: Vec<Candidate>) {
-        let ids = on_all_cores(&candidates, Candidate::id);
+    pub(super) fn give_ids(&mut self, candidates: Vec<Candidate>) -> Result<(), Failure> {
+        let ids = on_all_cores(&candidates, Candidate::id)?;
         for ((number, candidate), id) in candidates.into_iter().enumerate().zip(ids) {
             let at = number + 1;
             match id {
@@ -70,6 +67,7 @@ impl Plan {
                 }
             }
         }
+        Ok(())
     }
 
     /// Refuses those that ask for one id: no one could tell which of them is meant.
@@ -108,11 +106,6 @@ pub(super) fn same_id(id: &SkillId, one: &Path, other: &Path) -> Failure {
         .hint("give one of them another name, or add it by itself with --id")
 }
 
-/// A path, for people.
-pub(super) fn shown(path: &Path) -> String {
-    output::plain(&path.display().to_string())
-}
-
 type Fault = (PathBuf, Failure);
 
 fn gather(paths: &[PathBuf]) -> Result<(Vec<Candidate>, Vec<Fault>), Failure> {
@@ -143,26 +136,4 @@ fn from_standard_input(path: &Path) -> Result<Candidate, Failure> {
         Failure::new("unreadable", format!("cannot read standard input: {error}"))
     })?;
     Ok(Candidate::of_bytes(path, bytes.into()))
-}
-
-/// The results for all items, in their order.
-pub(super) fn on_all_cores<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<R> {
-    let next = AtomicUsize::new(0);
-    let run = || {
-        let mut done = Vec::new();
-        loop {
-            let at = next.fetch_add(1, Ordering::Relaxed);
-            let Some(item) = items.get(at) else { return done };
-            done.push((at, work(item)));
-        }
-    };
-    let cores = thread::available_parallelism().map_or(1, NonZero::get).min(items.len());
-    let mut all: Vec<(usize, R)> = thread::scope(|scope| {
-        let others: Vec<_> = (1..cores).map(|_| scope.spawn(run)).collect();
-        let own = run();
-        let others = others.into_iter().filter_map(|thread| thread.join().ok());
-        others.flatten().chain(own).collect()
-    });
-    all.sort_unstable_by_key(|(at, _)| *at);
-    all.into_iter().map(|(_, result)| result).collect()
 }

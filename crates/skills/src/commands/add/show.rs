@@ -7,11 +7,11 @@ use skills_core::{
     validate::{Finding, Level},
 };
 
-use super::{
-    import::{Outcome, Registered, Row},
-    plan::shown,
+use super::import::{Outcome, Registered, Row};
+use crate::{
+    Failure,
+    output::{self, path as shown},
 };
-use crate::{Failure, output};
 
 #[derive(Default)]
 struct Summary {

@@ -1,14 +1,16 @@
 //! `validate`: says what the specification of Agent Skills thinks of files on disk.
 //!
-//! - `find`: which bundles there are
 //! - `judge`: reading and judging them, on all cores
 //! - `show`: what is printed
 //!
-//! The rules are in `skills_core::validate`; nothing here knows one.
+//! The rules are in `skills_core::validate`; nothing here knows one. Which documents there are is for `skills_bundles`.
 
-mod find;
 mod judge;
 mod show;
+
+use std::path::PathBuf;
+
+use skills_bundles::{Survey, survey};
 
 use skills_core::{
     frontmatter::Alphabet,
@@ -22,8 +24,7 @@ pub(super) fn run(validate: &Validate) -> Result<(), Failure> {
         mode: if validate.lenient { Mode::Lenient } else { Mode::Strict },
         names: if validate.unicode { Alphabet::Unicode } else { Alphabet::Ascii },
     };
-    let found = find::all(&validate.paths)?;
-    let judged = judge::all(&found, options)?;
+    let judged = judge::all(look(&validate.paths)?, options)?;
     let summary = show::Summary::of(&judged);
     match validate.format.json {
         true => show::json(&judged, &summary)?,
@@ -35,4 +36,17 @@ pub(super) fn run(validate: &Validate) -> Result<(), Failure> {
         Err(sentence) => Err(Failure::new("invalid_skills", sentence)
             .hint("every code is explained in docs/validate.md")),
     }
+}
+
+/// What is at all paths, each document once.
+fn look(paths: &[PathBuf]) -> Result<Survey, Failure> {
+    let mut found = Survey::default();
+    for path in paths {
+        let Survey { documents, faults } = survey(path)?;
+        found.documents.extend(documents);
+        found.faults.extend(faults);
+    }
+    found.documents.sort_by(|a, b| a.document.cmp(&b.document));
+    found.documents.dedup_by(|a, b| a.document == b.document);
+    Ok(found)
 }

@@ -9,7 +9,7 @@ mod http;
 mod listener;
 mod pipe;
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use skills_testkit::DEADLINE;
@@ -145,7 +145,8 @@ pub(crate) async fn eventually(what: &str, mut holds: impl AsyncFnMut() -> bool)
     let started = Instant::now();
     while !holds().await {
         assert!(started.elapsed() < DEADLINE, "not in time: {what}");
-        tokio::task::yield_now().await;
+        // What is waited for needs the cores too.
+        tokio::time::sleep(Duration::from_millis(5)).await;
     }
 }
 

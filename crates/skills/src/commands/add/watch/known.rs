@@ -77,7 +77,7 @@ impl Known {
             }
         }
         self.places = places;
-        self.plan(changed, &mut work);
+        self.plan(changed, &mut work)?;
         Ok(work)
     }
 
@@ -90,9 +90,9 @@ impl Known {
     }
 
     /// Gives ids. A place that has one keeps it against others that ask for it too.
-    fn plan(&self, changed: Vec<Candidate>, work: &mut Work) {
+    fn plan(&self, changed: Vec<Candidate>, work: &mut Work) -> Result<(), Failure> {
         let mut plan = Plan::default();
-        plan.give_ids(changed);
+        plan.give_ids(changed)?;
         work.refused.extend(plan.refused);
         let wanted: HashMap<&Path, &SkillId> =
             plan.bundles.iter().map(|planned| (planned.candidate.place(), &planned.id)).collect();
@@ -115,6 +115,7 @@ impl Known {
             let (at, place) = (planned.at, place.to_owned());
             work.refused.push(Row::refused(at, Some(planned.id), place, failure));
         }
+        Ok(())
     }
 
     fn say_once(&mut self, faults: Vec<BundleError>, refused: &mut Vec<Row>) {

@@ -17,7 +17,7 @@ use std::{
 
 use serde_json::json;
 use skills_core::{Tier, uri::SCHEME};
-use skills_registry::{RegistryError, Skills};
+use skills_registry::{RegistryError, Skills, remote::is_lost};
 use tokio_util::sync::CancellationToken;
 
 use self::{
@@ -25,16 +25,16 @@ use self::{
     known::Known,
 };
 use super::{
-    blocking,
-    import::{Import, Opened, Outcome, Row, is_lost, remove},
-    plan::shown,
+    import::{Import, Opened, Outcome, Row, remove},
     show,
 };
 use crate::{
     Failure,
     cli::{Add, Target},
     config::Config,
-    connect, output,
+    connect,
+    output::{self, path as shown},
+    work::blocking,
 };
 
 /// The folders are looked at from time to time without any news: not every file system tells.
@@ -217,7 +217,7 @@ fn failed(error: std::io::Error) -> Failure {
 }
 
 fn halt(error: RegistryError) -> Halt {
-    match is_lost(&error) {
+    match is_lost(error.code()) {
         true => Halt::Lost(error.into()),
         false => Halt::Ended(error.into()),
     }
