@@ -1,5 +1,7 @@
 //! Who changed what, and when: a table that is only added to.
 
+use std::time::{SystemTime, UNIX_EPOCH};
+
 use rusqlite::{Connection, params};
 use serde::Serialize;
 use skills_core::Timestamp;
@@ -33,6 +35,13 @@ pub struct AuditEntry {
     pub action: String,
     /// To what; never a key or a secret.
     pub subject: String,
+}
+
+/// The present moment.
+#[must_use]
+pub fn now() -> Timestamp {
+    let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    Timestamp::from_micros(i64::try_from(since_1970.as_micros()).unwrap_or(i64::MAX))
 }
 
 /// Adds an entry, in the transaction of what it tells of.

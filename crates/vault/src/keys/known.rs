@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use rusqlite::{Connection, OptionalExtension as _, Row};
-use skills_core::{Digest, Owner, Timestamp};
+use skills_core::{Digest, Owner, Timestamp, keyspace};
 
 use super::hash_of;
 use crate::{AccountTier, KeyInfo, Vault, VaultError, file::unreadable};
@@ -67,7 +67,7 @@ fn known(row: &Row<'_>) -> rusqlite::Result<Known> {
         None => AccountTier::default(),
     };
     Ok(Known {
-        owner: Owner::new(row.get_ref(0)?.as_str()?).ok_or_else(|| unreadable("owner"))?,
+        owner: keyspace::owner(row.get_ref(0)?.as_str()?).map_err(|_| unreadable("owner"))?,
         tier,
         expires_at: row.get::<_, Option<i64>>(2)?.map(Timestamp::from_micros),
     })

@@ -10,7 +10,7 @@ use std::fmt;
 
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use rusqlite::{Connection, OptionalExtension as _, Row, params};
-use skills_core::{Digest, Owner, Timestamp};
+use skills_core::{Digest, Owner, Timestamp, keyspace};
 use zeroize::Zeroizing;
 
 pub(crate) use known::KnownKeys;
@@ -135,7 +135,7 @@ fn key_row(row: &Row<'_>) -> rusqlite::Result<KeyRow> {
     Ok(KeyRow {
         number: row.get(0)?,
         hash: Digest::from_bytes(row.get(1)?),
-        owner: Owner::new(row.get_ref(2)?.as_str()?).ok_or_else(|| unreadable("owner"))?,
+        owner: keyspace::owner(row.get_ref(2)?.as_str()?).map_err(|_| unreadable("owner"))?,
         label: row.get(3)?,
         created_at: Timestamp::from_micros(row.get(4)?),
         expires_at: moment(5)?,

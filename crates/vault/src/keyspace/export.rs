@@ -5,8 +5,8 @@ use std::collections::VecDeque;
 
 use serde_json::{Map, Value};
 use skills_core::{
-    Owner, SkillId, Timestamp,
-    keyspace::{Expiry, Line, LogicalKey},
+    SkillId, Timestamp,
+    keyspace::{Expiry, Line, LogicalKey, owner},
 };
 
 use crate::{KeyRow, Vault, VaultError, Window, secrets::SealedRow};
@@ -50,7 +50,7 @@ impl Group {
             "" => None,
             id => Some(id.parse().ok()?),
         };
-        let key = LogicalKey::Secrets { owner: Owner::new(&self.owner)?, skill };
+        let key = LogicalKey::Secrets { owner: owner(&self.owner).ok()?, skill };
         Some(Line { key, value: Value::Object(self.values).to_string(), expiry: None })
     }
 }
@@ -100,8 +100,8 @@ impl Export<'_> {
                     Some((owner, _)) => after.clone_from(owner),
                     None => self.stage = Stage::Secrets { after: Default::default() },
                 }
-                for (owner, profile) in rows {
-                    let Some(owner) = Owner::new(&owner) else { continue };
+                for (uid, profile) in rows {
+                    let Ok(owner) = owner(&uid) else { continue };
                     let value = profile.to_json().to_string();
                     self.ready.push_back(Line {
                         key: LogicalKey::Profile(owner),
