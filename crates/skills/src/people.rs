@@ -9,6 +9,13 @@ use tokio::sync::watch;
 
 use crate::{Failure, cli::environment};
 
+/// What seals and opens secrets, where the environment has it.
+pub(crate) fn master_keys() -> Result<Option<MasterKeys>, Failure> {
+    let current = environment("MASTER_ENCRYPTION_KEY");
+    let previous = environment("MASTER_ENCRYPTION_KEY_PREVIOUS");
+    Ok(MasterKeys::from_env(current.as_deref(), previous.as_deref())?)
+}
+
 /// What a server knows of people.
 #[derive(Debug, Clone)]
 pub(crate) struct People {
@@ -19,9 +26,7 @@ pub(crate) struct People {
 impl People {
     /// Opens the vault in a data directory, away from the async threads.
     pub(crate) async fn open(data_dir: &Path) -> Result<Self, Failure> {
-        let current = environment("MASTER_ENCRYPTION_KEY");
-        let previous = environment("MASTER_ENCRYPTION_KEY_PREVIOUS");
-        let master = MasterKeys::from_env(current.as_deref(), previous.as_deref())?;
+        let master = master_keys()?;
         let data_dir = data_dir.to_owned();
         let open = move || -> Result<Self, Failure> {
             let vault = Vault::open(&data_dir, master)?;

@@ -5,6 +5,7 @@ mod add;
 mod export;
 mod import;
 mod mcp;
+mod people;
 mod prompts;
 mod skills;
 mod validate;
@@ -51,6 +52,8 @@ pub async fn run(cli: Cli) -> Result<(), Failure> {
         Some(Command::Export(options)) => export::run(options, &target, &load()).await,
         Some(Command::Import(options)) => import::run(options, &target, &load()).await,
         Some(Command::Validate(options)) => validate::run(&options),
+        Some(Command::Key { command }) => people::keys::run(command, &target),
+        Some(Command::Secret { command }) => people::secrets::run(command, &target),
         Some(Command::Mcp) => mcp::run(&target, &load()).await,
         Some(Command::Acp { skills_update }) => acp::run(skills_update, &target, &load()).await,
         Some(Command::Prompt { command }) => prompts::run(command, &target, &load()).await,
