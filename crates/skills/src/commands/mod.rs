@@ -65,6 +65,7 @@ pub async fn run(cli: Cli) -> Result<(), Failure> {
 async fn serve(options: Serve, target: Target, config: Config) -> Result<(), Failure> {
     let Serve { bus, http, allow_host, allow_origin } = options;
     let token = target.token.filter(|token| !token.is_empty());
+    let data_dir = target.data_dir.unwrap_or_else(|| DEFAULT_DATA_DIR.into());
     let mut access = access(&config);
     access.token = access.token.or_else(|| token.clone());
     if !allow_host.is_empty() {
@@ -76,7 +77,7 @@ async fn serve(options: Serve, target: Target, config: Config) -> Result<(), Fai
     let server = Server::start(Options {
         bus: bus.unwrap_or_else(|| DEFAULT_BUS.to_owned()),
         http: http.unwrap_or_else(|| DEFAULT_HTTP.to_owned()),
-        data_dir: target.data_dir.unwrap_or_else(|| DEFAULT_DATA_DIR.into()),
+        data_dir,
         token,
         access,
         config,
@@ -95,6 +96,7 @@ fn access(config: &Config) -> Access {
         hosts: config.allow_host.clone(),
         origins: config.allow_origin.clone(),
         token: token.filter(|token| !token.is_empty()),
+        ..Access::default()
     }
 }
 
