@@ -1,10 +1,14 @@
 //! The command line, as data. Help, completions and parsing all come from here.
 
+mod people;
+
 use std::{fmt, path::PathBuf};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use skills_core::Tier;
+
+pub use people::{GrantArgs, KeyCommand, KeyCreate, KeyRevoke, SecretArgs, SecretCommand};
 
 /// One registry for the skills and prompts that AI agents use.
 ///
@@ -148,6 +152,16 @@ pub enum Command {
     Prompt {
         #[command(subcommand)]
         command: PromptCommand,
+    },
+    /// Keys of users, in --data-dir, also while a server runs on it: that knows at once
+    Key {
+        #[command(subcommand)]
+        command: KeyCommand,
+    },
+    /// Secrets of users, in --data-dir, also while a server runs on it: that knows at once
+    Secret {
+        #[command(subcommand)]
+        command: SecretCommand,
     },
     /// Print the completions of a shell
     Completions {
@@ -325,6 +339,8 @@ impl Cli {
                     command: PromptCommand::List { format } | PromptCommand::Get { format, .. },
                 },
             ) => format.json,
+            Some(Command::Key { command }) => command.format().json,
+            Some(Command::Secret { command }) => command.format().json,
             _ => false,
         }
     }
