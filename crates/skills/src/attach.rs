@@ -59,6 +59,8 @@ pub async fn run(options: Options, shutdown: CancellationToken) -> Result<(), Fa
         has_token: access.token.is_some(),
     };
     let is_private = door.has_token;
+    let people = People::open(&data_dir).await?;
+    let access = people.known(access);
     let keys = Arc::clone(&access.keys);
     let guard = Guard::new(access)?;
     let http = match &config.http {
@@ -70,11 +72,7 @@ pub async fn run(options: Options, shutdown: CancellationToken) -> Result<(), Fa
     let (late, skills) = Late::new();
     let (registry, opened) = watch::channel(None);
     let opening = Opening { readiness: Readiness::default(), skills, registry };
-    let people = match http {
-        Some(_) => Some(People::open(&data_dir).await?),
-        None => None,
-    };
-    let served = http.zip(people).map(|(listener, people)| {
+    let served = http.map(|listener| {
         let gateway = people.gateway(opened);
         let routes = surfaces(Arc::new(late), &gateway, is_private, &shutdown);
         let app = App::new(routes, guard, opening.readiness.clone());

@@ -1,10 +1,14 @@
 //! The command line, as data. Help, completions and parsing all come from here.
 
+mod people;
+
 use std::{fmt, path::PathBuf};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use skills_core::Tier;
+
+pub use people::{GrantArgs, KeyCommand, KeyCreate, KeyRevoke, SecretArgs, SecretCommand};
 
 /// One registry for the skills and prompts that AI agents use.
 ///
@@ -126,7 +130,7 @@ pub enum Command {
     },
     /// Register skills: folders with a SKILL.md, folders of such folders, archives, Markdown files
     Add(Add),
-    /// Write the files of a skill into a folder
+    /// Write the files of a skill into a folder, or everything as lines of the key space
     Export(Export),
     /// Keep the folders that agents read in step with the registry
     Sync(Sync),
@@ -144,12 +148,22 @@ pub enum Command {
     },
     /// Say what the specification of Agent Skills thinks of skills on disk
     Validate(Validate),
-    /// Copy content between an engine's state and the embedded store
+    /// Take in a file of the key space, or copy between an engine's state and the embedded store
     Import(Import),
     /// Slash commands
     Prompt {
         #[command(subcommand)]
         command: PromptCommand,
+    },
+    /// Keys of users, in --data-dir, also while a server runs on it: that knows at once
+    Key {
+        #[command(subcommand)]
+        command: KeyCommand,
+    },
+    /// Secrets of users, in --data-dir, also while a server runs on it: that knows at once
+    Secret {
+        #[command(subcommand)]
+        command: SecretCommand,
     },
     /// Print the completions of a shell
     Completions {
@@ -251,12 +265,17 @@ pub struct Add {
 #[derive(Debug, Clone, Args)]
 pub struct Export {
     /// The skill's id
-    pub id: String,
+    #[arg(required_unless_present = "kv")]
+    pub id: Option<String>,
     /// The folder that its files are written into
-    pub dir: PathBuf,
+    #[arg(required_unless_present = "kv")]
+    pub dir: Option<PathBuf>,
     /// Overwrite what is there and something else
     #[arg(long)]
     pub force: bool,
+    /// Print all tiers, keys, profiles and secrets of --data-dir as lines of the key space
+    #[arg(long, conflicts_with_all = ["id", "dir", "force", "json"])]
+    pub kv: bool,
     #[command(flatten)]
     pub format: Format,
 }
@@ -297,8 +316,11 @@ pub struct Sync {
 }
 
 #[derive(Debug, Clone, Args)]
-#[command(group = clap::ArgGroup::new("direction").required(true).args(["from_state", "to_state"]))]
+#[command(group = clap::ArgGroup::new("direction").required(true).args(["file", "from_state", "to_state"]))]
 pub struct Import {
+    /// Lines of the key space, as `export --kv` writes them, into --data-dir; - reads standard input
+    #[arg(value_name = "FILE")]
+    pub file: Option<PathBuf>,
     /// From the state of the engine at --url into --data-dir
     #[arg(long)]
     pub from_state: bool,
@@ -363,6 +385,8 @@ impl Cli {
                     command: PromptCommand::List { format } | PromptCommand::Get { format, .. },
                 },
             ) => format.json,
+            Some(Command::Key { command }) => command.format().json,
+            Some(Command::Secret { command }) => command.format().json,
             _ => false,
         }
     }

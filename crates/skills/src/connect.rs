@@ -131,7 +131,7 @@ pub(crate) async fn local(
         )
         .hint("check --data-dir, or make one with `skills serve` or `skills add`"));
     }
-    let caller = keys::caller(&*keys::of_data_dir(dir), target.key.as_deref())?;
+    let caller = keys::caller(dir, target.key.as_deref())?;
     let registry = open_registry(dir, None, config.registry()).await?;
     Ok(registry.view(&caller)?)
 }

@@ -38,7 +38,7 @@ pub struct Options {
     pub data_dir: PathBuf,
     /// What workers must present; needed when the bus is reachable from other machines.
     pub token: Option<String>,
-    /// Who may ask over HTTP.
+    /// Who may ask over HTTP; whom keys stand for that the data directory does not know.
     pub access: Access,
     /// The configuration file's settings.
     pub config: Config,
@@ -69,6 +69,8 @@ impl Server {
         let has_token = access.token.is_some();
         let door = Door { flag: "--http", token: HTTP_TOKEN, has_token };
         let http = bind(&http, &door).await?;
+        let people = People::open(&data_dir).await?;
+        let access = people.known(access);
         let keys = Arc::clone(&access.keys);
         let guard = Guard::new(access)?;
         let hub = Hub::new(HubConfig {
@@ -80,7 +82,6 @@ impl Server {
         let offered: Arc<dyn Bus> = Arc::new(hub.clone());
         let weak = Some(Arc::downgrade(&offered));
         let registry = open_registry(&data_dir, weak, config.registry()).await?;
-        let people = People::open(&data_dir).await?;
         skills_worker::serve(&offered, &registry, &keys);
         skills_worker::state::serve(&offered, &registry);
         Ok(Self { hub, offered, registry, people, bus, http, guard, data_dir, has_token })

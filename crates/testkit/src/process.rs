@@ -10,7 +10,11 @@ use std::{
 use crate::DEADLINE;
 
 /// Variables that would change what the program does.
-const VARIABLES: [&str; 14] = [
+const VARIABLES: [&str; 18] = [
+    "ADMIN_KEY",
+    "INTERNAL_API_SECRET",
+    "MASTER_ENCRYPTION_KEY",
+    "MASTER_ENCRYPTION_KEY_PREVIOUS",
     "III_CONFIG",
     "III_ENGINE_URL",
     "III_NAMESPACE",

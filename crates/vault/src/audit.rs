@@ -13,13 +13,6 @@ const MAX_CHARS: usize = 256;
 /// Most entries that are read at once.
 const MAX_PAGE: usize = 1000;
 
-/// The present moment.
-#[must_use]
-pub fn now() -> Timestamp {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    Timestamp::from_micros(i64::try_from(since.as_micros()).unwrap_or(i64::MAX))
-}
-
 /// Somebody does something, at some moment. Every change takes one.
 #[derive(Debug, Clone, Copy)]
 pub struct Act<'a> {
@@ -42,6 +35,13 @@ pub struct AuditEntry {
     pub action: String,
     /// To what; never a key or a secret.
     pub subject: String,
+}
+
+/// The present moment.
+#[must_use]
+pub fn now() -> Timestamp {
+    let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    Timestamp::from_micros(i64::try_from(since_1970.as_micros()).unwrap_or(i64::MAX))
 }
 
 /// Adds an entry, in the transaction of what it tells of.

@@ -87,6 +87,9 @@ pub enum VaultError {
     /// A label that cannot be shown.
     #[error("a label has at most 128 bytes and no control characters")]
     BadLabel,
+    /// A user's name that is too long.
+    #[error("the name of a user has at most 256 bytes")]
+    BadUsername,
     /// A number of credits that is none.
     #[error("credits are a finite number")]
     BadCredits,
@@ -149,6 +152,7 @@ impl VaultError {
             Self::TooMany { .. } | Self::TooManyNeeded(_) => "too_many",
             Self::NilOwner
             | Self::BadLabel
+            | Self::BadUsername
             | Self::BadCredits
             | Self::BadSecretName
             | Self::EmptySecret => "invalid_input",

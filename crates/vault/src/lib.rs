@@ -37,5 +37,7 @@ pub use keys::{CreatedKey, KEY_PREFIX, KeyInfo, KeyRow, NewKey, WhichKeys, key_i
 pub use keyspace::{Export, Outcome};
 pub use limits::{Decision, RateLimits, TierLimits, Window};
 pub use profiles::{AccountTier, Profile, ProfileChange, UnknownTier};
-pub use secrets::{Grant, Lack, LackReason, Rotated, SecretInfo, SecretName};
+pub use secrets::{
+    Grant, Lack, LackReason, MAX_VALUE_BYTES as MAX_SECRET_BYTES, Rotated, SecretInfo, SecretName,
+};
 pub use vault::Vault;

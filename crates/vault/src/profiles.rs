@@ -182,7 +182,7 @@ pub(crate) fn put(
         return Err(VaultError::BadCredits.into());
     }
     if username.as_ref().is_some_and(|name| name.len() > MAX_USERNAME_BYTES) {
-        return Err(VaultError::BadLabel.into());
+        return Err(VaultError::BadUsername.into());
     }
     let sql = "INSERT INTO profile (owner, tier, credits, username, updated_at)
                VALUES (?1, ?2, ?3, ?4, ?5)

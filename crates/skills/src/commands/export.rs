@@ -1,8 +1,9 @@
-//! `export`: writes the files of a skill into a folder.
+//! `export`: writes the files of a skill into a folder. `--kv` is another matter: [`super::keyspace`].
 
 use serde_json::json;
 use skills_registry::bundles::read_bundle;
 
+use super::keyspace;
 use crate::{
     Failure,
     cli::{Export, Target},
@@ -12,7 +13,9 @@ use crate::{
 };
 
 pub(super) async fn run(options: Export, target: &Target, config: &Config) -> Result<(), Failure> {
-    let Export { id, dir, force, format } = options;
+    let Export { id: Some(id), dir: Some(dir), force, format, .. } = options else {
+        return keyspace::export(target, config).await;
+    };
     let skills = connect::open(target, config, false).await?;
     let bundle = read_bundle(&*skills, &id).await?;
     let to = dir.clone();

@@ -1,4 +1,5 @@
-//! `import`: moves content between an engine's state and the embedded store.
+//! `import`: moves content between an engine's state and the embedded store. A file is another matter:
+//! [`super::keyspace`].
 
 use std::{sync::Arc, time::Duration};
 
@@ -13,6 +14,7 @@ use skills_registry::{
     remote::is_lost,
 };
 
+use super::keyspace;
 use crate::{
     Failure, attach,
     cli::{Import, Target},
@@ -48,6 +50,9 @@ impl Count {
 }
 
 pub(super) async fn run(import: Import, target: &Target, config: &Config) -> Result<(), Failure> {
+    if let Some(file) = import.file {
+        return keyspace::import(&file, import.format, target, config).await;
+    }
     let engine = EngineBus::connect(EngineConfig {
         url: connect::url(target),
         name: format!("skills-import-{}", std::process::id()),

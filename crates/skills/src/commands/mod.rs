@@ -4,13 +4,13 @@ mod acp;
 mod add;
 mod export;
 mod import;
+mod keyspace;
 mod mcp;
+mod people;
 mod prompts;
 mod skills;
 mod sync;
 mod validate;
-
-use std::path::Path;
 
 use clap::CommandFactory as _;
 use skills_http::Access;
@@ -22,7 +22,6 @@ use crate::{
     cli::{Cli, Command, Serve, Target, environment},
     config::Config,
     connect::{self, DEFAULT_DATA_DIR},
-    keys,
     manifest::manifest,
     output,
     serve::{Options, Server},
@@ -56,6 +55,8 @@ pub async fn run(cli: Cli) -> Result<(), Failure> {
         Some(Command::Import(options)) => import::run(options, &target, &load()).await,
         Some(Command::Sync(options)) => sync::run(options, target, &load()).await,
         Some(Command::Validate(options)) => validate::run(&options),
+        Some(Command::Key { command }) => people::keys::run(command, &target),
+        Some(Command::Secret { command }) => people::secrets::run(command, &target),
         Some(Command::Mcp) => mcp::run(&target, &load()).await,
         Some(Command::Acp { skills_update }) => acp::run(skills_update, &target, &load()).await,
         Some(Command::Prompt { command }) => prompts::run(command, &target, &load()).await,
@@ -68,7 +69,7 @@ async fn serve(options: Serve, target: Target, config: Config) -> Result<(), Fai
     let Serve { bus, http, allow_host, allow_origin } = options;
     let token = target.token.filter(|token| !token.is_empty());
     let data_dir = target.data_dir.unwrap_or_else(|| DEFAULT_DATA_DIR.into());
-    let mut access = access(&config, &data_dir);
+    let mut access = access(&config);
     access.token = access.token.or_else(|| token.clone());
     if !allow_host.is_empty() {
         access.hosts = allow_host;
@@ -92,13 +93,13 @@ async fn serve(options: Serve, target: Target, config: Config) -> Result<(), Fai
 }
 
 /// Who may ask over HTTP, as environment and file say.
-fn access(config: &Config, data_dir: &Path) -> Access {
+fn access(config: &Config) -> Access {
     let token = environment("SKILLS_HTTP_TOKEN").or_else(|| config.http_token.clone());
     Access {
         hosts: config.allow_host.clone(),
         origins: config.allow_origin.clone(),
         token: token.filter(|token| !token.is_empty()),
-        keys: keys::of_data_dir(data_dir),
+        ..Access::default()
     }
 }
 
@@ -114,7 +115,7 @@ async fn attach(target: Target, headers: &[String], config: Config) -> Result<()
     let data_dir = target.data_dir.unwrap_or_else(|| DEFAULT_DATA_DIR.into());
     let shutdown = CancellationToken::new();
     stop_on_signal(shutdown.clone())?;
-    let access = access(&config, &data_dir);
+    let access = access(&config);
     attach::run(attach::Options { engine, data_dir, access, config }, shutdown).await
 }
 

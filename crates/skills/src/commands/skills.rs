@@ -41,6 +41,8 @@ pub(super) async fn run(command: Command, target: &Target, config: &Config) -> R
         | Command::Mcp
         | Command::Acp { .. }
         | Command::Prompt { .. }
+        | Command::Key { .. }
+        | Command::Secret { .. }
         | Command::Completions { .. } => Ok(()),
     }
 }

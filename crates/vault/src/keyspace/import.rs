@@ -62,7 +62,7 @@ const fn is_about_the_line(error: &VaultError) -> bool {
             | VaultError::KeyRevoked(_)
             | VaultError::NilOwner
             | VaultError::TooMany { .. }
-            | VaultError::BadLabel
+            | VaultError::BadUsername
             | VaultError::BadCredits
     )
 }

@@ -35,7 +35,7 @@ use crate::{
 /// Longest name, in bytes.
 pub(crate) const MAX_NAME_BYTES: usize = 64;
 /// Longest value, in bytes.
-pub(crate) const MAX_VALUE_BYTES: usize = 64 << 10;
+pub const MAX_VALUE_BYTES: usize = 64 << 10;
 /// Most secrets of one owner, and most grants.
 pub(crate) const MAX_SECRETS: usize = 1000;
 

@@ -1,0 +1,300 @@
+//! `import FILE`: each line is taken in, moved to where it belongs now, or left out with the reason.
+
+use std::{
+    fs::File,
+    io::{self, BufRead, BufReader},
+    path::Path,
+    sync::Arc,
+};
+
+use futures_util::{StreamExt as _, stream};
+use serde_json::{Value, json};
+use skills_core::{
+    Layer, SkillId,
+    keyspace::{Line, LogicalKey},
+    manifest::{self, Format as Written, Mode, Severity},
+};
+use skills_registry::{Registry, Tool};
+use skills_vault::{Act, Outcome};
+
+use super::{
+    House,
+    lines::{Lines, Raw},
+};
+use crate::{
+    Failure,
+    cli::{Format, Target},
+    commands::people,
+    config::Config,
+    output,
+    work::blocking,
+};
+
+/// Lines that are taken in together: enough that they share a flush of the disk.
+const TOGETHER: usize = 256;
+/// And no more than fit in memory, whatever they hold.
+const TOGETHER_BYTES: usize = 64 << 20;
+
+/// What became of the lines.
+#[derive(Default)]
+struct Report {
+    imported: usize,
+    unchanged: usize,
+    /// Line, key, and where it is now.
+    migrated: Vec<(usize, String, String)>,
+    /// Line, key, and what was not as expected of what was taken in.
+    notes: Vec<(usize, String, String)>,
+    /// Line, key, and why it needs no place here.
+    skipped: Vec<(usize, String, String)>,
+    /// Line, code, and what is wrong.
+    failed: Vec<(usize, String, String)>,
+}
+
+impl Report {
+    fn of_vault(&mut self, number: usize, key: String, outcome: Outcome) {
+        let (Outcome::Imported { notes } | Outcome::Migrated { notes, .. }) = &outcome else {
+            let Outcome::Skipped { reason } = outcome else { return };
+            return self.skipped.push((number, key, reason));
+        };
+        let noted = notes.iter().map(|note| (number, key.clone(), note.clone()));
+        self.notes.extend(noted);
+        match outcome {
+            Outcome::Migrated { from, to, .. } => self.migrated.push((number, from, to)),
+            _ => self.imported += 1,
+        }
+    }
+
+    fn to_json(&self) -> Value {
+        let rows = |rows: &[(usize, String, String)], names: [&str; 2]| -> Vec<Value> {
+            let row = |(line, a, b): &(usize, String, String)| {
+                json!({ "line": line, names[0]: a, names[1]: b })
+            };
+            rows.iter().map(row).collect()
+        };
+        json!({
+            "imported": self.imported,
+            "unchanged": self.unchanged,
+            "migrated": rows(&self.migrated, ["from", "to"]),
+            "notes": rows(&self.notes, ["key", "note"]),
+            "skipped": rows(&self.skipped, ["key", "reason"]),
+            "failed": rows(&self.failed, ["code", "message"]),
+        })
+    }
+
+    fn print(&self) -> io::Result<()> {
+        for (line, from, to) in &self.migrated {
+            output::line(&format!("line {line}: {from} is {to} now"))?;
+        }
+        for (line, key, note) in &self.notes {
+            output::line(&format!("line {line}: {key}: {note}"))?;
+        }
+        for (line, key, reason) in &self.skipped {
+            output::line(&format!("line {line}: {key} left out: {reason}"))?;
+        }
+        let (migrated, skipped) = (self.migrated.len(), self.skipped.len());
+        output::line(&format!(
+            "imported {}, migrated {migrated}, unchanged {}, left out {skipped}, failed {}",
+            self.imported,
+            self.unchanged,
+            self.failed.len(),
+        ))
+    }
+}
+
+pub(in super::super) async fn import(
+    file: &Path,
+    format: Format,
+    target: &Target,
+    config: &Config,
+) -> Result<(), Failure> {
+    let mut lines = Lines::new(opened(file)?);
+    let house = super::open(target, config).await?;
+    let user = people::user();
+    let mut report = Report::default();
+    loop {
+        // Read where waiting hurts nobody.
+        let (batch, rest) = blocking(move || next_lines(lines)).await??;
+        lines = rest;
+        if batch.is_empty() {
+            break;
+        }
+        take_in(&house, &user, batch, &mut report).await?;
+    }
+    if format.json {
+        output::json(&report.to_json())?;
+    } else {
+        for (line, code, message) in &report.failed {
+            Failure::new(code, format!("line {line}: {message}")).print(false);
+        }
+        report.print()?;
+    }
+    match report.failed.len() {
+        0 => Ok(()),
+        failed => {
+            let message = format!("{} could not be used", output::counted(failed, "line"));
+            Err(Failure::new("not_all_imported", message))
+        }
+    }
+}
+
+type Input = Lines<Box<dyn BufRead + Send>>;
+
+fn opened(file: &Path) -> Result<Box<dyn BufRead + Send>, Failure> {
+    if file.as_os_str() == "-" {
+        return Ok(Box::new(BufReader::new(io::stdin())));
+    }
+    let unreadable = |error: io::Error| {
+        Failure::new("unreadable", format!("{}: {error}", output::path(file)))
+            .hint("the file has one JSON object a line, as `skills export --kv` prints it")
+    };
+    Ok(Box::new(BufReader::new(File::open(file).map_err(unreadable)?)))
+}
+
+fn next_lines(mut lines: Input) -> io::Result<(Vec<(usize, Raw)>, Input)> {
+    let (mut batch, mut bytes) = (Vec::new(), 0);
+    while batch.len() < TOGETHER && bytes < TOGETHER_BYTES {
+        let Some((number, raw)) = lines.next()? else { break };
+        if let Raw::Text(text) = &raw {
+            bytes += text.len();
+        }
+        batch.push((number, raw));
+    }
+    Ok((batch, lines))
+}
+
+async fn take_in(
+    house: &House,
+    user: &str,
+    batch: Vec<(usize, Raw)>,
+    report: &mut Report,
+) -> Result<(), Failure> {
+    let (mut skills, mut others) = (Vec::new(), Vec::new());
+    for (number, raw) in batch {
+        let line = match raw {
+            Raw::Bad(reason) => {
+                report.failed.push((number, "malformed_line".to_owned(), reason.to_owned()));
+                continue;
+            }
+            Raw::Text(text) => Line::read(number, &text),
+        };
+        match line {
+            Ok(None) => {}
+            Ok(Some(Line { key: LogicalKey::Skill { layer, id }, value, .. })) => {
+                skills.push((number, layer, id, value));
+            }
+            Ok(Some(Line { key: key @ LogicalKey::ToolsCache, .. })) => {
+                let reason = "it is derived from the tools that are stored".to_owned();
+                report.skipped.push((number, key.to_string(), reason));
+            }
+            Ok(Some(line)) => others.push((number, line)),
+            Err(error) => {
+                let problem = error.problem.to_string();
+                report.failed.push((number, error.code().to_owned(), problem));
+            }
+        }
+    }
+    // In order where two lines are of one entry: the last one counts, as it did where they come from.
+    let mut writes = Vec::new();
+    for (number, layer, id, value) in skills {
+        match prepared(&house.registry, &layer, &id, value) {
+            Ok((Prepared::Unchanged, _)) => report.unchanged += 1,
+            Ok((write, notes)) => {
+                let key = LogicalKey::Skill { layer: layer.clone(), id: id.clone() }.to_string();
+                report.notes.extend(notes.into_iter().map(|note| (number, key.clone(), note)));
+                writes.push((number, write.queued(&house.registry, user, &layer, &id)));
+            }
+            Err((code, message)) => {
+                report.failed.push((number, code.to_owned(), format!("{id}: {message}")));
+            }
+        }
+    }
+    let written: Vec<_> = stream::iter(writes)
+        .map(|(number, write)| async move { (number, write.await) })
+        .buffered(TOGETHER)
+        .collect()
+        .await;
+    for (number, written) in written {
+        match written {
+            Ok(_) => report.imported += 1,
+            Err(error) => {
+                report.failed.push((number, error.code().to_owned(), error.to_string()));
+            }
+        }
+    }
+    let (vault, by) = (Arc::clone(&house.vault), user.to_owned());
+    let (numbers, others): (Vec<usize>, Vec<Line>) = others.into_iter().unzip();
+    let keys: Vec<String> = others.iter().map(|line| line.key.to_string()).collect();
+    let outcomes = blocking(move || {
+        let act = Act { by: &by, at: skills_vault::now() };
+        vault.import(act, &others)
+    });
+    for ((number, key), outcome) in numbers.into_iter().zip(keys).zip(outcomes.await??) {
+        report.of_vault(number, key, outcome);
+    }
+    Ok(())
+}
+
+/// What is to be written of a line.
+enum Prepared {
+    Unchanged,
+    Tool(Box<Tool>),
+    Document(String),
+}
+
+impl Prepared {
+    fn queued(
+        self,
+        registry: &Registry,
+        user: &str,
+        layer: &Layer,
+        id: &SkillId,
+    ) -> std::pin::Pin<Box<dyn Future<Output = Result<(), skills_registry::RegistryError>> + Send>>
+    {
+        match self {
+            Self::Unchanged => Box::pin(std::future::ready(Ok(()))),
+            Self::Tool(tool) => {
+                let write = registry.register_tool_in(user, layer, id.as_str(), *tool);
+                Box::pin(async move { write.await.map(drop) })
+            }
+            Self::Document(body) => {
+                let write = registry.register_skill_in(user, layer, id.as_str(), body);
+                Box::pin(async move { write.await.map(drop) })
+            }
+        }
+    }
+}
+
+/// What a value is: a tool, if it is a manifest that says where to call; else a document.
+fn prepared(
+    registry: &Registry,
+    layer: &Layer,
+    id: &SkillId,
+    value: String,
+) -> Result<(Prepared, Vec<String>), (&'static str, String)> {
+    let parsed = manifest::parse(&value, Mode::Lenient, Some(id))
+        .map_err(|error| (error.code(), error.to_string()))?;
+    let is_markdown = matches!(parsed.format, Written::Markdown);
+    if is_markdown && value.trim_start().starts_with('{') {
+        // A value that is neither would be guessed at; it would shadow what is good in a tier below.
+        let error = parsed.diagnostics.iter().find(|found| found.severity == Severity::Error);
+        let what = error.map_or_else(|| "it is not JSON".to_owned(), ToString::to_string);
+        return Err(("invalid_manifest", what));
+    }
+    let catalog = registry.catalog();
+    let there = catalog.stored_skill(layer, id.as_str());
+    if is_markdown && parsed.spec.endpoint().is_none() {
+        let digest = skills_core::Digest::of(value.as_bytes());
+        let is_there = there.is_some_and(|row| row.meta.tool.is_none() && row.meta.digest() == digest);
+        let prepared = if is_there { Prepared::Unchanged } else { Prepared::Document(value) };
+        return Ok((prepared, vec![]));
+    }
+    let tool = Tool::of_manifest(id, &parsed, value)
+        .map_err(|error| ("invalid_manifest", error.to_string()))?;
+    let known = there.and_then(|row| row.meta.tool.as_ref());
+    if known.is_some_and(|known| known.source == tool.meta.source) {
+        return Ok((Prepared::Unchanged, vec![]));
+    }
+    let worth_saying = |found: &&manifest::Diagnostic| found.severity != Severity::Note;
+    let notes = parsed.diagnostics.iter().filter(worth_saying).map(ToString::to_string);
+    Ok((Prepared::Tool(Box::new(tool)), notes.collect()))
+}

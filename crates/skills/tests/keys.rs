@@ -1,0 +1,343 @@
+//! `skills key` and `skills secret`: what an administrator does on a data directory, beside a server or without.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test fails by panicking"
+)]
+
+mod support;
+
+use std::{fs, os::unix::fs::PermissionsExt as _, path::Path, process::Command, thread};
+
+use serde_json::{Value, json};
+use skills_core::{Owner, Tier, keyspace};
+use skills_testkit::{Ran, program, run, run_with_input};
+use skills_vault::{AccountTier, MasterKeys, Vault, now};
+use support::{BINARY, Home, is_moment, keys};
+use tempfile::TempDir;
+
+const MASTER: &str = "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff";
+const NEXT: &str = "ffeeddccbbaa99887766554433221100ffeeddccbbaa99887766554433221100";
+
+/// A data directory, and commands on it.
+struct Place {
+    dir: TempDir,
+}
+
+impl Place {
+    fn new() -> Self {
+        Self { dir: tempfile::tempdir().unwrap() }
+    }
+
+    fn data(&self) -> std::path::PathBuf {
+        self.dir.path().join("data")
+    }
+
+    fn command(&self, arguments: &[&str]) -> Command {
+        command(&self.data(), arguments)
+    }
+
+    /// The answer of a command that must succeed.
+    fn answer(&self, arguments: &[&str]) -> String {
+        succeeded(run(&mut self.command(arguments))).stdout
+    }
+
+    fn json(&self, arguments: &[&str]) -> Value {
+        serde_json::from_str(&self.answer(&[arguments, &["--json"]].concat())).unwrap()
+    }
+
+    /// The code and words of a command that must fail.
+    fn fails(&self, arguments: &[&str]) -> (String, String) {
+        failed(run(&mut self.command(&[arguments, &["--json"]].concat())))
+    }
+
+    fn set(&self, arguments: &[&str], value: &[u8]) -> Ran {
+        let mut command = self.command(&[&["secret", "set"], arguments].concat());
+        run_with_input(command.env("MASTER_ENCRYPTION_KEY", MASTER), value)
+    }
+
+    fn vault(&self, current: &str) -> Vault {
+        let master = MasterKeys::from_env(Some(current), None).unwrap();
+        Vault::open(&self.data(), master).unwrap()
+    }
+}
+
+fn command(data: &Path, arguments: &[&str]) -> Command {
+    let mut command = program(BINARY);
+    command.args(arguments).arg("--data-dir").arg(data).current_dir(std::env::temp_dir());
+    command
+}
+
+fn succeeded(ran: Ran) -> Ran {
+    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+    ran
+}
+
+fn failed(ran: Ran) -> (String, String) {
+    assert_eq!((ran.code, ran.stdout.as_str()), (Some(1), ""), "{}", ran.stderr);
+    let error: Value = serde_json::from_str(&ran.stderr).unwrap();
+    let text = |name: &str| error["error"][name].as_str().unwrap_or_default().to_owned();
+    (text("code"), format!("{} {}", text("message"), text("hint")))
+}
+
+fn owner(uid: &str) -> Owner {
+    keyspace::owner(uid).unwrap()
+}
+
+/// What a call of a skill gets.
+fn value(vault: &Vault, uid: &str, tier: Tier, skill: &str, name: &str) -> Option<String> {
+    let (skill, needed) = (skill.parse().unwrap(), [name.to_owned()]);
+    let values = vault.secrets_for_call(&owner(uid), (tier, &skill), &needed);
+    values.ok().map(|values| values[name].to_string())
+}
+
+#[test]
+fn a_key_is_shown_once_and_listed_without_itself() {
+    let place = Place::new();
+    let create = ["key", "create", "--uid", "ann", "--tier", "pro", "--label", "my laptop"];
+    let ran = succeeded(run(&mut place.command(&create)));
+    let key = ran.stdout.strip_suffix('\n').unwrap();
+    assert!(key.starts_with("us-") && key.len() == 46 && !key.contains(char::is_whitespace));
+    assert!(ran.stderr.contains("of ann (PRO); it is not shown again"), "{}", ran.stderr);
+    assert!(!ran.stderr.contains(&key[3..]));
+
+    let made = place.json(&["key", "create", "--uid", "bob", "--ttl", "30d"]);
+    assert_eq!(
+        keys(&made),
+        ["created_at", "expires_at", "hash", "id", "key", "status", "tier", "uid"]
+    );
+    assert_eq!((&made["uid"], &made["tier"]), (&json!("bob"), &json!("FREE")));
+    assert!(is_moment(&made["created_at"]) && is_moment(&made["expires_at"]));
+    let hash = skills_core::Digest::of(made["key"].as_str().unwrap().as_bytes()).to_string();
+    assert_eq!((made["hash"].as_str(), made["id"].as_str()), (Some(&*hash), Some(&hash[..8])));
+
+    let table = place.answer(&["key", "list"]);
+    let lines: Vec<&str> = table.lines().collect();
+    assert_eq!(lines.len(), 3, "{table}");
+    assert!(lines[0].starts_with("ID  ") && lines[1].ends_with("my laptop"), "{table}");
+    assert!(lines[1].contains("ann") && lines[1].contains("PRO") && lines[1].contains("active"));
+    let listed = place.json(&["key", "ls", "--uid", "ann"]);
+    let row = &listed["keys"][0];
+    assert_eq!(keys(row), ["created_at", "hash", "id", "label", "status", "tier", "uid"]);
+    assert!(!format!("{table}{listed}").contains(&key[3..]));
+    assert_eq!(listed["keys"].as_array().unwrap().len(), 1);
+
+    let found = place.vault(MASTER).find(key, now()).unwrap().unwrap();
+    assert_eq!((found.owner, found.tier), (owner("ann"), AccountTier::Pro));
+    for entry in fs::read_dir(place.data()).unwrap().map(Result::unwrap) {
+        let mode = entry.metadata().unwrap().permissions().mode() & 0o777;
+        assert_eq!(mode, 0o600, "{}", entry.path().display());
+        let bytes = fs::read(entry.path()).unwrap();
+        let shows = bytes.windows(43).any(|bytes| bytes == &key.as_bytes()[3..]);
+        assert!(!shows, "{} has the key", entry.path().display());
+    }
+}
+
+#[test]
+fn a_revoked_key_is_refused_at_once_by_whoever_has_the_vault_open() {
+    let place = Place::new();
+    let server = place.vault(MASTER);
+    let create = || place.json(&["key", "create", "--uid", "ann"]);
+    let [one, two, three] = [create(), create(), create()];
+    let key = |made: &Value| made["key"].as_str().unwrap().to_owned();
+    let is_let_in = |made: &Value| server.find(&key(made), now()).unwrap().is_some();
+    assert!(is_let_in(&one) && is_let_in(&two) && is_let_in(&three));
+
+    let id = one["id"].as_str().unwrap();
+    assert_eq!(place.answer(&["key", "revoke", id]), format!("revoked {id} of ann\n"));
+    assert!(!is_let_in(&one) && is_let_in(&two));
+    assert_eq!(place.answer(&["key", "revoke", id]), "it was revoked before\n");
+
+    let mut by_itself = place.command(&["key", "revoke", "-", "--json"]);
+    let ran = succeeded(run_with_input(&mut by_itself, format!("{}\n", key(&two)).as_bytes()));
+    let revoked: Value = serde_json::from_str(&ran.stdout).unwrap();
+    assert_eq!(revoked, json!({ "revoked": [{ "id": two["id"], "uid": "ann" }] }));
+    assert!(!is_let_in(&two) && is_let_in(&three));
+
+    let all = place.json(&["key", "revoke", "--uid", "ann"]);
+    assert_eq!(all["revoked"].as_array().unwrap().len(), 1);
+    assert!(!is_let_in(&three));
+    assert_eq!(place.answer(&["key", "revoke", "--uid", "ann"]), "ann had no keys to revoke\n");
+    let listed = place.json(&["key", "list"]);
+    assert!(listed["keys"].as_array().unwrap().iter().all(|row| row["status"] == "revoked"));
+
+    for (arguments, code) in [
+        (["key", "revoke", "00000000"], "no_such_key"),
+        (["key", "revoke", "xyz"], "bad_key_id"),
+        (["key", "revoke", &key(&one)], "key_on_command_line"),
+    ] {
+        let (found, words) = place.fails(&arguments);
+        assert_eq!(found, code, "{words}");
+        assert!(!words.contains(&key(&one)), "{words}");
+    }
+    let mut nonsense = place.command(&["key", "revoke", "-", "--json"]);
+    assert_eq!(failed(run_with_input(&mut nonsense, b"nonsense")).0, "not_a_key");
+}
+
+#[test]
+fn keys_are_made_while_a_server_runs_on_the_directory() {
+    let home = Home::new();
+    let ran = run(&mut command(&home.data_dir(), &["key", "create", "--uid", "ann", "--json"]));
+    let made: Value = serde_json::from_str(&succeeded(ran).stdout).unwrap();
+    let vault = Vault::open(&home.data_dir(), None).unwrap();
+    assert!(vault.find(made["key"].as_str().unwrap(), now()).unwrap().is_some());
+    let entries = vault.audit(0, 10).unwrap();
+    assert_eq!(entries.len(), 1);
+    assert_eq!(entries[0].action, "key.create");
+
+    let mut help = program(BINARY);
+    let help = succeeded(run(help.args(["key", "--help"]))).stdout;
+    assert!(help.contains("while a server runs"), "{help}");
+}
+
+#[test]
+fn many_processes_may_start_on_a_new_directory_at_once() {
+    let place = Place::new();
+    thread::scope(|scope| {
+        let made: Vec<_> = (0..6)
+            .map(|number| {
+                let uid = format!("u{number}");
+                let mut create = place.command(&["key", "create", "--uid", &uid]);
+                scope.spawn(move || succeeded(run(&mut create)).stdout)
+            })
+            .collect();
+        let vault_keys: Vec<String> = made.into_iter().map(|ran| ran.join().unwrap()).collect();
+        let vault = place.vault(MASTER);
+        for key in vault_keys {
+            assert!(vault.find(key.trim_end(), now()).unwrap().is_some());
+        }
+    });
+}
+
+#[test]
+fn secrets_are_kept_listed_granted_and_removed() {
+    let place = Place::new();
+    let ran = succeeded(place.set(&["TOKEN", "--uid", "ann"], b"hidden value\n"));
+    assert_eq!((ran.stdout.as_str(), ran.stderr.as_str()), ("set TOKEN of ann\n", ""));
+    let of_skill = ["TOKEN", "--uid", "ann", "--skill", "echo", "--json"];
+    let ran = succeeded(place.set(&of_skill, b"two\nhidden lines\r\n"));
+    let answer: Value = serde_json::from_str(&ran.stdout).unwrap();
+    assert_eq!(answer, json!({ "name": "TOKEN", "uid": "ann", "skill": "echo" }));
+    let vault = place.vault(MASTER);
+    let get = |tier, skill| value(&vault, "ann", tier, skill, "TOKEN");
+    assert_eq!(get(Tier::Private, "other").as_deref(), Some("hidden value"));
+    assert_eq!(get(Tier::Official, "echo").as_deref(), Some("two\nhidden lines"));
+    succeeded(place.set(&["LINE", "--uid", "ann"], b"keeps one\n\n"));
+    assert_eq!(value(&vault, "ann", Tier::Private, "echo", "LINE").as_deref(), Some("keeps one\n"));
+
+    assert_eq!(get(Tier::Market, "echo"), None);
+    let grant = ["TOKEN", "--uid", "ann", "--skill", "echo"];
+    let granted = place.answer(&[&["secret", "grant"], &grant[..]].concat());
+    assert_eq!(granted, "the skill echo of the market may have TOKEN of ann\n");
+    assert_eq!(get(Tier::Market, "echo").as_deref(), Some("two\nhidden lines"));
+
+    let table = place.answer(&["secret", "list", "--uid", "ann"]);
+    let lines: Vec<&str> = table.lines().collect();
+    assert_eq!(lines.len(), 4, "{table}");
+    assert!(lines[0].starts_with("NAME ") && lines[3].contains("skill echo"), "{table}");
+    let listed = place.json(&["secret", "ls", "--uid", "ann"]);
+    let rows = listed["secrets"].as_array().unwrap();
+    assert_eq!(keys(&rows[0]), ["granted_to", "name", "scope", "set_at"]);
+    assert_eq!(
+        (&rows[2]["skill"], &rows[2]["scope"], &rows[2]["granted_to"]),
+        (&json!("echo"), &json!("skill"), &json!(["echo"]))
+    );
+    assert!(is_moment(&rows[0]["set_at"]));
+    assert!(!format!("{table}{listed}").contains("hidden"));
+
+    let back = place.json(&[&["secret", "revoke-grant"], &grant[..]].concat());
+    let expected = json!({ "name": "TOKEN", "uid": "ann", "skill": "echo", "granted": false });
+    assert_eq!(back, expected);
+    assert_eq!(get(Tier::Market, "echo"), None);
+    let remove = [&["secret", "rm"], &grant[..]].concat();
+    assert_eq!(place.answer(&remove), "removed TOKEN of ann for the skill echo\n");
+    assert_eq!(place.answer(&remove), "there was no TOKEN of ann for the skill echo\n");
+    assert_eq!(get(Tier::Official, "echo").as_deref(), Some("hidden value"));
+    assert_eq!(place.answer(&["secret", "list", "--uid", "bob"]), "bob has no secrets.\n");
+
+    for entry in fs::read_dir(place.data()).unwrap().map(Result::unwrap) {
+        let bytes = fs::read(entry.path()).unwrap();
+        let shows = bytes.windows(6).any(|bytes| bytes == b"hidden");
+        assert!(!shows, "{} shows a secret", entry.path().display());
+    }
+}
+
+#[test]
+fn what_cannot_be_kept_is_said_and_never_repeated() {
+    let place = Place::new();
+    for (value, code) in [
+        (&b""[..], "invalid_input"),
+        (b"\n", "invalid_input"),
+        (&[b'x'; 70_000], "too_large"),
+        (b"hidden \xff", "not_text"),
+    ] {
+        let (found, words) = failed(place.set(&["A", "--uid", "ann", "--json"], value));
+        assert_eq!(found, code);
+        assert!(!words.contains("hidden") && !words.contains("xxx"), "{words}");
+    }
+    let without = run_with_input(
+        &mut place.command(&["secret", "set", "A", "--uid", "ann", "--json"]),
+        b"hidden",
+    );
+    let (code, words) = failed(without);
+    assert_eq!(code, "no_master_key");
+    assert!(words.contains("MASTER_ENCRYPTION_KEY") && !words.contains("hidden"), "{words}");
+    let mut short = place.command(&["secret", "rotate", "--json"]);
+    let (code, words) = failed(run(short.env("MASTER_ENCRYPTION_KEY", "hidden")));
+    assert_eq!(code, "bad_master_key");
+    assert!(words.contains("64 hexadecimal digits") && !words.contains("hidden"), "{words}");
+    let (code, words) = place.fails(&["secret", "grant", "A", "--uid", "ann", "--skill", "echo"]);
+    assert_eq!(code, "no_such_secret", "{words}");
+    let (code, words) = place.fails(&["key", "list", "--url", "ws://127.0.0.1:1"]);
+    assert_eq!(code, "needs_data_dir", "{words}");
+
+    for (arguments, words) in [
+        (&["key", "create", "--uid", "a:b"][..], "has a ':' in it"),
+        (&["key", "create", "--uid", ""], "it is empty"),
+        (&["key", "create", "--uid", "a", "--tier", "GOLD"], "FREE, STARTER, PRO, SCALE"),
+        (&["key", "create", "--uid", "a", "--ttl", "soon"], "such as 30d"),
+        (&["key", "revoke"], "<KEYID|--uid <UID>>"),
+        (&["key", "revoke", "12345678", "--uid", "a"], "cannot be used with"),
+        (&["secret", "remove", "A.B", "--uid", "a"], "letters, digits"),
+        (&["secret", "remove", "A", "--uid", "a", "--skill", "A b"], "lowercase"),
+        (&["secret", "grant", "A", "--uid", "a"], "--skill <ID>"),
+    ] {
+        let ran = run(&mut place.command(arguments));
+        assert_eq!(ran.code, Some(2), "{arguments:?}: {}", ran.stderr);
+        assert!(ran.stderr.contains(words), "{arguments:?}: {}", ran.stderr);
+    }
+    let (code, words) = place.fails(&["key", "create", "--uid", "a", "--label", "a\nb"]);
+    assert_eq!(code, "invalid_input", "{words}");
+}
+
+#[test]
+fn rotation_leaves_nothing_under_the_old_key() {
+    let place = Place::new();
+    for name in ["A", "B"] {
+        succeeded(place.set(&[name, "--uid", "ann"], b"value"));
+    }
+    let rotate = |current: &str, previous: &str, format: &[&str]| {
+        let mut command = place.command(&[&["secret", "rotate"], format].concat());
+        command.env("MASTER_ENCRYPTION_KEY", current);
+        run(command.env("MASTER_ENCRYPTION_KEY_PREVIOUS", previous))
+    };
+    // Without the old key they cannot be read: that is said, and they stay.
+    let ran = rotate(NEXT, "", &[]);
+    assert_eq!(ran.code, Some(1));
+    assert!(ran.stderr.contains("2 secrets cannot be read and stayed: A of ann, B of ann"));
+    let ran = succeeded(rotate(NEXT, MASTER, &["--json"]));
+    let outcome: Value = serde_json::from_str(&ran.stdout).unwrap();
+    assert_eq!(
+        outcome,
+        json!({ "rotated": 2, "current": 0, "unreadable": 0, "unreadable_secrets": [] })
+    );
+    let ran = succeeded(rotate(NEXT, "", &[]));
+    assert_eq!(ran.stdout, "encrypted 0 secrets anew; 2 had the current key before\n");
+    assert_eq!(
+        value(&place.vault(NEXT), "ann", Tier::Private, "echo", "A").as_deref(),
+        Some("value")
+    );
+    assert_eq!(value(&place.vault(MASTER), "ann", Tier::Private, "echo", "A"), None);
+}
