@@ -150,6 +150,7 @@ fn of_vault(error: &VaultError) -> StatusCode {
         | VaultError::NotAKey
         | VaultError::NilOwner
         | VaultError::BadLabel
+        | VaultError::BadUsername
         | VaultError::BadCredits
         | VaultError::BadSecretName
         | VaultError::EmptySecret

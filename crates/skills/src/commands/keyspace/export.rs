@@ -56,7 +56,8 @@ async fn skills(
             left_out.push(format!("{id}: a value is one document; {files} more files stay out"));
         }
         let value = String::from_utf8_lossy(&value).into_owned();
-        let line = Line { key: LogicalKey::Skill { layer: layer.clone(), id }, value, expiry: None };
+        let line =
+            Line { key: LogicalKey::Skill { layer: layer.clone(), id }, value, expiry: None };
         writeln!(out, "{line}")?;
     }
     let prompts = catalog.prompts().len();

@@ -66,9 +66,7 @@ impl Report {
 
     fn to_json(&self) -> Value {
         let rows = |rows: &[(usize, String, String)], names: [&str; 2]| -> Vec<Value> {
-            let row = |(line, a, b): &(usize, String, String)| {
-                json!({ "line": line, names[0]: a, names[1]: b })
-            };
+            let row = |(line, a, b): &(usize, String, String)| json!({ "line": line, names[0]: a, names[1]: b });
             rows.iter().map(row).collect()
         };
         json!({
@@ -284,7 +282,8 @@ fn prepared(
     let there = catalog.stored_skill(layer, id.as_str());
     if is_markdown && parsed.spec.endpoint().is_none() {
         let digest = skills_core::Digest::of(value.as_bytes());
-        let is_there = there.is_some_and(|row| row.meta.tool.is_none() && row.meta.digest() == digest);
+        let is_there =
+            there.is_some_and(|row| row.meta.tool.is_none() && row.meta.digest() == digest);
         let prepared = if is_there { Prepared::Unchanged } else { Prepared::Document(value) };
         return Ok((prepared, vec![]));
     }
