@@ -3,6 +3,7 @@
 mod answers;
 mod listing;
 mod mirror;
+mod private;
 
 use std::{
     fmt,
@@ -163,6 +164,11 @@ impl RemoteRegistry {
             return Ok(());
         }
         Err(RegistryError::Unsupported(what))
+    }
+
+    /// Whether the registry knows of tiers.
+    async fn has_tiers(&self) -> Result<bool, RegistryError> {
+        Ok(self.capabilities().await?.has(RESOLVE))
     }
 
     /// What names a tier in a call. The official one is where content goes unless another is named.
