@@ -2,7 +2,7 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Map, Value};
 use skills_core as rules;
 
 use super::Tier;
@@ -57,6 +57,24 @@ pub struct ResolveOutput {
     /// Where was looked, in order, up to the one that answers.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tried: Option<Vec<PlaceEntry>>,
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+pub struct ExecuteInput {
+    /// The tool, with or without the prefix.
+    pub id: String,
+    /// What it is called with.
+    #[serde(default)]
+    pub arguments: Map<String, Value>,
+    /// Who calls: a key of a user, which begins with `us-`. Without one no secrets are used.
+    #[serde(default)]
+    pub key: Option<String>,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct ExecuteOutput {
+    /// What the tool answered.
+    pub data: Value,
 }
 
 #[derive(Debug, Serialize, JsonSchema)]

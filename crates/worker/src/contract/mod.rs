@@ -224,6 +224,7 @@ asks!(
     CatalogInput,
     AvailableInput,
     ResolveInput,
+    ExecuteInput,
 );
 
 /// Where entries are stored, in the order in which names are resolved.
