@@ -19,6 +19,12 @@ pub enum Field {
     ArgumentName,
     /// A prompt as a whole.
     Prompt,
+    /// Whom a private entry belongs to.
+    Uid,
+    /// What names are also looked for with.
+    Prefix,
+    /// What a tool says of itself.
+    Manifest,
 }
 
 impl fmt::Display for Field {
@@ -31,6 +37,9 @@ impl fmt::Display for Field {
             Self::FunctionId => "function_id",
             Self::ArgumentName => "argument name",
             Self::Prompt => "prompt",
+            Self::Uid => "uid",
+            Self::Prefix => "prefix",
+            Self::Manifest => "manifest",
         })
     }
 }
@@ -58,6 +67,14 @@ pub enum RuleError {
     Charset {
         /// Which field.
         field: Field,
+        /// The first offending character.
+        found: char,
+        /// Where it stands.
+        at: usize,
+    },
+    /// A uid holds a character it must not hold.
+    #[error("uid must have no white space, control character or ':'; found {found:?} at byte {at}")]
+    Uid {
         /// The first offending character.
         found: char,
         /// Where it stands.

@@ -7,7 +7,7 @@ use crate::{Field, RuleError, limits::MAX_ID_BYTES};
 /// The id under which the index of all skills is served.
 pub const INDEX_ID: &str = "skills";
 
-fn check(field: Field, text: &str) -> Result<(), RuleError> {
+pub(crate) fn check(field: Field, text: &str) -> Result<(), RuleError> {
     if text.is_empty() {
         return Err(RuleError::Empty(field));
     }

@@ -2,8 +2,13 @@
 
 use std::{fmt, str::FromStr, sync::Arc};
 
+use serde::{Deserialize, Serialize};
+
+use crate::{Field, RuleError, limits::MAX_OWNER_BYTES};
+
 /// The three tiers, in the order in which they are resolved.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Tier {
     /// Entries of one owner.
     Private,
@@ -42,21 +47,40 @@ impl FromStr for Tier {
     }
 }
 
-/// Whom a private entry belongs to.
+/// Whom a private entry belongs to: a uid, which is part of the entry's key `skill:private:{uid}:{id}`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Owner(Arc<str>);
 
 impl Owner {
-    /// An owner; `None` for the empty string, which stands for "nobody" in storage.
-    #[must_use]
-    pub fn new(uid: &str) -> Option<Self> {
-        (!uid.is_empty()).then(|| Self(uid.into()))
-    }
-
     /// The owner's id.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
+    }
+}
+
+impl fmt::Display for Owner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl FromStr for Owner {
+    type Err = RuleError;
+
+    fn from_str(uid: &str) -> Result<Self, RuleError> {
+        if uid.is_empty() {
+            return Err(RuleError::Empty(Field::Uid));
+        }
+        let (len, max) = (uid.len(), MAX_OWNER_BYTES);
+        if len > max {
+            return Err(RuleError::TooLong { field: Field::Uid, len, max });
+        }
+        let refused = |c: char| c.is_control() || c.is_whitespace() || c == ':';
+        match uid.char_indices().find(|&(_, c)| refused(c)) {
+            Some((at, found)) => Err(RuleError::Uid { found, at }),
+            None => Ok(Self(uid.into())),
+        }
     }
 }
 
@@ -75,10 +99,10 @@ impl Layer {
     /// Puts a layer together from its stored parts.
     #[must_use]
     pub fn from_parts(tier: Tier, owner: &str) -> Option<Self> {
-        match (tier, Owner::new(owner)) {
-            (Tier::Private, Some(owner)) => Some(Self::Private(owner)),
-            (Tier::Official, None) => Some(Self::Official),
-            (Tier::Market, None) => Some(Self::Market),
+        match (tier, owner) {
+            (Tier::Private, uid) => uid.parse().ok().map(Self::Private),
+            (Tier::Official, "") => Some(Self::Official),
+            (Tier::Market, "") => Some(Self::Market),
             _ => None,
         }
     }
@@ -163,6 +187,23 @@ mod tests {
         assert!(Layer::from_parts(Tier::Official, "ann").is_none());
         let layer = Layer::from_parts(Tier::Private, "ann").unwrap();
         assert_eq!((layer.tier(), layer.owner()), (Tier::Private, "ann"));
+    }
+
+    #[test]
+    fn a_uid_is_short_and_cannot_end_the_key_it_is_part_of() {
+        for uid in ["ann", "5f0c-11", "ann@example.org", "Ünï", &"a".repeat(128)] {
+            assert_eq!(uid.parse::<Owner>().unwrap().as_str(), uid);
+        }
+        for (uid, words) in [
+            ("", "uid must be non-empty"),
+            (&*"a".repeat(129), "uid too long: 129 bytes"),
+            ("a:b", "found ':' at byte 1"),
+            ("a\0b", "found '\\0' at byte 1"),
+            (" a", "found ' ' at byte 0"),
+        ] {
+            let error = uid.parse::<Owner>().expect_err(words).to_string();
+            assert!(error.contains(words), "{error}");
+        }
     }
 
     #[test]

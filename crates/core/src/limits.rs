@@ -2,6 +2,8 @@
 
 /// Longest skill id or prompt name, in bytes.
 pub const MAX_ID_BYTES: usize = 64;
+/// Longest uid of an owner, in bytes.
+pub const MAX_OWNER_BYTES: usize = 128;
 /// Largest body of a one-document skill, in bytes.
 pub const MAX_SKILL_BYTES: usize = 256 * 1024;
 /// Largest prompt definition (description, function id and arguments together), in bytes. A listing
@@ -21,3 +23,11 @@ pub const MAX_PATH_BYTES: usize = 512;
 /// Most that is kept in memory of what a document says of itself as an Agent Skill, in bytes. What has more
 /// is not offered as one.
 pub const MAX_AGENT_SKILL_BYTES: usize = 8 * 1024;
+/// Largest manifest of a tool, in bytes.
+pub const MAX_MANIFEST_BYTES: usize = 1 << 20;
+/// Most that is kept in memory of what a tool's manifest says, in bytes.
+pub const MAX_TOOL_BYTES: usize = 128 * 1024;
+/// Longest key of the key space, in bytes: what key-value stores allow.
+pub const MAX_KEY_BYTES: usize = 512;
+/// Longest line of an import, in bytes: the largest value that key-value stores allow, with room for escapes.
+pub const MAX_KEYSPACE_LINE_BYTES: usize = 32 << 20;

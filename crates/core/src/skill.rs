@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    AgentSkill, Digest, Field, RuleError,
+    AgentSkill, Digest, Field, RuleError, ToolMeta,
     limits::{MAX_AGENT_SKILL_BYTES, MAX_SKILL_BYTES},
     markdown,
 };
@@ -36,6 +36,9 @@ pub struct SkillMeta {
     /// What the root document says of itself as an Agent Skill, if it does, within bounds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent: Option<Box<AgentSkill>>,
+    /// What its manifest says, if it is a tool.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tool: Option<Box<ToolMeta>>,
 }
 
 impl SkillMeta {
@@ -62,7 +65,7 @@ impl SkillMeta {
         };
         let agent = AgentSkill::read(body, None).ok();
         let agent = agent.filter(|agent| agent.bytes() <= MAX_AGENT_SKILL_BYTES).map(Box::new);
-        Ok(Self { title, description, files: vec![root], agent })
+        Ok(Self { title, description, files: vec![root], agent, tool: None })
     }
 
     /// The root document.
@@ -78,14 +81,16 @@ impl SkillMeta {
     }
 
     /// What identifies this version of the bundle as a whole: the digest of the root document for a
-    /// bundle of one file, otherwise of the list of paths and digests.
+    /// bundle of one file, otherwise of the list of paths and digests, and of a tool's manifest too.
     #[must_use]
     pub fn digest(&self) -> Digest {
-        match self.files.as_slice() {
-            [only] => only.digest,
-            files => {
+        match (self.files.as_slice(), &self.tool) {
+            ([only], None) => only.digest,
+            (files, tool) => {
                 let lines = files.iter().map(|file| format!("{} {}\n", file.digest, file.path));
-                Digest::of(lines.collect::<String>().as_bytes())
+                // No path is empty.
+                let tool = tool.iter().map(|tool| format!("{} \n", tool.source.digest));
+                Digest::of(lines.chain(tool).collect::<String>().as_bytes())
             }
         }
     }

@@ -1,11 +1,14 @@
-//! The three shapes of an `iii://` URI.
+//! The three shapes of an `iii://` URI, and the addresses of what single tiers hold.
 
 use std::{fmt, str::FromStr};
 
-use crate::{Field, HandlerId, RuleError, SkillId, id::INDEX_ID};
+use crate::{Field, HandlerId, RuleError, SkillId, Tier, id::INDEX_ID};
 
 /// The scheme, with its slashes.
 pub const SCHEME: &str = "iii://";
+
+/// The scheme of what single tiers hold, with its slashes.
+pub const TIER_SCHEME: &str = "skill://";
 
 /// How much of a refused URI an error repeats.
 const QUOTED_CHARS: usize = 120;
@@ -24,6 +27,16 @@ pub enum ResourceUri {
         skill: SkillId,
         /// What follows the id, not empty.
         path: String,
+    },
+    /// `skill://{tier}/{id}` and `skill://{tier}/{id}/{path}`: the copy that one tier holds of a skill, also if
+    /// another shadows it.
+    Stored {
+        /// Which tier; a private one is that of who asks.
+        tier: Tier,
+        /// The skill.
+        skill: SkillId,
+        /// A file of it; without, the root document.
+        path: Option<String>,
     },
 }
 
@@ -81,10 +94,22 @@ fn quoted(text: &str) -> String {
     text.chars().take(QUOTED_CHARS).collect()
 }
 
+/// What follows the scheme, if that begins with a tier.
+fn stored(rest: &str) -> Option<Result<ResourceUri, RuleError>> {
+    let (tier, rest) = rest.split_once('/')?;
+    let tier = tier.parse().ok()?;
+    let (id, path) = rest.split_once('/').map_or((rest, None), |(id, path)| (id, Some(path)));
+    let path = path.map(str::to_owned);
+    Some(id.parse().map(|skill| ResourceUri::Stored { tier, skill, path }))
+}
+
 impl FromStr for ResourceUri {
     type Err = RuleError;
 
     fn from_str(uri: &str) -> Result<Self, RuleError> {
+        if let Some(stored) = uri.strip_prefix(TIER_SCHEME).and_then(stored) {
+            return stored;
+        }
         let path = uri.strip_prefix(SCHEME).ok_or_else(|| RuleError::UriScheme(quoted(uri)))?;
         match path.split_once('/') {
             None if path == INDEX_ID => Ok(Self::Index),
@@ -104,6 +129,10 @@ impl fmt::Display for ResourceUri {
             Self::Index => write!(f, "{SCHEME}{INDEX_ID}"),
             Self::Skill(id) => write!(f, "{SCHEME}{id}"),
             Self::Inside { skill, path } => write!(f, "{SCHEME}{skill}/{path}"),
+            Self::Stored { tier, skill, path: None } => write!(f, "{TIER_SCHEME}{tier}/{skill}"),
+            Self::Stored { tier, skill, path: Some(path) } => {
+                write!(f, "{TIER_SCHEME}{tier}/{skill}/{path}")
+            }
         }
     }
 }
@@ -140,6 +169,22 @@ mod tests {
             })
         );
         assert!(parse("iii://brain/references/a.md").is_ok());
+    }
+
+    #[test]
+    fn a_tier_has_addresses_of_its_own() {
+        for uri in ["skill://private/a", "skill://market/a/SKILL.md", "skill://official/a/b/c.md"] {
+            assert_eq!(parse(uri).unwrap().to_string(), uri);
+        }
+        for (uri, words) in [
+            ("skill://a/SKILL.md", "must start with iii://"),
+            ("skill://private", "must start with iii://"),
+            ("skill://private/", "id must be non-empty"),
+            ("skill://market/A/x", "lowercase"),
+        ] {
+            let error = parse(uri).expect_err(uri);
+            assert!(error.contains(words), "{uri}: {error}");
+        }
     }
 
     #[test]

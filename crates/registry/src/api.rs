@@ -5,15 +5,17 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use bytes::Bytes;
 use serde_json::Value;
-use skills_core::{Bundle, HandlerId, PromptArgument, PromptDefinition};
+use skills_core::{Bundle, Caller, HandlerId, PromptArgument, PromptDefinition, Tier};
 
-use crate::{Catalog, Changes, ExposedFunction, RegistryError};
+use crate::{Catalog, Changes, Explanation, ExposedFunction, RegistryError};
 
 /// A skill in a listing.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 pub struct SkillInfo {
     /// Its id.
     pub id: String,
+    /// Where it is stored.
+    pub tier: Tier,
     /// First heading, or the id.
     pub title: String,
     /// First paragraph.
@@ -76,18 +78,29 @@ pub struct RenderedPrompt {
     pub messages: Vec<Value>,
 }
 
-/// A registry, wherever it lives.
+/// A registry, wherever it lives, as somebody sees it.
 #[async_trait]
 pub trait Skills: Send + Sync {
+    /// The same registry as a caller sees it.
+    ///
+    /// # Errors
+    /// When it cannot tell callers apart.
+    fn view(self: Arc<Self>, caller: &Caller) -> Result<Arc<dyn Skills>, RegistryError>;
     /// The present snapshot of all that is registered.
     async fn catalog(&self) -> Result<Arc<Catalog>, RegistryError>;
     /// News of changes from now on.
     fn changes(&self) -> Changes;
-    /// All skills, sorted by id.
+    /// All skills that answer to their ids, sorted by id.
     async fn skills(&self) -> Result<Vec<SkillInfo>, RegistryError> {
         Ok(self.catalog().await?.skills_after(None).map(|row| row.as_ref().into()).collect())
     }
-    /// All prompts, sorted by name.
+    /// All skills of all tiers, also those that are shadowed, sorted by id and then by tier.
+    async fn every_skill(&self) -> Result<Vec<SkillInfo>, RegistryError> {
+        Ok(self.catalog().await?.layered_after(None).map(|row| row.as_ref().into()).collect())
+    }
+    /// Why a skill's name leads where it leads.
+    async fn explain(&self, id: &str) -> Result<Explanation, RegistryError>;
+    /// All prompts that answer to their names, sorted by name.
     async fn prompts(&self) -> Result<Vec<PromptInfo>, RegistryError> {
         Ok(self.catalog().await?.prompts_after(None).map(|row| row.as_ref().into()).collect())
     }
@@ -107,22 +120,50 @@ pub trait Skills: Send + Sync {
         function: &HandlerId,
         arguments: Value,
     ) -> Result<Value, RegistryError>;
-    /// Registers a skill and returns when that was, in RFC 3339.
-    async fn register_skill(&self, id: &str, body: String) -> Result<String, RegistryError>;
-    /// Registers a skill of several files and returns when that was, in RFC 3339.
+    /// Registers an official skill and returns when that was, in RFC 3339.
+    async fn register_skill(&self, id: &str, body: String) -> Result<String, RegistryError> {
+        self.register_bundle_in(Tier::Official, id, Bundle::new(body, vec![])?).await
+    }
+    /// Registers an official skill of several files and returns when that was, in RFC 3339.
     async fn register_bundle(
         &self,
         id: &str,
         bundle: Bundle<Bytes>,
+    ) -> Result<String, RegistryError> {
+        self.register_bundle_in(Tier::Official, id, bundle).await
+    }
+    /// The same in a tier; the private one is that of who asks.
+    async fn register_bundle_in(
+        &self,
+        tier: Tier,
+        id: &str,
+        bundle: Bundle<Bytes>,
     ) -> Result<String, RegistryError>;
-    /// Removes a skill; `false` when there was none.
-    async fn remove_skill(&self, id: &str) -> Result<bool, RegistryError>;
-    /// Registers a prompt and returns when that was, in RFC 3339.
+    /// Removes an official skill; `false` when there was none.
+    async fn remove_skill(&self, id: &str) -> Result<bool, RegistryError> {
+        self.remove_skill_in(Tier::Official, id).await
+    }
+    /// The same in a tier.
+    async fn remove_skill_in(&self, tier: Tier, id: &str) -> Result<bool, RegistryError>;
+    /// Registers an official prompt and returns when that was, in RFC 3339.
     async fn register_prompt(
         &self,
         name: &str,
         definition: PromptDefinition,
+    ) -> Result<String, RegistryError> {
+        self.register_prompt_in(Tier::Official, name, definition).await
+    }
+    /// The same in a tier.
+    async fn register_prompt_in(
+        &self,
+        tier: Tier,
+        name: &str,
+        definition: PromptDefinition,
     ) -> Result<String, RegistryError>;
-    /// Removes a prompt; `false` when there was none.
-    async fn remove_prompt(&self, name: &str) -> Result<bool, RegistryError>;
+    /// Removes an official prompt; `false` when there was none.
+    async fn remove_prompt(&self, name: &str) -> Result<bool, RegistryError> {
+        self.remove_prompt_in(Tier::Official, name).await
+    }
+    /// The same in a tier.
+    async fn remove_prompt_in(&self, tier: Tier, name: &str) -> Result<bool, RegistryError>;
 }

@@ -89,6 +89,9 @@ pub fn available(catalog: &Catalog, filter: &Filter) -> Available {
 
 /// What a skill is offered as, or why it is not.
 fn offered(row: &SkillRow) -> Result<AgentSkill, String> {
+    if let Some(reason) = row.corruption() {
+        return Err(format!("it is corrupt: {reason}"));
+    }
     let skill = row.meta.agent.as_deref().cloned().unwrap_or_else(|| plain(row));
     let length = |text: &str| text.chars().count();
     if !is_skill_name(&skill.name) {

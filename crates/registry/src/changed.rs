@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use futures_util::{StreamExt as _, stream::BoxStream};
-use skills_core::Kind;
+use skills_core::{Kind, Layer, Owner, resolve::Prefix};
 use skills_store::Change;
 use tokio::sync::watch;
 
@@ -25,17 +25,26 @@ pub enum Changed {
 /// News from the moment it was asked for, in the order in which they happened. It ends with the registry.
 pub type Changes = BoxStream<'static, Changed>;
 
-/// The news of a feed of changes and of a bus.
+/// The news of a feed of changes and of a bus, as far as they concern somebody: what changes in the private layer
+/// of an owner is news for nobody else.
 pub(crate) fn of_feed(
     feed: Subscription<Arc<Change>>,
     functions: Option<watch::Receiver<u64>>,
+    owner: Option<Owner>,
+    prefix: Prefix,
 ) -> Changes {
-    let entries = futures_util::stream::unfold(feed, |mut feed| async move {
-        let changed = match feed.next().await? {
-            Delivery::Item(change) => Changed::of(&change),
-            Delivery::Missed(_) => Changed::Everything,
+    let deliveries = futures_util::stream::unfold(feed, |mut feed| async move {
+        feed.next().await.map(|delivery| (delivery, feed))
+    });
+    let entries = deliveries.flat_map(move |delivery| {
+        let changed = match delivery {
+            Delivery::Item(change) if is_for(&change.key.layer, owner.as_ref()) => {
+                Changed::of(&change, &prefix)
+            }
+            Delivery::Item(_) => vec![],
+            Delivery::Missed(_) => vec![Changed::Everything],
         };
-        Some((changed, feed))
+        futures_util::stream::iter(changed)
     });
     match functions {
         Some(functions) => {
@@ -49,12 +58,23 @@ pub(crate) fn of_feed(
     }
 }
 
+/// Whether a change in a layer is news for who sees the private layer of `owner`, if any.
+fn is_for(layer: &Layer, owner: Option<&Owner>) -> bool {
+    match layer {
+        Layer::Private(other) => owner == Some(other),
+        Layer::Official | Layer::Market => true,
+    }
+}
+
 impl Changed {
-    fn of(change: &Change) -> Self {
-        let id = Arc::clone(&change.key.id);
-        match change.key.kind {
-            Kind::Skill => Self::Skill(id),
-            Kind::Prompt => Self::Prompt(id),
-        }
+    /// What may lead to something else after a change: the id, and the shorter name that leads to it.
+    fn of(change: &Change, prefix: &Prefix) -> Vec<Self> {
+        let id = &change.key.id;
+        let names = std::iter::once(Arc::clone(id)).chain(prefix.stripped(id).map(Arc::from));
+        let changed = match change.key.kind {
+            Kind::Skill => Self::Skill,
+            Kind::Prompt => Self::Prompt,
+        };
+        names.map(changed).collect()
     }
 }

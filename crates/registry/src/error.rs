@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use skills_bus::CallError;
-use skills_core::{Kind, OutputError, RuleError};
+use skills_core::{Kind, OutputError, RuleError, Tier};
 use skills_store::{BatchError, StoreError};
 
 /// The one error type of the registry. Every surface maps it once.
@@ -39,9 +39,31 @@ pub enum RegistryError {
     /// The store could not be read or written; nothing was changed.
     #[error(transparent)]
     Store(Arc<StoreError>),
-    /// An entry names bytes that the store does not have.
-    #[error("the body of {0} is missing from the store")]
-    MissingBody(String),
+    /// What is stored of an entry cannot be read. It still shadows what is in the tiers below: an entry that
+    /// is damaged must not be replaced by another in silence.
+    #[error("{} {id} ({tier}) is corrupt: {reason}", kind.as_str())]
+    CorruptEntry {
+        /// What it is.
+        kind: Kind,
+        /// Where it is stored.
+        tier: Tier,
+        /// Under which id or name.
+        id: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// A skill that has no manifest.
+    #[error("{0} is not a tool: it has no manifest")]
+    NotATool(String),
+    /// A private layer was named, and nobody whose it would be.
+    #[error("private entries belong to somebody, and no key tells to whom")]
+    KeyNeeded,
+    /// What was presented as a key is none.
+    #[error("the key is unknown: it was never issued, or it is revoked or expired")]
+    UnknownKey,
+    /// The place where content is kept cannot do this.
+    #[error("{0}")]
+    Unsupported(&'static str),
     /// More is waiting to be written than fits in memory.
     #[error("too many writes are waiting; try again")]
     Overloaded,
@@ -122,7 +144,11 @@ impl RegistryError {
             },
             Self::Output { .. } => "handler_output",
             Self::Store(error) => error.code(),
-            Self::MissingBody(_) => "store_corrupt",
+            Self::CorruptEntry { .. } => "corrupt_entry",
+            Self::NotATool(_) => "not_a_tool",
+            Self::KeyNeeded => "key_needed",
+            Self::UnknownKey => "unknown_key",
+            Self::Unsupported(_) => "unsupported",
             Self::Overloaded => "overloaded",
             Self::Unexpected(_) => "internal",
             Self::Closed => "shutting_down",
@@ -136,6 +162,8 @@ impl RegistryError {
     pub fn hint(&self) -> Option<&str> {
         match self {
             Self::Store(error) => error.hint(),
+            Self::CorruptEntry { .. } => Some("register it again, or remove it"),
+            Self::KeyNeeded => Some("give a key of the user, which begins with us-"),
             Self::NoBus { .. } => {
                 Some("start `skills serve`, connect the worker that serves it, and ask that server")
             }

@@ -1,7 +1,7 @@
 //! The registry: the only door to skills and prompts.
 //!
-//! - [`Registry`]: reading, resolving, rendering, writing
-//! - [`catalog`]: the immutable snapshot all reads are answered from
+//! - [`Registry`]: reading, resolving and rendering (`reading`), and `writing`; a [`View`] is it as one caller sees it
+//! - [`catalog`]: the immutable snapshot all reads are answered from, in views of callers
 //! - `writer`: the one thread that commits, swaps the catalog and announces
 //! - [`feed`]: announcements in commit order, for any number of subscribers, in bounded memory
 //! - `changed`: the same for surfaces, which only need to know that something is different
@@ -27,20 +27,24 @@ mod error;
 pub mod feed;
 mod functions;
 mod local;
+mod reading;
 mod registry;
 pub mod remote;
 pub mod search;
 pub mod state;
 pub mod state_store;
 mod writer;
+mod writing;
 
 pub use api::{PromptInfo, RenderedPrompt, Resource, SkillInfo, Skills};
-pub use catalog::{Catalog, PromptRow, SkillRow};
+pub use catalog::{Catalog, Explanation, Place, PromptRow, Resolved, SkillRow};
 pub use changed::{Changed, Changes};
 pub use error::{HandlerProblem, RegistryError};
 pub use feed::{ChangeFeed, Delivery, Subscription};
 pub use functions::ExposedFunction;
+pub use local::View;
 pub use registry::{Registry, RegistryConfig};
 pub use remote::{Mirror, RemoteRegistry};
 pub use state::BusState;
 pub use state_store::StateStore;
+pub use writing::Tool;

@@ -1,24 +1,25 @@
-//! The registry of this process, as surfaces see it.
+//! The registry of this process, as surfaces see it: for everyone, or as a [`View`] of one caller.
 
 use std::sync::Arc;
 
 use async_trait::async_trait;
 use bytes::Bytes;
 use serde_json::{Value, json};
-use skills_core::{Bundle, HandlerId, PromptDefinition};
+use skills_core::{Bundle, Caller, HandlerId, Layer, PromptDefinition, Tier};
 
 use crate::{
-    Catalog, Changes, ExposedFunction, PromptInfo, PromptRow, Registry, RegistryError,
+    Catalog, Changes, Explanation, ExposedFunction, PromptInfo, PromptRow, Registry, RegistryError,
     RenderedPrompt, Resource, SkillInfo, SkillRow, Skills, changed, functions,
 };
 
-/// Who is named in the log for writes that come through the trait.
+/// Who is named in the log for writes that come through the trait without a credential.
 const ACTOR: &str = "local";
 
 impl From<&SkillRow> for SkillInfo {
     fn from(row: &SkillRow) -> Self {
         Self {
             id: row.id.to_string(),
+            tier: row.tier,
             title: row.title().to_owned(),
             description: row.meta.description.clone(),
             bytes: row.bytes(),
@@ -39,70 +40,120 @@ impl From<&PromptRow> for PromptInfo {
     }
 }
 
-#[async_trait]
-impl Skills for Registry {
-    async fn catalog(&self) -> Result<Arc<Catalog>, RegistryError> {
-        Ok(Self::catalog(self))
+/// The registry with the eyes of one caller.
+#[derive(Debug, Clone)]
+pub struct View {
+    registry: Arc<Registry>,
+    caller: Caller,
+}
+
+impl Registry {
+    /// The registry as a caller sees it.
+    #[must_use]
+    pub fn seen_by(self: &Arc<Self>, caller: &Caller) -> View {
+        View { registry: Arc::clone(self), caller: caller.clone() }
     }
 
-    fn changes(&self) -> Changes {
+    fn news(&self, caller: &Caller) -> Changes {
         let functions = self.bus().map(|bus| bus.functions_changed());
-        changed::of_feed(self.published().changes.subscribe(), functions)
+        let feed = self.published().changes.subscribe();
+        changed::of_feed(feed, functions, caller.owner().cloned(), self.catalog().prefix().clone())
     }
 
-    async fn functions(&self) -> Result<Vec<ExposedFunction>, RegistryError> {
+    async fn exposed(&self) -> Result<Vec<ExposedFunction>, RegistryError> {
         match self.bus() {
             Some(_) => functions::exposed(self.call(functions::LIST, &json!({})).await?),
             // Without a bus there are no workers.
             None => Ok(vec![]),
         }
     }
-
-    async fn call_function(
-        &self,
-        function: &HandlerId,
-        arguments: Value,
-    ) -> Result<Value, RegistryError> {
-        self.call(function.as_str(), &arguments).await
-    }
-
-    async fn read(&self, uri: &str) -> Result<Resource, RegistryError> {
-        Self::read(self, uri).await
-    }
-
-    async fn render_prompt(
-        &self,
-        name: &str,
-        arguments: Value,
-    ) -> Result<RenderedPrompt, RegistryError> {
-        Self::render_prompt(self, name, arguments).await
-    }
-
-    async fn register_skill(&self, id: &str, body: String) -> Result<String, RegistryError> {
-        Self::register_skill(self, ACTOR, id, body).await.map(|at| at.to_string())
-    }
-
-    async fn register_bundle(
-        &self,
-        id: &str,
-        bundle: Bundle<Bytes>,
-    ) -> Result<String, RegistryError> {
-        Self::register_bundle(self, ACTOR, id, bundle).await.map(|at| at.to_string())
-    }
-
-    async fn remove_skill(&self, id: &str) -> Result<bool, RegistryError> {
-        Self::remove_skill(self, ACTOR, id).await
-    }
-
-    async fn register_prompt(
-        &self,
-        name: &str,
-        definition: PromptDefinition,
-    ) -> Result<String, RegistryError> {
-        Self::register_prompt(self, ACTOR, name, definition).await.map(|at| at.to_string())
-    }
-
-    async fn remove_prompt(&self, name: &str) -> Result<bool, RegistryError> {
-        Self::remove_prompt(self, ACTOR, name).await
-    }
 }
+
+/// The layer that a caller means by a tier, and who is named in the log.
+fn place(caller: &Caller, tier: Tier) -> Result<(Layer, String), RegistryError> {
+    let layer = caller.layer(tier).ok_or(RegistryError::KeyNeeded)?;
+    Ok((layer, caller.actor().unwrap_or_else(|| ACTOR.to_owned())))
+}
+
+/// Both see the same registry: one as nobody in particular, one as somebody.
+macro_rules! local {
+    ($type:ty, |$self:ident| $registry:expr, $caller:expr, $arc:expr) => {
+        #[async_trait]
+        impl Skills for $type {
+            fn view($self: Arc<Self>, caller: &Caller) -> Result<Arc<dyn Skills>, RegistryError> {
+                Ok(Arc::new($arc.seen_by(caller)))
+            }
+
+            async fn catalog(&$self) -> Result<Arc<Catalog>, RegistryError> {
+                Ok($registry.catalog_of($caller))
+            }
+
+            fn changes(&$self) -> Changes {
+                $registry.news($caller)
+            }
+
+            async fn explain(&$self, id: &str) -> Result<Explanation, RegistryError> {
+                Ok($registry.explain($caller, id))
+            }
+
+            async fn functions(&$self) -> Result<Vec<ExposedFunction>, RegistryError> {
+                $registry.exposed().await
+            }
+
+            async fn call_function(
+                &$self,
+                function: &HandlerId,
+                arguments: Value,
+            ) -> Result<Value, RegistryError> {
+                $registry.call(function.as_str(), &arguments).await
+            }
+
+            async fn read(&$self, uri: &str) -> Result<Resource, RegistryError> {
+                $registry.read_as($caller, uri).await
+            }
+
+            async fn render_prompt(
+                &$self,
+                name: &str,
+                arguments: Value,
+            ) -> Result<RenderedPrompt, RegistryError> {
+                $registry.render_prompt_as($caller, name, arguments).await
+            }
+
+            async fn register_bundle_in(
+                &$self,
+                tier: Tier,
+                id: &str,
+                bundle: Bundle<Bytes>,
+            ) -> Result<String, RegistryError> {
+                let (layer, actor) = place($caller, tier)?;
+                let write = $registry.register_bundle_in(&actor, &layer, id, bundle);
+                write.await.map(|at| at.to_string())
+            }
+
+            async fn remove_skill_in(&$self, tier: Tier, id: &str) -> Result<bool, RegistryError> {
+                let (layer, actor) = place($caller, tier)?;
+                $registry.remove_skill_in(&actor, &layer, id).await
+            }
+
+            async fn register_prompt_in(
+                &$self,
+                tier: Tier,
+                name: &str,
+                definition: PromptDefinition,
+            ) -> Result<String, RegistryError> {
+                let (layer, actor) = place($caller, tier)?;
+                let write = $registry.register_prompt_in(&actor, &layer, name, definition);
+                write.await.map(|at| at.to_string())
+            }
+
+            async fn remove_prompt_in(&$self, tier: Tier, name: &str) -> Result<bool, RegistryError> {
+                let (layer, actor) = place($caller, tier)?;
+                $registry.remove_prompt_in(&actor, &layer, name).await
+            }
+        }
+    };
+}
+
+local!(Registry, |self| self, &Caller::Anonymous, self);
+local!(View, |self| self.registry, &self.caller, self.registry);

@@ -133,8 +133,11 @@ async fn a_body_that_is_missing_is_an_error_of_the_store() {
     registry.register_skill(ME, "a", "x".into()).await.unwrap();
     store.without_blobs.store(true, Ordering::SeqCst);
     let error = registry.read("iii://a").await.unwrap_err();
-    assert!(matches!(&error, RegistryError::MissingBody(id) if id == "a"), "{error}");
-    assert_eq!(error.code(), "store_corrupt");
+    assert_eq!(error.code(), "corrupt_entry");
+    assert_eq!(
+        error.to_string(),
+        "skill a (official) is corrupt: its body is missing from the store"
+    );
     store.without_blobs.store(false, Ordering::SeqCst);
     assert_eq!(text(&registry, "iii://a").await, "x", "a failure is not remembered");
     store.without_blobs.store(true, Ordering::SeqCst);

@@ -14,6 +14,13 @@ pub enum EntryContent {
     Skill(SkillMeta),
     /// A prompt.
     Prompt(PromptDefinition),
+    /// What is stored cannot be read. Such an entry is told of, never passed over, and never written.
+    Corrupt {
+        /// What it was.
+        kind: Kind,
+        /// What is wrong with it.
+        reason: String,
+    },
 }
 
 impl EntryContent {
@@ -23,6 +30,7 @@ impl EntryContent {
         match self {
             Self::Skill(_) => Kind::Skill,
             Self::Prompt(_) => Kind::Prompt,
+            Self::Corrupt { kind, .. } => *kind,
         }
     }
 
@@ -34,9 +42,11 @@ impl EntryContent {
                 let files = skill.files.iter().map(|file| file.path.len() + 64);
                 let text = |text: &Option<String>| text.as_ref().map_or(0, String::len);
                 let agent = skill.agent.as_ref().map_or(0, |agent| agent.bytes() + 256);
-                text(&skill.title) + text(&skill.description) + files.sum::<usize>() + agent
+                let tool = skill.tool.as_ref().map_or(0, |tool| tool.bytes() + 256);
+                text(&skill.title) + text(&skill.description) + files.sum::<usize>() + agent + tool
             }
             Self::Prompt(prompt) => prompt.bytes() + 64 * prompt.arguments.len(),
+            Self::Corrupt { reason, .. } => reason.len(),
         }
     }
 
@@ -46,6 +56,7 @@ impl EntryContent {
         match self {
             Self::Skill(skill) => skill.digest(),
             Self::Prompt(prompt) => prompt.digest(),
+            Self::Corrupt { reason, .. } => Digest::of(reason.as_bytes()),
         }
     }
 }

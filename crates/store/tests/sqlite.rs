@@ -199,3 +199,29 @@ fn a_full_disk_loses_nothing_and_heals() {
     let log = store.changes(0, 10).unwrap();
     assert_eq!(log.iter().map(|change| change.revision).collect::<Vec<_>>(), [1, 2]);
 }
+
+#[test]
+fn an_entry_that_cannot_be_read_is_told_of_and_spoils_no_other() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = SqliteStore::open(dir.path()).unwrap();
+    for id in ["a", "b", "c", "d"] {
+        put(&store, id, "body").unwrap();
+    }
+    drop(store);
+    let connection = Connection::open(dir.path().join("skills.db")).unwrap();
+    for (id, content) in [("a", "'{\"title\":'"), ("b", "CAST(x'ff00' AS TEXT)"), ("c", "NULL")] {
+        let sql = format!("UPDATE change SET content = {content} WHERE id = '{id}'");
+        assert_eq!(connection.execute(&sql, []).unwrap(), 1);
+    }
+    drop(connection);
+    let store = SqliteStore::open(dir.path()).unwrap();
+    let is_corrupt = |content: &EntryContent| matches!(content, EntryContent::Corrupt { .. });
+    let mut entries = store.entries().unwrap();
+    entries.sort_by(|one, other| one.key.cmp(&other.key));
+    let corrupt: Vec<bool> = entries.iter().map(|entry| is_corrupt(&entry.content)).collect();
+    assert_eq!(corrupt, [true, true, true, false]);
+    assert_eq!(store.changes(0, 10).unwrap().len(), 4, "the log can be read past them");
+    put(&store, "a", "mended").unwrap();
+    let entries = store.entries().unwrap();
+    assert_eq!(entries.iter().filter(|entry| is_corrupt(&entry.content)).count(), 2);
+}

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use skills_bus::Bus;
-use skills_core::{FileMeta, Kind, SkillId};
+use skills_core::{FileMeta, SkillId};
 use skills_registry::{
     Registry, RegistryError, SkillRow,
     available::{Filter, available},
@@ -65,8 +65,7 @@ pub(crate) fn register(bus: &dyn Bus, registry: &Arc<Registry>) {
 fn files(registry: &Registry, id: String) -> Result<FilesOutput, RegistryError> {
     let _: SkillId = id.parse()?;
     let catalog = registry.catalog();
-    let not_found = || RegistryError::NotFound { kind: Kind::Skill, id: id.clone() };
-    let row = catalog.skill(&id).ok_or_else(not_found)?;
+    let row = catalog.readable_skill(None, &id)?;
     Ok(FilesOutput { files: row.meta.files.iter().map(file).collect(), id })
 }
 

@@ -16,7 +16,7 @@ use skills_bus::{
     Activation, Bus, CallError, Deliver, FunctionSpec, Json, Observer, ObserverSink,
     TriggerBinding, TriggerProvider, TriggerTypeSpec,
 };
-use skills_core::Kind;
+use skills_core::{Kind, Tier};
 use skills_registry::{ChangeFeed, Registry};
 use skills_store::Change;
 use tokio_util::task::AbortOnDropHandle;
@@ -146,7 +146,8 @@ impl Announcer {
     }
 
     async fn deliver(&self, function_id: &str, change: &Change) {
-        if change.key.kind != self.kind {
+        // A bus is open to all who are on it: what is private is not announced there.
+        if change.key.kind != self.kind || change.key.layer.tier() == Tier::Private {
             return;
         }
         let (Some((data, activation)), Some(bus)) =

@@ -14,7 +14,7 @@ use serde_json::{Map, Value};
 
 pub use self::{
     name::{Alphabet, MAX_NAME_CHARS, NameFault, is_skill_name, name_faults, normalised},
-    read::{Entry, Fields, Node, Scalar, Spot, Unreadable, read},
+    read::{Entry, Fields, Node, Scalar, Spot, Unreadable, read, read_core},
 };
 use crate::markdown::split_frontmatter;
 

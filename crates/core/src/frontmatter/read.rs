@@ -8,7 +8,7 @@ use std::fmt;
 use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value};
 use serde_saphyr::{
-    Error, Location, MessageFormatter as _, NonFiniteFloatPolicy, Options, Spanned,
+    Error, Location, MergeKeyPolicy, MessageFormatter as _, NonFiniteFloatPolicy, Options, Spanned,
     UserMessageFormatter,
 };
 
@@ -136,13 +136,13 @@ pub(super) fn to_object(entries: &[Entry]) -> Map<String, Value> {
 /// When it is not a YAML mapping, even after values with a colon are quoted.
 pub fn read(yaml: &str) -> Result<Fields, Unreadable> {
     let place = |location: Location| offset(yaml, location);
-    match parse(yaml) {
+    match parse(yaml, options()) {
         Ok(raw) => fields(yaml, raw, &place, None),
         Err(error) => {
             let refused = unreadable(&error, yaml.len(), &place);
             let Unreadable::Yaml { at, message } = &refused else { return Err(refused) };
             let retried = quote_colons(yaml).and_then(|repaired| {
-                let raw = parse(&repaired.yaml).ok()?;
+                let raw = parse(&repaired.yaml, options()).ok()?;
                 let place = |location| repaired.before(offset(&repaired.yaml, location));
                 let error = Spot { at: *at, value: message.clone() };
                 fields(&repaired.yaml, raw, &place, Some(error)).ok()
@@ -152,12 +152,32 @@ pub fn read(yaml: &str) -> Result<Fields, Unreadable> {
     }
 }
 
-fn parse(yaml: &str) -> Result<Spanned<Raw>, Error> {
+/// Reads a YAML mapping to the letter of the core schema of YAML 1.2: `yes` is text, `<<` is a key like any
+/// other, and nothing is repaired.
+///
+/// # Errors
+/// When it is not a YAML mapping.
+pub fn read_core(yaml: &str) -> Result<Fields, Unreadable> {
+    let place = |location: Location| offset(yaml, location);
+    let mut options = options();
+    options.strict_booleans = true;
+    options.merge_keys = MergeKeyPolicy::AsOrdinary;
+    match parse(yaml, options) {
+        Ok(raw) => fields(yaml, raw, &place, None),
+        Err(error) => Err(unreadable(&error, yaml.len(), &place)),
+    }
+}
+
+fn options() -> Options {
     let mut options = Options::default();
     options.with_snippet = false;
     options.emit_comments = false;
     options.non_finite_float_policy = NonFiniteFloatPolicy::PassThrough;
     options.alias_limits.max_total_replayed_events = MAX_REPLAYED;
+    options
+}
+
+fn parse(yaml: &str, options: Options) -> Result<Spanned<Raw>, Error> {
     serde_saphyr::from_str_with_options(yaml, options)
 }
 

@@ -1,8 +1,18 @@
 //! What the functions of the contract answer, as far as it is needed here. Another make may say more.
 
+use crate::{Explanation, Place};
 use serde::Deserialize;
 use serde_json::Value;
-use skills_core::{AgentSkill, PromptArgument};
+use skills_core::{AgentSkill, PromptArgument, Tier, ToolMeta};
+
+/// What a registry of this make says of itself.
+#[derive(Deserialize, Default)]
+pub(super) struct Capabilities {
+    pub(super) functions: Vec<String>,
+    /// What names are also looked for with there.
+    #[serde(default)]
+    pub(super) prefix: String,
+}
 
 #[derive(Deserialize)]
 pub(super) struct SkillList {
@@ -94,11 +104,19 @@ pub(super) struct CatalogPage {
 #[derive(Deserialize)]
 pub(super) struct CatalogRow {
     pub(super) id: String,
+    #[serde(default = "official")]
+    pub(super) tier: Tier,
     pub(super) title: Option<String>,
     pub(super) description: Option<String>,
     pub(super) registered_at: String,
     pub(super) files: Vec<FileRow>,
     pub(super) agent: Option<Box<AgentSkill>>,
+    pub(super) tool: Option<Box<ToolMeta>>,
+}
+
+/// What there is where nobody knows of tiers.
+const fn official() -> Tier {
+    Tier::Official
 }
 
 #[derive(Deserialize)]
@@ -106,4 +124,21 @@ pub(super) struct FileRow {
     pub(super) path: String,
     pub(super) size: u64,
     pub(super) digest: String,
+}
+
+/// The answer of `skills::resolve` that is explained.
+#[derive(Deserialize)]
+pub(super) struct Explained {
+    id: String,
+    tier: Tier,
+    #[serde(default)]
+    shadows: Vec<Place>,
+    #[serde(default)]
+    tried: Vec<Place>,
+}
+
+impl From<Explained> for Explanation {
+    fn from(Explained { id, tier, shadows, tried }: Explained) -> Self {
+        Self { answer: Some(Place { tier, id }), shadows, tried }
+    }
 }

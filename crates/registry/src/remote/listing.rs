@@ -3,35 +3,71 @@
 //! Those of the contract are the same for every make, but do not tell digests: a skill of such a catalog has
 //! a size and no files. A registry of this make is asked for more.
 
-use std::{collections::HashMap, sync::Arc};
+use std::{
+    collections::{BTreeSet, HashMap},
+    sync::Arc,
+};
 
 use serde_json::json;
-use skills_core::{FileMeta, PromptDefinition, SkillMeta, Timestamp, uri::SCHEME};
+use skills_core::{
+    FileMeta, PromptDefinition, SkillMeta, Tier, Timestamp, resolve::Prefix, uri::SCHEME,
+};
 
 use super::{
     RemoteRegistry,
     answers::{
-        CatalogPage, CatalogRow, FileRow, PromptDetails, PromptList, ResourceList, SkillList,
+        Capabilities, CatalogPage, CatalogRow, FileRow, PromptDetails, PromptList, ResourceList,
+        SkillList,
     },
 };
-use crate::{Catalog, RegistryError};
+use crate::{Catalog, RegistryError, SkillInfo, Skills as _, catalog::Everything};
 
 /// The function that tells of files.
 const CATALOG: &str = "skills::catalog";
+/// The function that tells of tiers.
+pub(super) const RESOLVE: &str = "skills::resolve";
 
 /// The whole catalog.
 pub(super) async fn catalog(remote: &RemoteRegistry) -> Result<Catalog, RegistryError> {
-    let mut catalog = Catalog::default();
-    match knows_more(remote).await {
-        true => add_pages(remote, &mut catalog).await?,
-        false => add_listed(remote, &mut catalog).await?,
+    let capabilities = remote.capabilities().await;
+    let mut all = Everything::new(capabilities.prefix.parse().unwrap_or(Prefix::none()));
+    match knows_more(&capabilities) {
+        true => add_pages(remote, &mut all).await?,
+        false => add_listed(remote, &mut all).await?,
     }
-    add_prompts(remote, &mut catalog).await?;
-    Ok(catalog)
+    add_prompts(remote, &mut all).await?;
+    Ok(all.into())
 }
 
-async fn knows_more(remote: &RemoteRegistry) -> bool {
-    remote.more().await.iter().any(|function| function == CATALOG)
+/// All skills of all tiers. Of a registry that does not know of tiers, those that it has.
+pub(super) async fn every_skill(remote: &RemoteRegistry) -> Result<Vec<SkillInfo>, RegistryError> {
+    if !remote.capabilities().await.functions.iter().any(|function| function == RESOLVE) {
+        return remote.skills().await;
+    }
+    let mut rows: Vec<SkillInfo> = Vec::new();
+    let mut after: Option<String> = None;
+    loop {
+        let wanted = json!({ "layers": "all", "after": after });
+        let page: CatalogPage = remote.call(CATALOG, wanted).await?;
+        let is_end = page.skills.is_empty();
+        rows.extend(page.skills.into_iter().map(|row| SkillInfo {
+            tier: row.tier,
+            title: row.title.unwrap_or_else(|| row.id.clone()),
+            id: row.id,
+            description: row.description,
+            bytes: row.files.first().map_or(0, |root| root.size),
+            registered_at: row.registered_at,
+        }));
+        match page.next {
+            // Cursors differ from page to page, or this would not end.
+            Some(next) if !is_end && after.as_ref() != Some(&next) => after = Some(next),
+            _ => return Ok(rows),
+        }
+    }
+}
+
+fn knows_more(capabilities: &Capabilities) -> bool {
+    capabilities.functions.iter().any(|function| function == CATALOG)
 }
 
 /// A catalog that some skills, and perhaps the prompts, have changed since. `None` where the registry
@@ -42,28 +78,30 @@ pub(super) async fn changed(
     ids: &[Arc<str>],
     prompts: bool,
 ) -> Result<Option<Catalog>, RegistryError> {
-    let mut catalog = before.successor();
+    let mut all = before.everything();
     if !ids.is_empty() {
-        if !knows_more(remote).await {
+        if !knows_more(&remote.capabilities().await) {
             return Ok(None);
         }
-        ids.iter().for_each(|id| catalog.forget_skill(id));
-        let ids: Vec<&str> = ids.iter().map(|id| &**id).collect();
-        let page: CatalogPage = remote.call(CATALOG, &json!({ "ids": ids })).await?;
-        add_rows(&mut catalog, page.skills)?;
+        // What has the prefix also decides whether the shorter name answers.
+        let shorter = ids.iter().filter_map(|id| before.prefix().stripped(id));
+        let ids: BTreeSet<&str> = ids.iter().map(|id| &**id).chain(shorter).collect();
+        ids.iter().for_each(|id| all.forget_skill(id));
+        let page: CatalogPage = remote.call(CATALOG, json!({ "ids": ids })).await?;
+        add_rows(&mut all, page.skills)?;
     }
     if prompts {
-        catalog.forget_prompts();
-        add_prompts(remote, &mut catalog).await?;
+        all.forget_prompts();
+        add_prompts(remote, &mut all).await?;
     }
-    Ok(Some(catalog))
+    Ok(Some(all.into()))
 }
 
-async fn add_prompts(remote: &RemoteRegistry, catalog: &mut Catalog) -> Result<(), RegistryError> {
-    let empty = json!({});
+async fn add_prompts(remote: &RemoteRegistry, all: &mut Everything) -> Result<(), RegistryError> {
+    let empty = || json!({});
     let (prompts, details) = tokio::try_join!(
-        remote.call::<PromptList>("prompts::list", &empty),
-        remote.call::<PromptDetails>("prompts::mcp-list", &empty),
+        remote.call::<PromptList>("prompts::list", empty()),
+        remote.call::<PromptDetails>("prompts::mcp-list", empty()),
     )?;
     let mut by_name: HashMap<String, _> =
         details.prompts.into_iter().map(|row| (row.name.clone(), row)).collect();
@@ -72,16 +110,16 @@ async fn add_prompts(remote: &RemoteRegistry, catalog: &mut Catalog) -> Result<(
         let (description, arguments) =
             details.map(|row| (row.description, row.arguments)).unwrap_or_default();
         let definition = PromptDefinition { description, arguments, function_id: row.function_id };
-        catalog.list_prompt(row.name.into(), definition, moment(&row.registered_at));
+        all.list_prompt(&row.name.into(), definition, moment(&row.registered_at));
     }
     Ok(())
 }
 
-async fn add_listed(remote: &RemoteRegistry, catalog: &mut Catalog) -> Result<(), RegistryError> {
-    let empty = json!({});
+async fn add_listed(remote: &RemoteRegistry, all: &mut Everything) -> Result<(), RegistryError> {
+    let empty = || json!({});
     let (skills, resources) = tokio::try_join!(
-        remote.call::<SkillList>("skills::list", &empty),
-        remote.call::<ResourceList>("skills::resources-list", &empty),
+        remote.call::<SkillList>("skills::list", empty()),
+        remote.call::<ResourceList>("skills::resources-list", empty()),
     )?;
     let mut by_uri: HashMap<String, _> =
         resources.resources.into_iter().map(|row| (row.uri.clone(), row)).collect();
@@ -95,17 +133,18 @@ async fn add_listed(remote: &RemoteRegistry, catalog: &mut Catalog) -> Result<()
             }
             None => (None, None),
         };
-        let meta = SkillMeta { title, description, files: vec![], agent: None };
-        catalog.list_skill(row.id.into(), meta, row.bytes, moment(&row.registered_at));
+        let meta = SkillMeta { title, description, files: vec![], agent: None, tool: None };
+        let at = moment(&row.registered_at);
+        all.list_skill(&row.id.into(), Tier::Official, meta, row.bytes, at);
     }
     Ok(())
 }
 
-async fn add_pages(remote: &RemoteRegistry, catalog: &mut Catalog) -> Result<(), RegistryError> {
+async fn add_pages(remote: &RemoteRegistry, all: &mut Everything) -> Result<(), RegistryError> {
     let mut after = None;
     loop {
-        let page: CatalogPage = remote.call(CATALOG, &json!({ "after": after })).await?;
-        add_rows(catalog, page.skills)?;
+        let page: CatalogPage = remote.call(CATALOG, json!({ "after": after })).await?;
+        add_rows(all, page.skills)?;
         match page.next {
             // Ids grow from page to page, or this would not end.
             Some(next) if after.as_ref().is_none_or(|after| next > *after) => after = Some(next),
@@ -114,13 +153,13 @@ async fn add_pages(remote: &RemoteRegistry, catalog: &mut Catalog) -> Result<(),
     }
 }
 
-fn add_rows(catalog: &mut Catalog, rows: Vec<CatalogRow>) -> Result<(), RegistryError> {
+fn add_rows(all: &mut Everything, rows: Vec<CatalogRow>) -> Result<(), RegistryError> {
     for row in rows {
-        let CatalogRow { id, title, description, registered_at, files, agent } = row;
+        let CatalogRow { id, tier, title, description, registered_at, files, agent, tool } = row;
         let files = files.into_iter().map(file).collect::<Result<Vec<_>, _>>()?;
         let bytes = files.first().map_or(0, |root| root.size);
-        let meta = SkillMeta { title, description, files, agent };
-        catalog.list_skill(id.into(), meta, bytes, moment(&registered_at));
+        let meta = SkillMeta { title, description, files, agent, tool };
+        all.list_skill(&id.into(), tier, meta, bytes, moment(&registered_at));
     }
     Ok(())
 }

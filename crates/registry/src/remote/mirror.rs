@@ -9,12 +9,13 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use futures_util::StreamExt as _;
 use serde_json::Value;
-use skills_core::{Bundle, HandlerId, PromptDefinition};
+use skills_core::{Bundle, Caller, HandlerId, PromptDefinition, Tier};
 use tokio::sync::Mutex;
 
 use super::{RemoteRegistry, listing};
 use crate::{
-    Catalog, Changed, Changes, ExposedFunction, RegistryError, RenderedPrompt, Resource, Skills,
+    Catalog, Changed, Changes, Explanation, ExposedFunction, RegistryError, RenderedPrompt,
+    Resource, SkillInfo, Skills,
     feed::{Delivery, Feed},
 };
 
@@ -106,6 +107,18 @@ impl Mirror {
 
 #[async_trait]
 impl Skills for Mirror {
+    fn view(self: Arc<Self>, caller: &Caller) -> Result<Arc<dyn Skills>, RegistryError> {
+        super::view(self, caller)
+    }
+
+    async fn every_skill(&self) -> Result<Vec<SkillInfo>, RegistryError> {
+        self.remote.every_skill().await
+    }
+
+    async fn explain(&self, id: &str) -> Result<Explanation, RegistryError> {
+        self.remote.explain(id).await
+    }
+
     async fn catalog(&self) -> Result<Arc<Catalog>, RegistryError> {
         // Held while asking: those who want the same meanwhile get the same answer.
         let mut known = self.known.lock().await;
@@ -156,32 +169,30 @@ impl Skills for Mirror {
         self.remote.call_function(function, arguments).await
     }
 
-    async fn register_skill(&self, id: &str, body: String) -> Result<String, RegistryError> {
-        self.remote.register_skill(id, body).await
-    }
-
-    async fn register_bundle(
+    async fn register_bundle_in(
         &self,
+        tier: Tier,
         id: &str,
         bundle: Bundle<Bytes>,
     ) -> Result<String, RegistryError> {
-        self.remote.register_bundle(id, bundle).await
+        self.remote.register_bundle_in(tier, id, bundle).await
     }
 
-    async fn remove_skill(&self, id: &str) -> Result<bool, RegistryError> {
-        self.remote.remove_skill(id).await
+    async fn remove_skill_in(&self, tier: Tier, id: &str) -> Result<bool, RegistryError> {
+        self.remote.remove_skill_in(tier, id).await
     }
 
-    async fn register_prompt(
+    async fn register_prompt_in(
         &self,
+        tier: Tier,
         name: &str,
         definition: PromptDefinition,
     ) -> Result<String, RegistryError> {
-        self.remote.register_prompt(name, definition).await
+        self.remote.register_prompt_in(tier, name, definition).await
     }
 
-    async fn remove_prompt(&self, name: &str) -> Result<bool, RegistryError> {
-        self.remote.remove_prompt(name).await
+    async fn remove_prompt_in(&self, tier: Tier, name: &str) -> Result<bool, RegistryError> {
+        self.remote.remove_prompt_in(tier, name).await
     }
 }
 

@@ -13,12 +13,16 @@ use futures_util::StreamExt as _;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use skills_bus::{Bus, CallError, Json, client::BusClient};
-use skills_core::{Bundle, BundlePath, HandlerId, PromptDefinition};
+use skills_core::{Bundle, BundlePath, HandlerId, PromptDefinition, Tier};
 
-use self::answers::{Contents, Registered, Removed, Rendered};
 pub use self::mirror::Mirror;
+use self::{
+    answers::{Capabilities, Contents, Explained, Registered, Removed, Rendered},
+    listing::RESOLVE,
+};
 use crate::{
-    Catalog, Changes, ExposedFunction, RegistryError, RenderedPrompt, Resource, Skills, functions,
+    Catalog, Changes, Explanation, ExposedFunction, RegistryError, RenderedPrompt, Resource,
+    SkillInfo, Skills, functions,
 };
 
 /// Whatever can call a function on a bus.
@@ -52,6 +56,8 @@ impl Caller for OnBus {
 pub struct RemoteRegistry {
     caller: Box<dyn Caller>,
     timeout: Duration,
+    /// What says who asks; passed on with every call that looks at it.
+    key: Option<String>,
 }
 
 impl fmt::Debug for RemoteRegistry {
@@ -63,10 +69,29 @@ impl fmt::Debug for RemoteRegistry {
 impl RemoteRegistry {
     /// A registry at the other end of what `caller` calls.
     pub fn new(caller: impl Caller + 'static, timeout: Duration) -> Self {
-        Self { caller: Box::new(caller), timeout }
+        Self { caller: Box::new(caller), timeout, key: None }
     }
 
+    /// The same, with the eyes of the user whose key it is.
+    #[must_use]
+    pub fn with_key(self, key: Option<String>) -> Self {
+        Self { key, ..self }
+    }
+
+    /// Calls a function of the registry.
     async fn call<T: DeserializeOwned>(
+        &self,
+        function_id: &str,
+        mut payload: Value,
+    ) -> Result<T, RegistryError> {
+        if let Some(key) = &self.key {
+            payload["key"] = json!(key);
+        }
+        self.call_any(function_id, &payload).await
+    }
+
+    /// Calls whatever function, which need not see the key.
+    async fn call_any<T: DeserializeOwned>(
         &self,
         function_id: &str,
         payload: &Value,
@@ -80,26 +105,27 @@ impl RemoteRegistry {
     }
 }
 
-#[derive(serde::Deserialize)]
-struct Capabilities {
-    functions: Vec<String>,
-}
-
 impl RemoteRegistry {
-    /// The functions that the registry has beside those of the contract.
-    async fn more(&self) -> Vec<String> {
-        let answer = self.call::<Capabilities>("skills::capabilities", &json!({})).await;
-        answer.map(|capabilities| capabilities.functions).unwrap_or_default()
+    /// What the registry says of itself; nothing if it is of another make.
+    async fn capabilities(&self) -> Capabilities {
+        self.call_any("skills::capabilities", &json!({})).await.unwrap_or_default()
     }
 
-    async fn needs(&self, function: &str) -> Result<(), RegistryError> {
-        if self.more().await.iter().any(|known| known == function) {
+    /// A registry of another make would take what it does not know of for something else.
+    async fn needs(&self, function: &str, what: &'static str) -> Result<(), RegistryError> {
+        if self.capabilities().await.functions.iter().any(|known| known == function) {
             return Ok(());
         }
-        Err(RegistryError::Remote {
-            code: "unsupported".to_owned(),
-            message: "the registry on this bus does not take bundles".to_owned(),
-        })
+        Err(RegistryError::Unsupported(what))
+    }
+
+    /// What names a tier in a call. The official one is where content goes unless another is named.
+    async fn name_tier(&self, payload: &mut Value, tier: Tier) -> Result<(), RegistryError> {
+        if tier != Tier::Official {
+            self.needs(RESOLVE, "the registry on this bus has no tiers").await?;
+            payload["tier"] = json!(tier);
+        }
+        Ok(())
     }
 }
 
@@ -107,8 +133,39 @@ fn remote(error: &CallError) -> RegistryError {
     RegistryError::Remote { code: error.code().to_owned(), message: error.to_string() }
 }
 
+/// A bus knows who asks by the key that a call carries: there is one for all that this registry asks.
+pub(super) fn view<S: Skills + 'static>(
+    skills: Arc<S>,
+    caller: &skills_core::Caller,
+) -> Result<Arc<dyn Skills>, RegistryError> {
+    match caller {
+        skills_core::Caller::Anonymous => Ok(skills),
+        _ => Err(RegistryError::Unsupported(
+            "a registry on a bus is seen with the key it was opened with, and no other",
+        )),
+    }
+}
+
 #[async_trait]
 impl Skills for RemoteRegistry {
+    fn view(
+        self: Arc<Self>,
+        caller: &skills_core::Caller,
+    ) -> Result<Arc<dyn Skills>, RegistryError> {
+        view(self, caller)
+    }
+
+    async fn every_skill(&self) -> Result<Vec<SkillInfo>, RegistryError> {
+        listing::every_skill(self).await
+    }
+
+    async fn explain(&self, id: &str) -> Result<Explanation, RegistryError> {
+        self.needs(RESOLVE, "the registry on this bus has no tiers").await?;
+        let payload = json!({ "id": id, "explain": true });
+        let explained: Explained = self.call(RESOLVE, payload).await?;
+        Ok(explained.into())
+    }
+
     async fn catalog(&self) -> Result<Arc<Catalog>, RegistryError> {
         listing::catalog(self).await.map(Arc::new)
     }
@@ -118,7 +175,7 @@ impl Skills for RemoteRegistry {
     }
 
     async fn functions(&self) -> Result<Vec<ExposedFunction>, RegistryError> {
-        functions::exposed(self.call(functions::LIST, &json!({})).await?)
+        functions::exposed(self.call_any(functions::LIST, &json!({})).await?)
     }
 
     async fn call_function(
@@ -126,11 +183,11 @@ impl Skills for RemoteRegistry {
         function: &HandlerId,
         arguments: Value,
     ) -> Result<Value, RegistryError> {
-        self.call(function.as_str(), &arguments).await
+        self.call_any(function.as_str(), &arguments).await
     }
 
     async fn read(&self, uri: &str) -> Result<Resource, RegistryError> {
-        let answer: Contents = self.call("skills::resources-read", &json!({ "uri": uri })).await?;
+        let answer: Contents = self.call("skills::resources-read", json!({ "uri": uri })).await?;
         let row = answer.contents.into_iter().next().ok_or_else(|| {
             RegistryError::unexpected_answer(format!(
                 "skills::resources-read answered nothing for {uri}"
@@ -154,18 +211,13 @@ impl Skills for RemoteRegistry {
         arguments: Value,
     ) -> Result<RenderedPrompt, RegistryError> {
         let payload = json!({ "name": name, "arguments": arguments });
-        let rendered: Rendered = self.call("prompts::mcp-get", &payload).await?;
+        let rendered: Rendered = self.call("prompts::mcp-get", payload).await?;
         Ok(RenderedPrompt { description: rendered.description, messages: rendered.messages })
     }
 
-    async fn register_skill(&self, id: &str, body: String) -> Result<String, RegistryError> {
-        let payload = json!({ "id": id, "skill": body });
-        let answer: Registered = self.call("skills::register", &payload).await?;
-        Ok(answer.registered_at)
-    }
-
-    async fn register_bundle(
+    async fn register_bundle_in(
         &self,
+        tier: Tier,
         id: &str,
         bundle: Bundle<Bytes>,
     ) -> Result<String, RegistryError> {
@@ -182,35 +234,42 @@ impl Skills for RemoteRegistry {
         // A registry of another make would take a bundle for its root document.
         if !files.is_empty() {
             payload["files"] = Value::Object(files);
-            self.needs("skills::files").await?;
+            self.needs("skills::files", "the registry on this bus does not take bundles").await?;
         }
-        let answer: Registered = self.call("skills::register", &payload).await?;
+        self.name_tier(&mut payload, tier).await?;
+        let answer: Registered = self.call("skills::register", payload).await?;
         Ok(answer.registered_at)
     }
 
-    async fn remove_skill(&self, id: &str) -> Result<bool, RegistryError> {
-        let answer: Removed = self.call("skills::unregister", &json!({ "id": id })).await?;
+    async fn remove_skill_in(&self, tier: Tier, id: &str) -> Result<bool, RegistryError> {
+        let mut payload = json!({ "id": id });
+        self.name_tier(&mut payload, tier).await?;
+        let answer: Removed = self.call("skills::unregister", payload).await?;
         Ok(answer.removed)
     }
 
-    async fn register_prompt(
+    async fn register_prompt_in(
         &self,
+        tier: Tier,
         name: &str,
         definition: PromptDefinition,
     ) -> Result<String, RegistryError> {
         let PromptDefinition { description, arguments, function_id } = definition;
-        let payload = json!({
+        let mut payload = json!({
             "name": name,
             "description": description,
             "arguments": arguments,
             "function_id": function_id,
         });
-        let answer: Registered = self.call("prompts::register", &payload).await?;
+        self.name_tier(&mut payload, tier).await?;
+        let answer: Registered = self.call("prompts::register", payload).await?;
         Ok(answer.registered_at)
     }
 
-    async fn remove_prompt(&self, name: &str) -> Result<bool, RegistryError> {
-        let answer: Removed = self.call("prompts::unregister", &json!({ "name": name })).await?;
+    async fn remove_prompt_in(&self, tier: Tier, name: &str) -> Result<bool, RegistryError> {
+        let mut payload = json!({ "name": name });
+        self.name_tier(&mut payload, tier).await?;
+        let answer: Removed = self.call("prompts::unregister", payload).await?;
         Ok(answer.removed)
     }
 }

@@ -313,6 +313,14 @@ impl StateStore {
                         continue;
                     }
                 };
+                if key.layer != Layer::Official {
+                    outcome[number] = Err(BatchError::Failed {
+                        code: "unsupported".to_owned(),
+                        message: "the state of an engine holds official entries alone; keep other tiers in the embedded store (store: embedded)"
+                            .to_owned(),
+                    });
+                    continue;
+                }
                 by_key.entry(key).or_default().push((number, actor.clone(), mutation));
             }
         }

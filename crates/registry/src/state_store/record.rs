@@ -95,6 +95,9 @@ impl Record {
                     registered_at,
                 })
             }
+            EntryContent::Corrupt { reason, .. } => {
+                Err(serde_json::Error::io(std::io::Error::other(reason.clone())))
+            }
         }
     }
 

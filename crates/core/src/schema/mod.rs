@@ -1,0 +1,242 @@
+//! JSON Schemas that strangers wrote: whether one is valid, and whether arguments fit it.
+//!
+//! - `bounds`: what a schema may cost, judged before it is compiled
+//!
+//! The words of a schema are the validator's; what may be asked of it is decided here. Nothing is ever
+//! fetched, patterns run on an engine without backtracking, and a schema that could take more than a time in
+//! proportion to the arguments is refused. What the arguments are for is not known here.
+
+mod bounds;
+
+use std::fmt;
+
+use jsonschema::{PatternOptions, ValidationError, Validator};
+use serde::Serialize;
+use serde_json::Value;
+
+use self::bounds::Weight;
+
+/// Most values (objects, lists, texts, numbers) of which a schema may be made.
+pub const MAX_SCHEMA_VALUES: usize = 10_000;
+/// How deep a schema may be nested, with its references followed.
+pub const MAX_SCHEMA_DEPTH: usize = 64;
+/// Most schemas there may be when every reference is replaced by what it points to.
+pub const MAX_SCHEMA_PARTS: usize = 10_000;
+/// Most patterns of a schema.
+pub const MAX_PATTERNS: usize = 64;
+/// Most violations that are reported.
+pub const MAX_VIOLATIONS: usize = 32;
+
+/// What patterns may cost. An engine without backtracking still takes (size of the pattern) x (bytes of
+/// text) at worst, so large ones are tried on less.
+const PATTERNS: [PatternLimits; 2] = [
+    PatternLimits { compiled_bytes: 32 << 10, matched_bytes: 1 << 20 },
+    PatternLimits { compiled_bytes: 512 << 10, matched_bytes: 64 << 10 },
+];
+/// Most steps a check may take: parts of the schema times values of the arguments.
+const MAX_STEPS: usize = 50_000_000;
+/// Up to here all violations are gathered; beyond, the first is enough: the validator keeps every one it
+/// finds, and there may be one for each step.
+const MAX_STEPS_FOR_ALL: usize = 200_000;
+/// Longest message, in characters; those about an `enum` repeat it.
+const MAX_MESSAGE_CHARS: usize = 300;
+
+/// Why something is not a schema that is used here.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum SchemaError {
+    /// It breaks the rules of JSON Schema.
+    #[error("not a valid JSON Schema: {message}")]
+    Invalid {
+        /// Where, as a JSON pointer into the schema.
+        pointer: String,
+        /// What the validator says.
+        message: String,
+    },
+    /// It refers to something outside of itself.
+    #[error(
+        "the reference {reference:?} leaves the schema, and nothing is fetched; copy what it means under $defs and write \"#/$defs/…\""
+    )]
+    RemoteReference {
+        /// Where.
+        pointer: String,
+        /// What it refers to.
+        reference: String,
+    },
+    /// It refers to nothing.
+    #[error("the reference {reference:?} points to nothing in the schema")]
+    DanglingReference {
+        /// Where.
+        pointer: String,
+        /// What it refers to.
+        reference: String,
+    },
+    /// It refers to itself.
+    #[error(
+        "the reference {reference:?} leads back to itself; write as many levels as are needed instead"
+    )]
+    Recursive {
+        /// Where.
+        pointer: String,
+        /// What it refers to.
+        reference: String,
+    },
+    /// It uses something that makes its cost unknowable.
+    #[error("{keyword:?} is not supported here; write the schema without it")]
+    Unsupported {
+        /// Where.
+        pointer: String,
+        /// Which keyword.
+        keyword: &'static str,
+    },
+    /// It is too large, too deep or too manifold.
+    #[error("the schema has {what}, at most {max} are allowed")]
+    TooLarge {
+        /// Where the limit was passed.
+        pointer: String,
+        /// Too many of what.
+        what: &'static str,
+        /// The limit.
+        max: usize,
+    },
+}
+
+impl SchemaError {
+    /// A stable code for machines.
+    #[must_use]
+    pub const fn code(&self) -> &'static str {
+        match self {
+            Self::Invalid { .. } => "invalid_schema",
+            Self::RemoteReference { .. } => "remote_reference",
+            Self::DanglingReference { .. } => "dangling_reference",
+            Self::Recursive { .. } => "recursive_schema",
+            Self::Unsupported { .. } => "unsupported_schema",
+            Self::TooLarge { .. } => "schema_too_large",
+        }
+    }
+
+    /// Where in the schema, as a JSON pointer.
+    #[must_use]
+    pub fn pointer(&self) -> &str {
+        match self {
+            Self::Invalid { pointer, .. }
+            | Self::RemoteReference { pointer, .. }
+            | Self::DanglingReference { pointer, .. }
+            | Self::Recursive { pointer, .. }
+            | Self::Unsupported { pointer, .. }
+            | Self::TooLarge { pointer, .. } => pointer,
+        }
+    }
+}
+
+/// Something in which a value does not fit a schema.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Violation {
+    /// Where, as a JSON pointer into the value.
+    pub pointer: String,
+    /// What is wrong. The value is not repeated: it may be long, or a secret.
+    pub message: String,
+}
+
+/// A schema that can be asked.
+pub struct Schema {
+    validator: Validator,
+    weight: Weight,
+    matched_bytes: usize,
+}
+
+#[derive(Clone, Copy)]
+struct PatternLimits {
+    /// Largest compiled pattern.
+    compiled_bytes: usize,
+    /// Most text that patterns are tried on, one pattern after the other.
+    matched_bytes: usize,
+}
+
+impl fmt::Debug for Schema {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Schema").field("weight", &self.weight).finish_non_exhaustive()
+    }
+}
+
+impl Schema {
+    /// Compiles a schema of drafts 4 to 2020-12; the newest where it does not say which.
+    ///
+    /// # Errors
+    /// When it is not valid, refers to something outside or to itself, or is too large.
+    pub fn compile(schema: &Value) -> Result<Self, SchemaError> {
+        let weight = bounds::weigh(schema)?;
+        let [small, large] = PATTERNS;
+        let (built, limits) = match build(schema, small) {
+            Err(_) if weight.patterns > 0 => (build(schema, large), large),
+            built => (built, small),
+        };
+        let validator = built.map_err(|error| SchemaError::Invalid {
+            pointer: error.instance_path().as_str().to_owned(),
+            message: shortened(&error.to_string()),
+        })?;
+        Ok(Self { validator, weight, matched_bytes: limits.matched_bytes })
+    }
+
+    /// In what a value does not fit: nothing when it does, [`MAX_VIOLATIONS`] at most.
+    #[must_use]
+    pub fn check(&self, value: &Value) -> Vec<Violation> {
+        let (values, bytes) = size(value);
+        let steps = values.saturating_mul(self.weight.parts);
+        let matched = bytes.saturating_mul(self.weight.patterns);
+        if steps > MAX_STEPS || matched > self.matched_bytes {
+            let message = "the value is too large to be checked against this schema".to_owned();
+            return vec![Violation { pointer: String::new(), message }];
+        }
+        if self.validator.is_valid(value) {
+            return Vec::new();
+        }
+        let violation = |error: &ValidationError<'_>| Violation {
+            pointer: error.instance_path().as_str().to_owned(),
+            message: shortened(&error.masked_with("the value").to_string()),
+        };
+        if steps <= MAX_STEPS_FOR_ALL {
+            let errors = self.validator.iter_errors(value).take(MAX_VIOLATIONS);
+            return errors.map(|error| violation(&error)).collect();
+        }
+        self.validator.validate(value).err().iter().map(violation).collect()
+    }
+}
+
+fn build(schema: &Value, limits: PatternLimits) -> Result<Validator, ValidationError<'static>> {
+    let patterns = PatternOptions::regex()
+        .size_limit(limits.compiled_bytes)
+        .dfa_size_limit(limits.compiled_bytes);
+    // Drafts disagree on whether formats are checked; here none of them is.
+    let options = jsonschema::options().offline().should_validate_formats(false);
+    options.with_pattern_options(patterns).build(schema)
+}
+
+/// How many values a value is made of, itself among them, and how many bytes of text it has.
+fn size(value: &Value) -> (usize, usize) {
+    let (mut values, mut bytes) = (0, 0);
+    let mut rest = vec![value];
+    while let Some(value) = rest.pop() {
+        values += 1;
+        match value {
+            Value::String(text) => bytes += text.len(),
+            Value::Array(items) => rest.extend(items),
+            Value::Object(fields) => {
+                bytes += fields.keys().map(String::len).sum::<usize>();
+                rest.extend(fields.values());
+            }
+            Value::Null | Value::Bool(_) | Value::Number(_) => {}
+        }
+    }
+    (values, bytes)
+}
+
+/// A message that is not longer than one can be.
+pub(crate) fn shortened(message: &str) -> String {
+    match message.char_indices().nth(MAX_MESSAGE_CHARS) {
+        Some((at, _)) => format!("{}…", &message[..at]),
+        None => message.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,204 @@
+//! Schemas that are refused, arguments that do not fit, and what both may cost.
+
+use std::time::Instant;
+
+use proptest::prelude::*;
+use serde_json::json;
+
+use super::*;
+
+fn refused(schema: &Value) -> SchemaError {
+    Schema::compile(schema).map(|_| ()).expect_err("must be refused")
+}
+
+fn code(schema: &Value) -> (&'static str, String) {
+    let error = refused(schema);
+    (error.code(), error.pointer().to_owned())
+}
+
+#[test]
+fn arguments_are_told_where_they_do_not_fit() {
+    let schema = Schema::compile(&json!({
+        "type": "object",
+        "properties": {
+            "location": {"type": "string", "minLength": 2},
+            "days": {"$ref": "#/$defs/days"},
+            "unit": {"enum": ["c", "f"]},
+        },
+        "required": ["location"],
+        "additionalProperties": false,
+        "$defs": {"days": {"type": "integer", "maximum": 7}},
+    }))
+    .unwrap();
+    assert_eq!(schema.check(&json!({"location": "Oslo", "days": 3, "unit": "c"})), []);
+    let pointers = |value| {
+        let mut found: Vec<_> = schema.check(&value).into_iter().map(|v| v.pointer).collect();
+        found.sort();
+        found
+    };
+    assert_eq!(pointers(json!({"location": "x", "days": 9})), ["/days", "/location"]);
+    assert_eq!(pointers(json!({"days": 1})), [""]);
+    assert_eq!(pointers(json!({"location": "ab", "b/c": 1})), [""]);
+    assert_eq!(pointers(json!([])), [""]);
+}
+
+#[test]
+fn a_violation_does_not_repeat_the_value() {
+    let schema = Schema::compile(&json!({"properties": {"key": {"type": "integer"}}})).unwrap();
+    let found = schema.check(&json!({"key": "s3cret"}));
+    assert_eq!(found.len(), 1);
+    assert!(!found[0].message.contains("s3cret"), "{}", found[0].message);
+    assert!(found[0].message.contains("integer"), "{}", found[0].message);
+}
+
+#[test]
+fn what_is_no_schema() {
+    assert_eq!(code(&json!({"type": "banana"})), ("invalid_schema", "/type".into()));
+    assert_eq!(
+        code(&json!({"properties": {"a": {"minimum": "1"}}})),
+        ("invalid_schema", "/properties/a/minimum".into())
+    );
+    assert_eq!(code(&json!({"required": "a"})), ("invalid_schema", "/required".into()));
+    for value in [json!(1), json!(null), json!("x"), json!([])] {
+        assert_eq!(code(&value).0, "invalid_schema", "{value}");
+    }
+    assert_eq!(code(&json!({"$schema": "https://example.com/mine"})).0, "invalid_schema");
+}
+
+#[test]
+fn every_draft_from_4_is_read() {
+    for draft in
+        ["http://json-schema.org/draft-04/schema#", "http://json-schema.org/draft-07/schema#"]
+    {
+        let schema = json!({"$schema": draft, "definitions": {"a": {"type": "string"}},
+            "properties": {"a": {"$ref": "#/definitions/a"}}});
+        assert_eq!(Schema::compile(&schema).unwrap().check(&json!({"a": 1})).len(), 1);
+    }
+}
+
+#[test]
+fn references_stay_inside_and_end() {
+    for reference in ["https://example.com/a.json", "file:///etc/passwd", "other.json", "/x", ""] {
+        let found = code(&json!({"items": {"$ref": reference}}));
+        assert_eq!(found, ("remote_reference", "/items/$ref".into()), "{reference}");
+    }
+    for reference in ["#/nowhere", "#anchor", "#/%zz", "#/%ff"] {
+        assert_eq!(code(&json!({"$ref": reference})).0, "dangling_reference", "{reference}");
+    }
+    assert_eq!(code(&json!({"$ref": "#"})).0, "recursive_schema");
+    assert_eq!(code(&json!({"properties": {"a": {"$ref": "#"}}})).0, "recursive_schema");
+    let two = json!({"$ref": "#/$defs/a", "$defs": {"a": {"$ref": "#/$defs/b"}, "b": {"$ref": "#/$defs/a"}}});
+    assert_eq!(code(&two).0, "recursive_schema");
+    let unused = json!({"$defs": {"a": {"$ref": "#/$defs/a"}}});
+    assert_eq!(code(&unused).0, "recursive_schema");
+    let disguised = json!({"$ref": "#/$defs/a", "$defs": {"a": {"$ref": "#/$defs/%61"}}});
+    assert!(matches!(code(&disguised).0, "recursive_schema" | "schema_too_large"));
+    let encoded = json!({"$ref": "#/$defs/a%20b", "$defs": {"a b": {"type": "null"}}});
+    assert_eq!(Schema::compile(&encoded).unwrap().check(&json!(1)).len(), 1);
+}
+
+#[test]
+fn names_that_move_references_are_refused() {
+    assert_eq!(code(&json!({"$dynamicRef": "#a"})).0, "unsupported_schema");
+    let inner = json!({"items": {"$id": "https://example.com/b", "$ref": "#/x"}});
+    assert_eq!(code(&inner), ("unsupported_schema", "/items".into()));
+    let through = json!({
+        "$ref": "#/$defs/a/properties/b",
+        "$defs": {"a": {"$id": "https://example.com/a", "properties": {"b": true}}},
+    });
+    assert_eq!(code(&through).0, "unsupported_schema");
+    let of_root = json!({"$id": "https://example.com/a", "type": "object"});
+    assert!(Schema::compile(&of_root).is_ok());
+    let property = json!({"properties": {"$id": {"type": "string"}, "id": {"type": "string"}}});
+    assert!(Schema::compile(&property).is_ok(), "a property may have any name");
+}
+
+#[test]
+fn size_and_depth_have_limits() {
+    let mut deep = json!({"type": "string"});
+    for _ in 0..60 {
+        deep = json!({"items": deep});
+    }
+    assert!(Schema::compile(&deep).is_ok());
+    for _ in 0..10 {
+        deep = json!({"not": deep});
+    }
+    assert_eq!(code(&deep).0, "schema_too_large");
+    let wide = json!({"enum": (0..20_000).collect::<Vec<_>>()});
+    assert_eq!(code(&wide).0, "schema_too_large");
+}
+
+/// Twenty levels, each asked for twice, are a million parts.
+#[test]
+fn references_to_references_do_not_multiply() {
+    let mut definitions = serde_json::Map::new();
+    for level in 0..20 {
+        let next = json!({"$ref": format!("#/$defs/a{}", level + 1)});
+        definitions.insert(format!("a{level}"), json!({"allOf": [next.clone(), next]}));
+    }
+    definitions.insert("a20".into(), json!({"type": "string"}));
+    let schema = json!({"$ref": "#/$defs/a0", "$defs": definitions});
+    assert_eq!(code(&schema).0, "schema_too_large");
+}
+
+#[test]
+fn patterns_do_not_backtrack() {
+    let schema = Schema::compile(&json!({"pattern": "^(a+)+$"})).unwrap();
+    let value = json!(format!("{}!", "a".repeat(100_000)));
+    assert_eq!(schema.check(&value).len(), 1);
+    assert_eq!(schema.check(&json!("aaa")), []);
+    for pattern in ["(?=a)b", "(a)\\1", "(", "a{1000}{1000}", "\\p{L}{2000}"] {
+        assert_eq!(code(&json!({"pattern": pattern})).0, "invalid_schema", "{pattern}");
+    }
+    for pattern in ["^[\\w.-]{1,64}@[\\w.-]{1,255}$", "^\\d{4}-\\d{2}-\\d{2}$", "^\\p{L}{1,10}$"] {
+        assert!(Schema::compile(&json!({"pattern": pattern})).is_ok(), "{pattern}");
+    }
+    let large = Schema::compile(&json!({"pattern": "a[ab]{4000}c"})).unwrap();
+    assert_eq!(large.check(&json!("a".repeat(1000))).len(), 1);
+    assert!(large.check(&json!("a".repeat(100_000)))[0].message.contains("too large"));
+    let many: Vec<_> = (0..65).map(|n| json!({"pattern": n.to_string()})).collect();
+    assert_eq!(code(&json!({"anyOf": many})).0, "schema_too_large");
+}
+
+#[test]
+fn a_check_is_bounded_in_time_and_memory() {
+    let parts: Vec<_> = (0..3000).map(|n| json!({"const": n})).collect();
+    let schema = Schema::compile(&json!({"items": {"anyOf": parts}})).unwrap();
+    let small = schema.check(&json!([1, -1]));
+    assert_eq!(small[0].pointer, "/1");
+    let large = Value::from(vec![Value::from(-1); 200_000]);
+    let start = Instant::now();
+    let found = schema.check(&large);
+    assert!(found[0].message.contains("too large"));
+    assert!(start.elapsed().as_secs() < 10);
+    let texts = Schema::compile(&json!({"items": {"type": "string"}})).unwrap();
+    assert_eq!(texts.check(&large).len(), 1, "one of 200000 violations is kept");
+    let some = Value::from(vec![Value::from(-1); 100]);
+    assert_eq!(texts.check(&some).len(), MAX_VIOLATIONS);
+}
+
+proptest! {
+    #[test]
+    fn never_panics(schema in arb_json(), value in arb_json()) {
+        if let Ok(schema) = Schema::compile(&schema) {
+            prop_assert!(schema.check(&value).len() <= MAX_VIOLATIONS);
+        }
+    }
+}
+
+fn arb_json() -> impl Strategy<Value = Value> {
+    let key = "(type|items|properties|allOf|not|pattern|enum|\\$ref|\\$defs|\\$id|required|a|b)";
+    let leaf = prop_oneof![
+        Just(Value::Null),
+        any::<bool>().prop_map(Value::from),
+        any::<i32>().prop_map(Value::from),
+        "(object|string|#|#/a|#/\\$defs/a|\\^a\\+|a|\\()".prop_map(Value::from),
+    ];
+    leaf.prop_recursive(5, 40, 4, move |inner| {
+        prop_oneof![
+            prop::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
+            prop::collection::vec((key, inner), 0..4)
+                .prop_map(|fields| Value::Object(fields.into_iter().collect())),
+        ]
+    })
+}

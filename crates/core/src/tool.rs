@@ -1,0 +1,142 @@
+//! What is kept of a tool's manifest. The manifest's own text is stored beside the skill's files and is not one
+//! of them, so that no surface hands it out as it is: it may hold more than callers should see.
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Number, Value};
+
+use crate::{
+    Digest, Field, RuleError,
+    limits::{MAX_MANIFEST_BYTES, MAX_TOOL_BYTES},
+};
+
+/// Where the text of a manifest is.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ToolSource {
+    /// Content address.
+    pub digest: Digest,
+    /// Size in bytes.
+    pub size: u64,
+    /// `application/json` or `text/markdown`.
+    pub media_type: String,
+}
+
+impl ToolSource {
+    /// What a text is stored as.
+    ///
+    /// # Errors
+    /// When there is none, or too much.
+    pub fn of(text: &str, media_type: &str) -> Result<Self, RuleError> {
+        let (len, max) = (text.len(), MAX_MANIFEST_BYTES);
+        if text.is_empty() {
+            return Err(RuleError::Empty(Field::Manifest));
+        }
+        if len > max {
+            return Err(RuleError::TooLarge { field: Field::Manifest, len, max });
+        }
+        let digest = Digest::of(text.as_bytes());
+        Ok(Self { digest, size: len as u64, media_type: media_type.to_owned() })
+    }
+}
+
+/// All that listings and callers need of a manifest.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ToolMeta {
+    /// Where the manifest is.
+    pub source: ToolSource,
+    /// What people call it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// Shown beside the name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub emoji: Option<String>,
+    /// Words it is found by.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tags: Vec<String>,
+    /// What it does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub description: Option<String>,
+    /// A JSON Schema of what it takes.
+    pub parameters: Value,
+    /// What a call is said to cost; passed on and not acted upon.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub credits_per_call: Option<Number>,
+}
+
+impl ToolMeta {
+    /// Checks that it may be kept in memory.
+    ///
+    /// # Errors
+    /// When it is too large.
+    pub fn checked(self) -> Result<Self, RuleError> {
+        let (len, max) = (self.bytes(), MAX_TOOL_BYTES);
+        if len > max {
+            return Err(RuleError::TooLarge { field: Field::Manifest, len, max });
+        }
+        Ok(self)
+    }
+
+    /// The bytes of all its texts.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        let text = |text: &Option<String>| text.as_ref().map_or(0, String::len);
+        let tags: usize = self.tags.iter().map(String::len).sum();
+        text(&self.name)
+            + text(&self.emoji)
+            + text(&self.description)
+            + tags
+            + size(&self.parameters)
+    }
+}
+
+/// About how much memory a value takes.
+fn size(value: &Value) -> usize {
+    let inside = match value {
+        Value::String(text) => text.len(),
+        Value::Array(items) => items.iter().map(size).sum(),
+        Value::Object(fields) => fields.iter().map(|(name, value)| name.len() + size(value)).sum(),
+        Value::Null | Value::Bool(_) | Value::Number(_) => 0,
+    };
+    inside + size_of::<Value>()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::SkillMeta;
+
+    fn tool(source: &str, parameters: Value) -> ToolMeta {
+        ToolMeta {
+            source: ToolSource::of(source, "application/json").unwrap(),
+            name: Some("Global Weather".to_owned()),
+            emoji: None,
+            tags: vec![],
+            description: None,
+            parameters,
+            credits_per_call: Some(1.into()),
+        }
+    }
+
+    #[test]
+    fn another_manifest_is_another_version() {
+        let mut meta = SkillMeta::of_document("# Weather").unwrap();
+        let plain = meta.digest();
+        meta.tool = Some(Box::new(tool("{}", json!({}))));
+        let one = meta.digest();
+        meta.tool = Some(Box::new(tool("{ }", json!({}))));
+        assert!(plain != one && one != meta.digest());
+        let json = serde_json::to_string(&meta).unwrap();
+        assert_eq!(serde_json::from_str::<SkillMeta>(&json).unwrap(), meta);
+    }
+
+    #[test]
+    fn bounded() {
+        assert!(ToolSource::of("", "application/json").is_err());
+        assert!(ToolSource::of(&"x".repeat(MAX_MANIFEST_BYTES + 1), "text/markdown").is_err());
+        assert!(tool("{}", json!({"type": "object"})).checked().is_ok());
+        let many: Vec<u8> = vec![0; MAX_TOOL_BYTES];
+        let error = tool("{}", json!(many)).checked().expect_err("too large").to_string();
+        assert!(error.starts_with("manifest too large"), "{error}");
+    }
+}

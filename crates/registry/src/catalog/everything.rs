@@ -1,0 +1,126 @@
+//! All layers of all owners, as they are stored: what views are made of.
+
+use std::sync::{Arc, OnceLock};
+
+use imbl::OrdMap;
+use skills_core::{
+    EntryKey, Kind, Layer, PromptDefinition, SkillMeta, Tier, Timestamp, resolve::Prefix,
+};
+use skills_store::{Change, Entry, EntryContent};
+
+use super::{PromptRow, SkillRow, shelf::Shelf};
+
+/// Everything that is registered. Cloning it costs next to nothing.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Everything {
+    pub(super) revision: u64,
+    pub(super) prefix: Prefix,
+    pub(super) shelves: OrdMap<Layer, Arc<Shelf>>,
+    /// How many skills everyone sees, once somebody wanted to know.
+    pub(super) public_count: Arc<OnceLock<usize>>,
+}
+
+impl Everything {
+    /// With nothing in it.
+    pub(crate) fn new(prefix: Prefix) -> Self {
+        Self { prefix, ..Self::default() }
+    }
+
+    pub(super) fn of_entries(entries: Vec<Entry>, revision: u64, prefix: Prefix) -> Self {
+        let mut everything = Self { revision, ..Self::new(prefix) };
+        for Entry { key, registered_at, content, .. } in entries {
+            everything.put(&key, &content, registered_at);
+        }
+        everything
+    }
+
+    pub(super) fn apply(&mut self, change: &Change) {
+        self.revision = change.revision;
+        match &change.content {
+            Some(content) => self.put(&change.key, content, change.at),
+            None => self.remove(&change.key),
+        }
+    }
+
+    fn shelf(&mut self, layer: &Layer) -> &mut Shelf {
+        let new = || Arc::new(Shelf::new(layer.clone()));
+        Arc::make_mut(self.shelves.entry(layer.clone()).or_insert_with(new))
+    }
+
+    fn put(&mut self, key: &EntryKey, content: &EntryContent, at: Timestamp) {
+        let EntryKey { kind, layer, id } = key;
+        let (tier, shelf) = (layer.tier(), self.shelf(layer));
+        match content.clone() {
+            EntryContent::Skill(meta) => {
+                let bytes = meta.root().map_or(0, |root| root.size);
+                shelf.skills.insert(id, SkillRow::new(Arc::clone(id), tier, meta, bytes, at));
+            }
+            EntryContent::Prompt(definition) => {
+                shelf.prompts.insert(id, PromptRow::new(Arc::clone(id), tier, definition, at));
+            }
+            EntryContent::Corrupt { reason, .. } => {
+                tracing::error!(entry = %key, reason, "an entry of the store cannot be read");
+                match kind {
+                    Kind::Skill => {
+                        let row = SkillRow::corrupt(Arc::clone(id), tier, &reason, at);
+                        shelf.skills.insert(id, row);
+                    }
+                    Kind::Prompt => {
+                        let row = PromptRow::corrupt(Arc::clone(id), tier, &reason, at);
+                        shelf.prompts.insert(id, row);
+                    }
+                }
+            }
+        }
+    }
+
+    fn remove(&mut self, key: &EntryKey) {
+        if !self.shelves.contains_key(&key.layer) {
+            return;
+        }
+        let shelf = self.shelf(&key.layer);
+        match key.kind {
+            Kind::Skill => shelf.skills.remove(&key.id),
+            Kind::Prompt => shelf.prompts.remove(&key.id),
+        }
+        // Owners come and go; those without entries are not remembered.
+        if shelf.is_empty() {
+            self.shelves.remove(&key.layer);
+        }
+    }
+
+    /// Adds a skill of which a listing told. A listing shows the entries that answer, wherever they are
+    /// stored, so they stand on one shelf.
+    pub(crate) fn list_skill(
+        &mut self,
+        id: &Arc<str>,
+        tier: Tier,
+        meta: SkillMeta,
+        bytes: u64,
+        registered_at: Timestamp,
+    ) {
+        let row = SkillRow::new(Arc::clone(id), tier, meta, bytes, registered_at);
+        self.shelf(&Layer::Official).skills.insert(id, row);
+    }
+
+    /// Adds a prompt of which a listing told.
+    pub(crate) fn list_prompt(
+        &mut self,
+        name: &Arc<str>,
+        definition: PromptDefinition,
+        registered_at: Timestamp,
+    ) {
+        let row = PromptRow::new(Arc::clone(name), Tier::Official, definition, registered_at);
+        self.shelf(&Layer::Official).prompts.insert(name, row);
+    }
+
+    /// Takes out a skill that a listing told of.
+    pub(crate) fn forget_skill(&mut self, id: &str) {
+        self.shelf(&Layer::Official).skills.remove(id);
+    }
+
+    /// Takes out the prompts that a listing told of.
+    pub(crate) fn forget_prompts(&mut self) {
+        self.shelf(&Layer::Official).prompts = Default::default();
+    }
+}

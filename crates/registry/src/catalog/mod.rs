@@ -1,0 +1,315 @@
+//! The catalog: all metadata, no bodies, as an immutable snapshot, seen with somebody's eyes.
+//!
+//! - `everything`: all layers, as they are stored
+//! - `shelf`: one layer, and walking several of them in order
+//! - `rows`: what a listing shows of an entry
+//! - `count`: how many there are
+//! - `explain`: why a name leads to what it leads to
+//!
+//! Snapshots and views share structure, so that a commit costs O(log n), a view next to nothing, and a reader
+//! keeps the one it took for as long as it likes. [`Catalog::skill`] and [`Catalog::prompt`] are how every surface
+//! resolves a name; the rule itself is [`skills_core::resolve`].
+
+mod count;
+mod everything;
+mod explain;
+mod rows;
+mod shelf;
+#[cfg(test)]
+pub(crate) mod tests;
+
+use std::{
+    ops::Bound,
+    sync::{Arc, Mutex, OnceLock, PoisonError},
+};
+
+use lru::LruCache;
+use skills_core::{
+    Caller, Kind, Layer, Owner, Tier,
+    id::INDEX_ID,
+    resolve::{self, Candidates, Prefix},
+};
+use skills_store::{Change, Entry};
+
+pub(crate) use self::everything::Everything;
+use self::shelf::{Merged, Shelf, Table, after};
+pub use self::{
+    explain::{Explanation, Place},
+    rows::{PromptRow, SkillRow},
+};
+use crate::RegistryError;
+
+/// Views of a snapshot that are kept, so that what has been made of one is not made again.
+const VIEWS: usize = 64;
+
+/// A snapshot of everything that is registered, as somebody sees it.
+#[derive(Debug)]
+pub struct Catalog {
+    all: Everything,
+    owner: Option<Owner>,
+    /// Those that are looked in, in order of priority.
+    layers: Vec<Arc<Shelf>>,
+    index: OnceLock<Arc<str>>,
+    skill_count: OnceLock<usize>,
+    views: OnceLock<Mutex<LruCache<Owner, Arc<Self>>>>,
+}
+
+impl Default for Catalog {
+    fn default() -> Self {
+        Everything::default().into()
+    }
+}
+
+impl From<Everything> for Catalog {
+    /// What a caller without a credential sees.
+    fn from(all: Everything) -> Self {
+        Self::of(all, None)
+    }
+}
+
+/// The entry that answers to a name, and where it is stored.
+#[derive(Debug, Clone, Copy)]
+pub struct Resolved<'a> {
+    /// Where.
+    pub layer: &'a Layer,
+    /// What. It may be corrupt: see [`SkillRow::readable`].
+    pub row: &'a Arc<SkillRow>,
+}
+
+impl Catalog {
+    fn of(all: Everything, owner: Option<Owner>) -> Self {
+        let private = owner.clone().map(Layer::Private);
+        let layers = private.into_iter().chain([Layer::Official, Layer::Market]);
+        let layers = layers.filter_map(|layer| all.shelves.get(&layer).cloned()).collect();
+        Self {
+            all,
+            owner,
+            layers,
+            index: OnceLock::new(),
+            skill_count: OnceLock::new(),
+            views: OnceLock::new(),
+        }
+    }
+
+    /// The catalog of what a store holds after a revision. No entry need have that revision: the
+    /// change may have been a removal.
+    #[must_use]
+    pub fn of_entries(entries: Vec<Entry>, revision: u64, prefix: Prefix) -> Self {
+        Everything::of_entries(entries, revision, prefix).into()
+    }
+
+    /// The next snapshot.
+    #[must_use]
+    pub fn with<'a>(&self, changes: impl IntoIterator<Item = &'a Change>) -> Self {
+        let mut all = self.all.clone();
+        changes.into_iter().for_each(|change| all.apply(change));
+        all.public_count = Arc::default();
+        Self::of(all, self.owner.clone())
+    }
+
+    /// All of it, to be changed.
+    pub(crate) fn everything(&self) -> Everything {
+        Everything { public_count: Arc::default(), ..self.all.clone() }
+    }
+
+    /// The same snapshot as a caller sees it. Who has nothing private sees the one that everyone sees.
+    #[must_use]
+    pub fn seen_by(self: &Arc<Self>, caller: &Caller) -> Arc<Self> {
+        let owner = caller.owner().filter(|owner| {
+            // Asked of the shelves, not of a view: this may be the view of somebody else.
+            self.all.shelves.contains_key(&Layer::Private((*owner).clone()))
+        });
+        if owner == self.owner.as_ref() {
+            return Arc::clone(self);
+        }
+        let Some(owner) = owner else { return Arc::new(Self::of(self.all.clone(), None)) };
+        let views = self.views.get_or_init(|| Mutex::new(LruCache::unbounded()));
+        let mut views = views.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(view) = views.get(owner) {
+            return Arc::clone(view);
+        }
+        let view = Arc::new(Self::of(self.all.clone(), Some(owner.clone())));
+        views.put(owner.clone(), Arc::clone(&view));
+        if views.len() > VIEWS {
+            views.pop_lru();
+        }
+        view
+    }
+
+    /// The change this snapshot includes last.
+    #[must_use]
+    pub const fn revision(&self) -> u64 {
+        self.all.revision
+    }
+
+    /// What may stand before names that are looked for.
+    #[must_use]
+    pub const fn prefix(&self) -> &Prefix {
+        &self.all.prefix
+    }
+
+    /// The skill that answers to a name, and where it is stored.
+    #[must_use]
+    pub fn resolve_skill(&self, name: &str) -> Option<Resolved<'_>> {
+        let found = self.find(name, |shelf, id| shelf.skills.get(id));
+        found.map(|(shelf, row)| Resolved { layer: &shelf.layer, row })
+    }
+
+    /// The first row of that name, in the order of the layers.
+    fn find<'a, T>(
+        &'a self,
+        name: &str,
+        look: impl Fn(&'a Arc<Shelf>, &str) -> Option<&'a Arc<T>> + Copy,
+    ) -> Option<(&'a Arc<Shelf>, &'a Arc<T>)> {
+        let names = Candidates::new(name, &self.all.prefix);
+        resolve::hits(&self.layers, &names, look).next()
+    }
+
+    /// The skill that answers to a name. It may be corrupt: see [`SkillRow::readable`].
+    #[must_use]
+    pub fn skill(&self, name: &str) -> Option<&Arc<SkillRow>> {
+        self.find(name, |shelf, id| shelf.skills.get(id)).map(|(_, row)| row)
+    }
+
+    /// The prompt that answers to a name. It may be corrupt: see [`PromptRow::readable`].
+    #[must_use]
+    pub fn prompt(&self, name: &str) -> Option<&Arc<PromptRow>> {
+        self.find(name, |shelf, id| shelf.prompts.get(id)).map(|(_, row)| row)
+    }
+
+    /// The skill that answers to a name in one of the tiers that are seen.
+    #[must_use]
+    pub fn skill_in(&self, tier: Tier, name: &str) -> Option<&Arc<SkillRow>> {
+        let names = Candidates::new(name, &self.all.prefix);
+        let layers = self.layers.iter().filter(|shelf| shelf.tier() == tier);
+        let hit = resolve::hits(layers, &names, |shelf, id| shelf.skills.get(id)).next();
+        hit.map(|(_, row)| row)
+    }
+
+    /// The skill that answers to a name, in a tier if one is named.
+    ///
+    /// # Errors
+    /// When there is none, or it cannot be read.
+    pub fn readable_skill(
+        &self,
+        tier: Option<Tier>,
+        name: &str,
+    ) -> Result<&Arc<SkillRow>, RegistryError> {
+        let row = match tier {
+            Some(tier) => self.skill_in(tier, name),
+            None => self.skill(name),
+        };
+        let missing = || RegistryError::NotFound { kind: Kind::Skill, id: name.to_owned() };
+        let row = row.ok_or_else(missing)?;
+        row.readable()?;
+        Ok(row)
+    }
+
+    /// What is stored under an id in a layer, whoever may see it: for those who administer it.
+    #[must_use]
+    pub fn stored_skill(&self, layer: &Layer, id: &str) -> Option<&Arc<SkillRow>> {
+        self.all.shelves.get(layer)?.skills.get(id)
+    }
+
+    /// Every skill of every layer of every owner: for those who administer or export it.
+    pub fn stored_skills(&self) -> impl Iterator<Item = (&Layer, &Arc<SkillRow>)> {
+        let shelves = self.all.shelves.iter();
+        shelves.flat_map(|(layer, shelf)| shelf.skills.rows().map(move |row| (layer, row)))
+    }
+
+    /// All skills that answer to their ids, sorted by id.
+    #[must_use]
+    pub fn skills(&self) -> Vec<&Arc<SkillRow>> {
+        self.skills_after(None).collect()
+    }
+
+    /// The skills that answer to their ids, after one, sorted. To begin costs O(log n), and so does a step.
+    ///
+    /// What another entry shadows is not among them, also if that has the prefix before the same id: whoever
+    /// takes an id from a list gets what the list said of it.
+    pub fn skills_after(&self, id: Option<&str>) -> impl Iterator<Item = &Arc<SkillRow>> {
+        let layers = self.layers.iter().map(move |shelf| shelf.skills.from(after(id)));
+        let first = Merged::new(layers).first_of_each();
+        first
+            .filter(|(layer, row)| !self.is_passed(*layer, &row.id, |shelf| &shelf.skills))
+            .map(row)
+    }
+
+    /// Every skill of every layer that is seen, ordered by id and then by tier, after one of them.
+    pub fn layered_after(
+        &self,
+        last: Option<(&str, Tier)>,
+    ) -> impl Iterator<Item = &Arc<SkillRow>> {
+        let from = last.map_or(Bound::Unbounded, |(id, _)| Bound::Included(id));
+        let rows = Merged::new(self.layers.iter().map(move |shelf| shelf.skills.from(from)));
+        let is_next = move |row: &&Arc<SkillRow>| {
+            last.is_none_or(|(id, tier)| &*row.id != id || row.tier > tier)
+        };
+        rows.map(row).filter(is_next)
+    }
+
+    /// How many skills answer to their ids. It is counted once, and for all views together what they share.
+    pub fn skill_count(&self) -> usize {
+        let prefix = &self.all.prefix;
+        let everyones = |layers: &[Arc<Shelf>]| {
+            *self.all.public_count.get_or_init(|| count::effective(layers, prefix))
+        };
+        *self.skill_count.get_or_init(|| match self.layers.as_slice() {
+            [private, public @ ..] if self.owner.is_some() => {
+                count::over(private, public, everyones(public), prefix)
+            }
+            public => everyones(public),
+        })
+    }
+
+    /// All prompts that answer to their names, sorted by name.
+    #[must_use]
+    pub fn prompts(&self) -> Vec<&Arc<PromptRow>> {
+        self.prompts_after(None).collect()
+    }
+
+    /// The prompts that answer to their names, after one, sorted.
+    pub fn prompts_after(&self, name: Option<&str>) -> impl Iterator<Item = &Arc<PromptRow>> {
+        let layers = self.layers.iter().map(move |shelf| shelf.prompts.from(after(name)));
+        let first = Merged::new(layers).first_of_each();
+        first
+            .filter(|(layer, row)| !self.is_passed(*layer, &row.name, |shelf| &shelf.prompts))
+            .map(row)
+    }
+
+    /// Whether an id leads to an entry of a layer before, which has the prefix before that id.
+    fn is_passed<T>(&self, layer: usize, id: &str, table: impl Fn(&Shelf) -> &Table<T>) -> bool {
+        let before = &self.layers[..layer];
+        if before.is_empty() {
+            return false;
+        }
+        let names = Candidates::new(id, &self.all.prefix);
+        names.iter().skip(1).any(|name| before.iter().any(|shelf| table(shelf).get(name).is_some()))
+    }
+
+    /// The Markdown index that `iii://skills` serves. It is rendered once for each view.
+    pub fn index(&self) -> Arc<str> {
+        Arc::clone(self.index.get_or_init(|| render_index(&self.skills()).into()))
+    }
+}
+
+fn row<T>((_, row): (usize, &Arc<T>)) -> &Arc<T> {
+    row
+}
+
+fn render_index(skills: &[&Arc<SkillRow>]) -> String {
+    let mut text = String::from("# Skills\n\n");
+    if skills.is_empty() {
+        text.push_str("No skills are registered yet.\n");
+    }
+    text.extend(skills.iter().map(|skill| skill.index_line()));
+    text
+}
+
+/// Title and description of the index itself, for listings that include it.
+pub const INDEX_TITLE: &str = "Skills index";
+/// See [`INDEX_TITLE`].
+pub const INDEX_DESCRIPTION: &str = "Every registered skill, one line each, with a link to it.";
+
+/// The name of the index in listings.
+pub const INDEX_NAME: &str = INDEX_ID;
