@@ -1,5 +1,7 @@
 //! What is said in answer to a message.
 
+use std::sync::Arc;
+
 use agent_client_protocol::v1::schema::{ContentBlock, TextContent};
 use serde_json::Value;
 use skills_core::{markdown::split_frontmatter, uri::SCHEME};
@@ -34,7 +36,10 @@ pub(crate) async fn answer(skills: &dyn Skills, kept: &Kept, text: &str) -> Vec<
     let Some((name, typed)) = command(text) else { return say(answers::help(menu)) };
     let lower = name.to_ascii_lowercase();
     let names = || [name, lower.as_str()].into_iter();
-    let prompt = names().find_map(|name| catalog.prompt(name));
+    // What the menu calls so comes before what only the prefix leads to.
+    let is_meant =
+        |row: &&Arc<PromptRow>, name: &str| *row.name == *name || menu.skill(name).is_none();
+    let prompt = names().find_map(|name| catalog.prompt(name).filter(|row| is_meant(row, name)));
     let skill = || names().find_map(|name| catalog.skill(menu.skill(name).unwrap_or(name)));
     if prompt.is_none() && skill().is_none() {
         return say(answers::unknown(name, menu));

@@ -112,6 +112,9 @@ pub enum RuleError {
     /// Too many segments after the id.
     #[error("uri has more than one path segment after the id: {0:?}")]
     UriSegments(String),
+    /// Where a listing is to go on is not what a page of it said.
+    #[error("after must be what the page before said is next")]
+    Cursor,
     /// A path cannot stand inside a bundle.
     #[error("path {path:?} {reason}")]
     Path {

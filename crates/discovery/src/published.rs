@@ -2,6 +2,7 @@
 
 use std::{collections::HashMap, sync::Arc};
 
+use lru::LruCache;
 use serde_json::{Value, json};
 use skills_core::{Digest, FileMeta};
 use skills_registry::{
@@ -30,17 +31,28 @@ pub(crate) struct Published {
     pub(crate) ids: HashMap<String, String>,
 }
 
-/// Makes what is published, once for each state of the catalog.
+/// How many views of the catalog are remembered, and how many digests.
+const VIEWS: usize = 16;
+const DIGESTS: usize = 1 << 17;
+
+/// Makes what is published, once for each state and view of the catalog.
 #[derive(Default)]
 pub(crate) struct Publisher {
     state: Mutex<State>,
 }
 
-#[derive(Default)]
 struct State {
-    known: Option<(Arc<Catalog>, Arc<Published>)>,
-    /// Digests of artifacts that had to be made to know them.
-    digests: HashMap<Version, Digest>,
+    /// The one asked for last comes last.
+    known: Vec<(Arc<Catalog>, Arc<Published>)>,
+    /// Digests of artifacts, some of which had to be made to know them.
+    digests: LruCache<Version, Digest>,
+}
+
+impl Default for State {
+    fn default() -> Self {
+        // With a bound of its own it would take all its room at once.
+        Self { known: vec![], digests: LruCache::unbounded() }
+    }
 }
 
 impl Publisher {
@@ -51,13 +63,17 @@ impl Publisher {
         let catalog = skills.catalog().await?;
         // Held while making: those who want the same meanwhile get the same.
         let mut state = self.state.lock().await;
-        if let Some((of, published)) = &state.known
-            && Arc::ptr_eq(of, &catalog)
-        {
-            return Ok(Arc::clone(published));
+        let known = state.known.iter().position(|(of, _)| Arc::ptr_eq(of, &catalog));
+        let published = match known {
+            Some(at) => state.known.remove(at).1,
+            None => Arc::new(state.make(skills, &catalog).await?),
+        };
+        // What is of another state of the catalog is of no use any more.
+        state.known.retain(|(of, _)| of.revision() == catalog.revision());
+        if state.known.len() == VIEWS {
+            state.known.remove(0);
         }
-        let published = Arc::new(state.make(skills, &catalog).await?);
-        state.known = Some((catalog, Arc::clone(&published)));
+        state.known.push((catalog, Arc::clone(&published)));
         Ok(published)
     }
 }
@@ -68,12 +84,11 @@ impl State {
         skills: &dyn Skills,
         catalog: &Arc<Catalog>,
     ) -> Result<Published, ArtifactError> {
-        let mut made = HashMap::new();
         let (mut index, mut legacy, mut ids) = (Vec::new(), Vec::new(), HashMap::new());
         for AvailableSkill { id, skill } in available(catalog, &Filter::default()).skills {
             let Some(row) = catalog.skill(&id) else { continue };
             // A name that is another skill's id belongs to that one.
-            let is_taken = skill.name != id && catalog.skill(&skill.name).is_some();
+            let is_taken = catalog.skill(&skill.name).is_some_and(|other| *other.id != *id);
             if is_taken || ids.contains_key(&skill.name) {
                 tracing::warn!(%id, name = skill.name, "not published: another skill has that name");
                 continue;
@@ -86,7 +101,10 @@ impl State {
                     continue;
                 }
             };
-            made.insert(version(row), digest);
+            self.digests.put(version(row), digest);
+            if self.digests.len() > DIGESTS {
+                self.digests.pop_lru();
+            }
             let (kind, file) = match is_bundle(row) {
                 true => ("archive", format!("{id}.tar.gz")),
                 false => ("skill-md", format!("{id}/SKILL.md")),
@@ -105,7 +123,6 @@ impl State {
             }));
             ids.insert(skill.name, id);
         }
-        self.digests = made;
         Ok(Published {
             index: json!({ "$schema": SCHEMA, "skills": index }),
             legacy: json!({ "skills": legacy }),
@@ -114,7 +131,11 @@ impl State {
     }
 
     /// The digest of what is served for a skill.
-    async fn digest(&self, skills: &dyn Skills, row: &SkillRow) -> Result<Digest, ArtifactError> {
+    async fn digest(
+        &mut self,
+        skills: &dyn Skills,
+        row: &SkillRow,
+    ) -> Result<Digest, ArtifactError> {
         if let Some(known) = self.digests.get(&version(row)) {
             return Ok(*known);
         }

@@ -4,15 +4,15 @@ use std::sync::Arc;
 
 use axum::{
     Json, Router,
-    extract::{Path, Query, State},
-    http::{HeaderMap, HeaderValue, StatusCode, header},
+    extract::{FromRequestParts, Path, Query},
+    http::{HeaderMap, HeaderValue, StatusCode, header, request::Parts},
     response::{IntoResponse, Response},
     routing::get,
 };
 use bytes::Bytes;
 use serde::Deserialize;
 use serde_json::json;
-use skills_core::{Digest, bundle::media_type, etag, skill::ROOT_PATH, uri::SCHEME};
+use skills_core::{Caller, Digest, bundle::media_type, etag, skill::ROOT_PATH, uri::SCHEME};
 use skills_registry::{
     RegistryError, SkillRow, Skills,
     available::{Filter, available},
@@ -20,7 +20,7 @@ use skills_registry::{
 
 use crate::{
     artifact::{self, ArtifactError},
-    published::{Publisher, is_bundle},
+    published::{Published, Publisher, is_bundle},
 };
 
 /// What can be set.
@@ -33,16 +33,13 @@ pub struct Settings {
 struct Shop {
     skills: Arc<dyn Skills>,
     publisher: Publisher,
-    cache_control: HeaderValue,
+    is_private: bool,
 }
 
 /// The routes, to be mounted where HTTP is served.
 pub fn routes(skills: Arc<dyn Skills>, settings: Settings) -> Router {
-    let cache_control = match settings.is_private {
-        true => HeaderValue::from_static("private, max-age=60"),
-        false => HeaderValue::from_static("public, max-age=60"),
-    };
-    let shop = Arc::new(Shop { skills, publisher: Publisher::default(), cache_control });
+    let Settings { is_private } = settings;
+    let shop = Arc::new(Shop { skills, publisher: Publisher::default(), is_private });
     Router::new()
         .route("/.well-known/agent-skills/index.json", get(index))
         .route("/.well-known/agent-skills/{*path}", get(published_file))
@@ -84,18 +81,48 @@ impl From<RegistryError> for Refused {
     }
 }
 
-impl Shop {
+/// A request: what its caller sees, and what they have already.
+struct Visit {
+    shop: Arc<Shop>,
+    skills: Arc<dyn Skills>,
+    headers: HeaderMap,
+    /// The answer is for nobody else.
+    is_private: bool,
+}
+
+impl FromRequestParts<Arc<Shop>> for Visit {
+    type Rejection = Refused;
+
+    async fn from_request_parts(parts: &mut Parts, shop: &Arc<Shop>) -> Result<Self, Refused> {
+        let skills = match parts.extensions.get::<Caller>() {
+            None | Some(Caller::Anonymous) => Arc::clone(&shop.skills),
+            Some(caller) => Arc::clone(&shop.skills).view(caller)?,
+        };
+        let headers = parts.headers.clone();
+        let is_private = shop.is_private || headers.contains_key(header::AUTHORIZATION);
+        Ok(Self { shop: Arc::clone(shop), skills, headers, is_private })
+    }
+}
+
+impl Visit {
+    async fn published(&self) -> Result<Arc<Published>, ArtifactError> {
+        self.shop.publisher.published(&*self.skills).await
+    }
+
     /// An answer that can be asked for again without being sent again.
-    fn tagged(&self, headers: &HeaderMap, media_type: &'static str, body: Bytes) -> Response {
+    fn tagged(&self, media_type: &'static str, body: Bytes) -> Response {
         let tag = etag::of(&Digest::of(&body));
-        let known = headers.get_all(header::IF_NONE_MATCH).iter();
+        let known = self.headers.get_all(header::IF_NONE_MATCH).iter();
         let is_known = etag::is_known(known.filter_map(|value| value.to_str().ok()), &tag);
         let mut response = match is_known {
             true => StatusCode::NOT_MODIFIED.into_response(),
             false => ([(header::CONTENT_TYPE, media_type)], body).into_response(),
         };
         let headers = response.headers_mut();
-        headers.insert(header::CACHE_CONTROL, self.cache_control.clone());
+        let cache = if self.is_private { "private, max-age=60" } else { "public, max-age=60" };
+        headers.insert(header::CACHE_CONTROL, HeaderValue::from_static(cache));
+        // Also without one: a cache must not give a user what was an answer to somebody else.
+        headers.insert(header::VARY, HeaderValue::from_static("authorization"));
         if let Ok(tag) = HeaderValue::from_str(&tag) {
             headers.insert(header::ETAG, tag);
         }
@@ -113,57 +140,46 @@ impl Shop {
 const JSON: &str = "application/json";
 const MARKDOWN: &str = "text/markdown; charset=utf-8";
 
-async fn index(State(shop): State<Arc<Shop>>, headers: HeaderMap) -> Result<Response, Refused> {
-    let published = shop.publisher.published(&*shop.skills).await?;
-    Ok(shop.tagged(&headers, JSON, published.index.to_string().into()))
+async fn index(visit: Visit) -> Result<Response, Refused> {
+    let published = visit.published().await?;
+    Ok(visit.tagged(JSON, published.index.to_string().into()))
 }
 
-async fn legacy_index(
-    State(shop): State<Arc<Shop>>,
-    headers: HeaderMap,
-) -> Result<Response, Refused> {
-    let published = shop.publisher.published(&*shop.skills).await?;
-    Ok(shop.tagged(&headers, JSON, published.legacy.to_string().into()))
+async fn legacy_index(visit: Visit) -> Result<Response, Refused> {
+    let published = visit.published().await?;
+    Ok(visit.tagged(JSON, published.legacy.to_string().into()))
 }
 
 /// `{id}/SKILL.md` or `{id}.tar.gz`.
-async fn published_file(
-    State(shop): State<Arc<Shop>>,
-    Path(path): Path<String>,
-    headers: HeaderMap,
-) -> Result<Response, Refused> {
+async fn published_file(Path(path): Path<String>, visit: Visit) -> Result<Response, Refused> {
     if let Some(id) = path.strip_suffix(".tar.gz") {
-        let row = shop.row(id).await?;
+        let row = visit.row(id).await?;
         if !is_bundle(&row) {
             return Err(nothing_here());
         }
-        let archive = artifact::archive(&*shop.skills, &row).await?;
-        return Ok(shop.tagged(&headers, "application/gzip", archive));
+        let archive = artifact::archive(&*visit.skills, &row).await?;
+        return Ok(visit.tagged("application/gzip", archive));
     }
     let id = path.strip_suffix(ROOT_PATH).and_then(|folder| folder.strip_suffix('/'));
-    let row = shop.row(id.ok_or_else(nothing_here)?).await?;
-    let document = artifact::document(&*shop.skills, &row).await?;
-    Ok(shop.tagged(&headers, MARKDOWN, document))
+    let row = visit.row(id.ok_or_else(nothing_here)?).await?;
+    let document = artifact::document(&*visit.skills, &row).await?;
+    Ok(visit.tagged(MARKDOWN, document))
 }
 
 /// `{name}/{path}`: every file of a bundle has an address of its own there.
-async fn legacy_file(
-    State(shop): State<Arc<Shop>>,
-    Path(path): Path<String>,
-    headers: HeaderMap,
-) -> Result<Response, Refused> {
+async fn legacy_file(Path(path): Path<String>, visit: Visit) -> Result<Response, Refused> {
     let (name, file) = path.split_once('/').ok_or_else(nothing_here)?;
-    let published = shop.publisher.published(&*shop.skills).await?;
-    let row = shop.row(published.ids.get(name).ok_or_else(nothing_here)?).await?;
+    let published = visit.published().await?;
+    let row = visit.row(published.ids.get(name).ok_or_else(nothing_here)?).await?;
     if file == ROOT_PATH {
-        let document = artifact::document(&*shop.skills, &row).await?;
-        return Ok(shop.tagged(&headers, MARKDOWN, document));
+        let document = artifact::document(&*visit.skills, &row).await?;
+        return Ok(visit.tagged(MARKDOWN, document));
     }
     if row.meta.file(file).is_none() {
         return Err(nothing_here());
     }
-    let resource = shop.skills.read(&format!("{SCHEME}{}/{file}", row.id)).await?;
-    Ok(shop.tagged(&headers, media_type(file), resource.body))
+    let resource = visit.skills.read(&format!("{SCHEME}{}/{file}", row.id)).await?;
+    Ok(visit.tagged(media_type(file), resource.body))
 }
 
 #[derive(Deserialize)]
@@ -173,14 +189,10 @@ struct Wanted {
     tool: Option<String>,
 }
 
-async fn available_skills(
-    State(shop): State<Arc<Shop>>,
-    Query(wanted): Query<Wanted>,
-    headers: HeaderMap,
-) -> Result<Response, Refused> {
+async fn available_skills(Query(wanted): Query<Wanted>, visit: Visit) -> Result<Response, Refused> {
     let Wanted { license, compatibility, tool } = wanted;
-    let catalog = shop.skills.catalog().await?;
+    let catalog = visit.skills.catalog().await?;
     let answer = available(&catalog, &Filter { license, compatibility, tool });
     let body = serde_json::to_vec(&answer).unwrap_or_default();
-    Ok(shop.tagged(&headers, JSON, body.into()))
+    Ok(visit.tagged(JSON, body.into()))
 }

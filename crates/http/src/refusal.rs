@@ -32,6 +32,8 @@ refusals! {
         "pages of this origin may not ask; it can be allowed with --allow-origin";
     UNAUTHORIZED = UNAUTHORIZED, "unauthorized",
         "a token is required: send it as \"Authorization: Bearer\"";
+    UNKNOWN_KEY = UNAUTHORIZED, "unknown_key",
+        "the key is unknown: it was never issued, or it is revoked or expired";
     NOT_FOUND = NOT_FOUND, "not_found", "there is nothing at this address";
     METHOD_NOT_ALLOWED = METHOD_NOT_ALLOWED, "method_not_allowed",
         "what is at this address cannot be asked in this way";

@@ -26,6 +26,7 @@ use rmcp::{
     service::{NotificationContext, RequestContext, SubscriptionContext},
 };
 use serde_json::json;
+use skills_core::ResourceUri;
 use tokio::sync::watch;
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 
@@ -94,6 +95,11 @@ fn about(mut error: ErrorData, uri: &str) -> ErrorData {
     error
 }
 
+/// Whether a URI is the address of what one tier holds.
+fn is_of_a_tier(uri: &str) -> bool {
+    matches!(uri.parse(), Ok(ResourceUri::Stored { .. }))
+}
+
 /// Whether a request is of the revision without sessions. Dates compare as their text does.
 pub(crate) fn is_stateless(context: &RequestContext<RoleServer>) -> bool {
     let version = context.protocol_version();
@@ -121,8 +127,12 @@ impl Handler {
 
     async fn contents(&self, uri: &str) -> Result<ResourceContents, ErrorData> {
         if uri.starts_with(skills_extension::SCHEME) {
-            let file = skills_extension::read(&self.shared, uri).await?;
-            return Ok(resources::contents(file));
+            match skills_extension::read(&self.shared, uri).await {
+                Ok(file) => return Ok(resources::contents(file)),
+                // What a skill has at that address comes before what a tier has.
+                Err(error) if error.code == ErrorCode::RESOURCE_NOT_FOUND && is_of_a_tier(uri) => {}
+                Err(error) => return Err(error),
+            }
         }
         resources::read(&*self.shared.skills, uri).await
     }
@@ -146,7 +156,7 @@ impl Handler {
 #[expect(deprecated, reason = "subscriptions and log levels are alive in the older revisions")]
 impl ServerHandler for Handler {
     fn get_info(&self) -> ServerConfig {
-        self.shared.info.clone()
+        ServerConfig::clone(&self.shared.info)
     }
 
     fn supported_protocol_versions(&self) -> Cow<'static, [ProtocolVersion]> {

@@ -16,7 +16,7 @@ use rmcp::model::{
     ResourceUpdatedNotificationParam, ServerNotification, SubscriptionFilter,
     ToolListChangedNotification,
 };
-use skills_core::{id::INDEX_ID, uri};
+use skills_core::{Tier, id::INDEX_ID, uri};
 use skills_registry::{Changed, Changes};
 use tokio::sync::watch;
 
@@ -140,9 +140,13 @@ impl News {
         let path =
             uri.strip_prefix(uri::SCHEME).or_else(|| uri.strip_prefix(skills_extension::SCHEME));
         let Some(path) = path else { return false };
-        let id = path.split('/').next().unwrap_or_default();
+        let mut segments = path.split('/');
+        let id = segments.next().unwrap_or_default();
+        // What follows a tier is an id too.
+        let in_tier = segments.next().filter(|_| id.parse::<Tier>().is_ok());
         let is_index = path == INDEX_ID && !self.skills.is_empty();
-        self.any_skill || is_index || self.skills.contains(id)
+        let has_changed = |id| self.skills.contains(id);
+        self.any_skill || is_index || has_changed(id) || in_tier.is_some_and(has_changed)
     }
 
     /// The notifications that tell a client of it.
@@ -364,8 +368,16 @@ mod tests {
     #[test]
     fn a_burst_is_one_notification_of_each_kind() {
         let subscriptions = Subscriptions::default();
-        for uri in ["iii://a", "iii://b", "iii://c", "iii://skills", "skill://a/SKILL.md", "x://a"]
-        {
+        for uri in [
+            "iii://a",
+            "iii://b",
+            "iii://c",
+            "iii://skills",
+            "skill://a/SKILL.md",
+            "skill://market/a/SKILL.md",
+            "skill://market/c/SKILL.md",
+            "x://a",
+        ] {
             subscriptions.add(uri.to_owned()).unwrap();
         }
         let wants = Wants::Session(subscriptions);
@@ -382,6 +394,7 @@ mod tests {
                 "resources/updated iii://b",
                 "resources/updated iii://skills",
                 "resources/updated skill://a/SKILL.md",
+                "resources/updated skill://market/a/SKILL.md",
             ]
         );
     }

@@ -8,7 +8,8 @@ use rmcp::{
     model::{CacheScope, Implementation, ProtocolVersion, ServerCapabilities, ServerConfig},
     service::RequestContext,
 };
-use skills_registry::{Changed, Skills};
+use skills_core::Caller;
+use skills_registry::{Changed, RegistryError, Skills};
 use tokio::sync::watch;
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 
@@ -61,20 +62,24 @@ impl Settings {
     }
 }
 
-/// The MCP server: one for all connections and transports.
+/// The MCP server: one for all connections and transports. Each caller sees the registry with their own eyes.
 #[derive(Clone)]
 pub struct Mcp {
     pub(crate) shared: Arc<Shared>,
     _tools: Arc<AbortOnDropHandle<()>>,
 }
 
+/// What connections of one caller share, most of it with those of all others.
+#[derive(Clone)]
 pub(crate) struct Shared {
+    /// As the caller sees it.
     pub(crate) skills: Arc<dyn Skills>,
     pub(crate) settings: Settings,
     /// `None` until the bus has been asked.
-    pub(crate) worker_tools: watch::Sender<Option<Arc<WorkerTools>>>,
-    pub(crate) described: skills_extension::Memory,
-    pub(crate) info: ServerConfig,
+    pub(crate) worker_tools: Arc<watch::Sender<Option<Arc<WorkerTools>>>>,
+    /// By id and content, so that it tells nobody of what they do not see.
+    pub(crate) described: Arc<skills_extension::Memory>,
+    pub(crate) info: Arc<ServerConfig>,
 }
 
 impl Shared {
@@ -98,9 +103,9 @@ impl Mcp {
         let shared = Arc::new(Shared {
             skills,
             settings,
-            worker_tools: watch::Sender::new(None),
-            described: skills_extension::Memory::default(),
-            info: info(),
+            worker_tools: Arc::new(watch::Sender::new(None)),
+            described: Arc::default(),
+            info: Arc::new(info()),
         });
         let follower = tokio::spawn(follow_tools(Arc::clone(&shared)));
         Self { shared, _tools: Arc::new(AbortOnDropHandle::new(follower)) }
@@ -109,6 +114,21 @@ impl Mcp {
     /// A handler of a client that can always be told of something, or, with an ear, only while that is open.
     pub(crate) fn handler(&self, ear: Option<watch::Receiver<Ear>>) -> Handler {
         Handler::new(Arc::clone(&self.shared), ear)
+    }
+
+    /// The same of a caller, who sees the registry as it is for them. What they are answered is for nobody else.
+    pub(crate) fn handler_of(
+        &self,
+        caller: &Caller,
+        ear: Option<watch::Receiver<Ear>>,
+    ) -> Result<Handler, RegistryError> {
+        if *caller == Caller::Anonymous {
+            return Ok(self.handler(ear));
+        }
+        let skills = Arc::clone(&self.shared.skills).view(caller)?;
+        let settings = Settings { is_private: true, ..self.shared.settings.clone() };
+        let shared = Shared { skills, settings, ..Shared::clone(&self.shared) };
+        Ok(Handler::new(Arc::new(shared), ear))
     }
 }
 

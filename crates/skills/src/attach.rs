@@ -9,6 +9,7 @@ use skills_bus::{
     Bus, CallError,
     engine::{Connection, EngineBus, EngineConfig},
 };
+use skills_core::Identify;
 use skills_http::{Access, App, Guard, Readiness};
 use skills_registry::{
     Registry, RegistryConfig, Skills, StateStore,
@@ -57,6 +58,7 @@ pub async fn run(options: Options, shutdown: CancellationToken) -> Result<(), Fa
         has_token: access.token.is_some(),
     };
     let is_private = door.has_token;
+    let keys = Arc::clone(&access.keys);
     let guard = Guard::new(access)?;
     let http = match &config.http {
         Some(address) => Some(bind(address, &door).await?),
@@ -72,7 +74,7 @@ pub async fn run(options: Options, shutdown: CancellationToken) -> Result<(), Fa
         tokio::spawn(skills_http::serve(listener, app, shutdown.clone()))
     });
     let worked = tokio::select! {
-        worked = work(&bus, &data_dir, &config, &opening) => worked,
+        worked = work(&bus, &data_dir, &config, &keys, &opening) => worked,
         () = shutdown.cancelled() => Ok(()),
     };
     opening.readiness.set(false);
@@ -102,17 +104,17 @@ async fn work(
     engine: &EngineBus,
     data_dir: &std::path::Path,
     config: &Config,
+    keys: &Arc<dyn Identify>,
     opening: &Opening,
 ) -> Result<(), Failure> {
     let bus: Arc<dyn Bus> = Arc::new(engine.clone());
     let mut connection = engine.connection();
     connected(&mut connection).await?;
     let place = find_state(&bus, &mut connection, config).await?;
-    let settings =
-        RegistryConfig { handler_timeout: config.handler_timeout(), ..RegistryConfig::default() };
+    let settings = config.registry();
     let Some(place) = place else {
         let registry = open_registry(data_dir, Some(Arc::downgrade(&bus)), settings).await?;
-        skills_worker::serve(&bus, &registry);
+        skills_worker::serve(&bus, &registry, keys);
         opening.done(&registry);
         let outcome = rejected(&mut connection).await;
         return close(registry, outcome).await;
@@ -123,7 +125,7 @@ async fn work(
     let (registry, epoch) = open_state(&bus, &mut connection, &store, settings).await?;
     let follower = Follower::new(Arc::clone(&registry), store);
     ear.follow(&follower);
-    skills_worker::serve(&bus, &registry);
+    skills_worker::serve(&bus, &registry, keys);
     opening.done(&registry);
     let outcome = keep_in_step(&follower, &mut connection, epoch).await;
     close(registry, outcome).await

@@ -1,9 +1,10 @@
 //! The command line, as data. Help, completions and parsing all come from here.
 
-use std::path::PathBuf;
+use std::{fmt, path::PathBuf};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
+use skills_core::Tier;
 
 /// One registry for the skills and prompts that AI agents use.
 ///
@@ -31,7 +32,7 @@ pub struct Cli {
 }
 
 /// Where the registry is.
-#[derive(Debug, Clone, Args)]
+#[derive(Clone, Args)]
 pub struct Target {
     /// A running bus [default: ws://127.0.0.1:49134, if one answers there]
     #[arg(long, value_name = "URL", global = true)]
@@ -44,6 +45,20 @@ pub struct Target {
     /// Bearer token of the bus; `serve` asks for it over HTTP too
     #[arg(long, value_name = "TOKEN", global = true)]
     pub token: Option<String>,
+
+    /// Key of the user who asks, which shows their private skills; better given as SKILLS_KEY
+    #[arg(long, value_name = "KEY", global = true)]
+    pub key: Option<String>,
+}
+
+impl fmt::Debug for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { url, data_dir, token: _, key: _ } = self;
+        f.debug_struct("Target")
+            .field("url", url)
+            .field("data_dir", data_dir)
+            .finish_non_exhaustive()
+    }
 }
 
 /// How a command answers.
@@ -69,6 +84,12 @@ pub enum Command {
     /// List all skills
     #[command(visible_alias = "ls")]
     List {
+        /// Of every tier, also those that others shadow
+        #[arg(long)]
+        all: bool,
+        /// Only those of a tier
+        #[arg(long, value_enum, value_name = "TIER")]
+        tier: Option<TierName>,
         #[command(flatten)]
         format: Format,
     },
@@ -87,6 +108,12 @@ pub enum Command {
     Show {
         /// The skill's id
         id: String,
+        /// Say in which tier it is stored, what it shadows, and where was looked
+        #[arg(long)]
+        explain: bool,
+        /// The copy that a tier holds
+        #[arg(long, value_enum, value_name = "TIER")]
+        tier: Option<TierName>,
         #[command(flatten)]
         format: Format,
     },
@@ -107,6 +134,9 @@ pub enum Command {
         /// The skills' ids
         #[arg(required = true)]
         ids: Vec<String>,
+        /// From which tier; private needs a key
+        #[arg(long, value_enum, value_name = "TIER", default_value_t)]
+        tier: TierName,
         #[command(flatten)]
         format: Format,
     },
@@ -124,6 +154,28 @@ pub enum Command {
         /// Which shell
         shell: Shell,
     },
+}
+
+/// Where skills are stored, in the order in which names are resolved.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+pub enum TierName {
+    /// Of the user whose key is given
+    Private,
+    /// Curated; what workers register
+    #[default]
+    Official,
+    /// Published by the community
+    Market,
+}
+
+impl From<TierName> for Tier {
+    fn from(tier: TierName) -> Self {
+        match tier {
+            TierName::Private => Self::Private,
+            TierName::Official => Self::Official,
+            TierName::Market => Self::Market,
+        }
+    }
 }
 
 /// Which ACP clients are sent `available_skills_update`.
@@ -181,6 +233,9 @@ pub struct Add {
     /// The skill's id, if there is one skill [default: its name, else that of its folder or file]
     #[arg(long)]
     pub id: Option<String>,
+    /// Into which tier; private needs a key
+    #[arg(long, value_enum, value_name = "TIER", default_value_t)]
+    pub tier: TierName,
     /// Keep the registry in step with the folders until interrupted
     #[arg(long, conflicts_with_all = ["id", "dry_run"])]
     pub watch: bool,
@@ -244,6 +299,7 @@ impl Cli {
         self.config = self.config.or_else(|| path("III_CONFIG"));
         self.target.data_dir = self.target.data_dir.or_else(|| path("SKILLS_DATA_DIR"));
         self.target.token = self.target.token.or_else(|| environment("III_TOKEN"));
+        self.target.key = self.target.key.or_else(|| environment("SKILLS_KEY"));
         if let Some(Command::Serve(serve)) = &mut self.command {
             serve.bus = serve.bus.take().or_else(|| environment("SKILLS_BUS"));
             serve.http = serve.http.take().or_else(|| environment("SKILLS_HTTP"));
@@ -256,7 +312,7 @@ impl Cli {
     pub fn wants_json(&self) -> bool {
         match &self.command {
             Some(
-                Command::List { format }
+                Command::List { format, .. }
                 | Command::Search { format, .. }
                 | Command::Show { format, .. }
                 | Command::Read { format, .. }

@@ -5,7 +5,9 @@ use std::{fs, io, path::Path, time::Duration};
 
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
+use skills_core::resolve::Prefix;
 use skills_http::{Access, Guard};
+use skills_registry::RegistryConfig;
 
 /// Where the file is looked for unless one is named.
 pub const DEFAULT_PATH: &str = "config.yaml";
@@ -53,6 +55,8 @@ pub struct Config {
     pub allow_host: Vec<String>,
     /// Origins whose pages may ask over HTTP.
     pub allow_origin: Vec<String>,
+    /// What names of skills and prompts are also looked for with.
+    pub prefix: Prefix,
     /// Whether an attached worker sends traces, metrics and logs to its engine.
     pub telemetry: bool,
 }
@@ -68,6 +72,7 @@ impl Default for Config {
             http_token: None,
             allow_host: vec![],
             allow_origin: vec![],
+            prefix: Prefix::default(),
             telemetry: false,
         }
     }
@@ -129,17 +134,31 @@ impl Config {
         config.allow_origin = reader
             .rules(&mut fields, "allow_origin", |origins| Access { origins, ..Access::default() });
         reader.take(&mut fields, "", "telemetry", &mut config.telemetry);
+        let mut tiers = Map::new();
+        reader.take(&mut fields, "", "tiers", &mut tiers);
+        reader.prefix(&mut tiers, &mut config.prefix);
         let mut scopes = Map::new();
         reader.take(&mut fields, "", "scopes", &mut scopes);
         reader.take(&mut scopes, "scopes.", "skills", &mut config.scopes.skills);
         reader.take(&mut scopes, "scopes.", "prompts", &mut config.scopes.prompts);
         reader.unknown(&fields, "");
         reader.unknown(&scopes, "scopes.");
+        reader.unknown(&tiers, "tiers.");
         if config.state_timeout_ms == 0 {
             config.state_timeout_ms = Self::default().state_timeout_ms;
             reader.warn("state_timeout_ms must be at least 1; its default is used".to_owned());
         }
         (config, reader.warnings)
+    }
+
+    /// What a registry is opened with.
+    #[must_use]
+    pub fn registry(&self) -> RegistryConfig {
+        RegistryConfig {
+            handler_timeout: self.handler_timeout(),
+            prefix: self.prefix.clone(),
+            ..RegistryConfig::default()
+        }
     }
 
     /// How long a section or prompt handler may take.
@@ -171,6 +190,17 @@ impl Reader<'_> {
             Some(Ok(value)) => *slot = value,
             Some(Err(error)) => {
                 self.warn(format!("{prefix}{name} cannot be used ({error}); its default is used"));
+            }
+        }
+    }
+
+    fn prefix(&mut self, tiers: &mut Map<String, Value>, slot: &mut Prefix) {
+        let mut text = slot.to_string();
+        self.take(tiers, "tiers.", "prefix", &mut text);
+        match text.parse() {
+            Ok(prefix) => *slot = prefix,
+            Err(error) => {
+                self.warn(format!("tiers.prefix cannot be used ({error}); its default is used"));
             }
         }
     }

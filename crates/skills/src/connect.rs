@@ -3,12 +3,13 @@
 use std::{path::Path, sync::Arc, time::Duration};
 
 use skills_bus::{BusClient, ClientError, engine::EngineConfig};
-use skills_registry::{RegistryConfig, RemoteRegistry, Skills};
+use skills_registry::{RemoteRegistry, Skills};
 
 use crate::{
     Failure,
     cli::{Target, environment},
     config::Config,
+    keys,
     serve::open_registry,
 };
 
@@ -87,7 +88,7 @@ pub(crate) async fn open(
     match (&named, &target.data_dir) {
         (Some(url), None) => Ok(remote(target, config, url).await?),
         (Some(url), Some(_)) if target.url.is_some() => Ok(remote(target, config, url).await?),
-        (_, Some(dir)) => local(dir, create).await,
+        (_, Some(dir)) => local(target, config, dir, create).await,
         (None, None) => match remote(target, config, DEFAULT_URL).await {
             Err(ClientError::Unreachable { .. }) => {
                 let dir = Path::new(DEFAULT_DATA_DIR);
@@ -99,7 +100,7 @@ pub(crate) async fn open(
                         "start one with `skills serve`, or name one with --url or --data-dir",
                     ));
                 }
-                local(dir, create).await
+                local(target, config, dir, create).await
             }
             connected => Ok(connected?),
         },
@@ -112,10 +113,17 @@ async fn remote(
     url: &str,
 ) -> Result<Arc<dyn Skills>, ClientError> {
     let client = BusClient::connect(url, target.token.as_deref(), CONNECT_TIMEOUT).await?;
-    Ok(Arc::new(RemoteRegistry::new(client, call_timeout(config))))
+    let remote = RemoteRegistry::new(client, call_timeout(config));
+    Ok(Arc::new(remote.with_key(target.key.clone())))
 }
 
-async fn local(dir: &Path, create: bool) -> Result<Arc<dyn Skills>, Failure> {
+/// Opens the registry in a directory, as whoever's key is given sees it.
+pub(crate) async fn local(
+    target: &Target,
+    config: &Config,
+    dir: &Path,
+    create: bool,
+) -> Result<Arc<dyn Skills>, Failure> {
     if !create && !dir.join("skills.db").exists() {
         return Err(Failure::new(
             "nothing_to_open",
@@ -123,5 +131,7 @@ async fn local(dir: &Path, create: bool) -> Result<Arc<dyn Skills>, Failure> {
         )
         .hint("check --data-dir, or make one with `skills serve` or `skills add`"));
     }
-    Ok(open_registry(dir, None, RegistryConfig::default()).await?)
+    let caller = keys::caller(&*keys::of_data_dir(dir), target.key.as_deref())?;
+    let registry = open_registry(dir, None, config.registry()).await?;
+    Ok(registry.view(&caller)?)
 }

@@ -51,12 +51,17 @@ impl Caller for OnceConnected {
 ///
 /// # Errors
 /// When the settings cannot be right.
-pub(crate) fn start(config: EngineConfig, timeout: Duration) -> Result<Follower, Failure> {
+pub(crate) fn start(
+    config: EngineConfig,
+    timeout: Duration,
+    key: Option<String>,
+) -> Result<Follower, Failure> {
     let url = config.url.clone();
     let bus = EngineBus::connect(config)
         .map_err(|error| Failure::new("bad_engine", error.to_string()))?;
     let caller = OnceConnected { bus: bus.clone(), url };
-    let mirror = Arc::new(Mirror::new(RemoteRegistry::new(caller, timeout)));
+    let remote = RemoteRegistry::new(caller, timeout).with_key(key);
+    let mirror = Arc::new(Mirror::new(remote));
     let hears = Arc::clone(&mirror);
     let registry = Presence::new(REGISTRY);
     let about = "Internal: told of changes of the registry.";

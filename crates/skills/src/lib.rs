@@ -6,6 +6,7 @@
 //! - [`serve`]: the server: hub, registry and HTTP in one process
 //! - `connect`: which registry a command talks to
 //! - `events`: being told of things on a bus
+//! - `keys`: whom the keys of users stand for
 //! - `follow`: a registry behind a bus, kept in step, for surfaces that stay
 //! - `late`: a registry that is still being opened
 //! - `open`: which registry a surface that stays is given
@@ -22,6 +23,7 @@ mod connect;
 mod events;
 mod failure;
 mod follow;
+mod keys;
 mod late;
 mod manifest;
 mod open;

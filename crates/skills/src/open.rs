@@ -7,7 +7,7 @@ use std::{
     sync::Arc,
 };
 
-use skills_registry::{RegistryConfig, Skills};
+use skills_registry::Skills;
 use tokio::sync::watch;
 use uuid::Uuid;
 
@@ -18,7 +18,6 @@ use crate::{
     connect::{self, DEFAULT_DATA_DIR},
     follow,
     late::Late,
-    serve::open_registry,
 };
 
 /// Where the registry is.
@@ -57,7 +56,7 @@ async fn keep_open(
             // A worker of its own name, beside any number of others of its kind.
             let name = format!("skills-{surface}-{}", &Uuid::new_v4().simple().to_string()[..8]);
             let engine = connect::engine(target, url, name, vec![]);
-            match follow::start(engine, connect::call_timeout(config)) {
+            match follow::start(engine, connect::call_timeout(config), target.key.clone()) {
                 Ok(follower) => {
                     let mirror: Arc<dyn Skills> = follower.mirror.clone();
                     opened.send_replace(Some(mirror));
@@ -68,9 +67,9 @@ async fn keep_open(
                 Err(failure) => failure,
             }
         }
-        Place::Directory(dir) => match open_registry(&dir, None, RegistryConfig::default()).await {
-            Ok(registry) => {
-                opened.send_replace(Some(registry));
+        Place::Directory(dir) => match connect::local(target, config, &dir, true).await {
+            Ok(skills) => {
+                opened.send_replace(Some(skills));
                 std::future::pending().await
             }
             Err(failure) => failure,

@@ -64,6 +64,7 @@ impl Server {
         let has_token = access.token.is_some();
         let door = Door { flag: "--http", token: HTTP_TOKEN, has_token };
         let http = bind(&http, &door).await?;
+        let keys = Arc::clone(&access.keys);
         let guard = Guard::new(access)?;
         let hub = Hub::new(HubConfig {
             name: "skills".to_owned(),
@@ -72,13 +73,9 @@ impl Server {
             ..HubConfig::default()
         });
         let offered: Arc<dyn Bus> = Arc::new(hub.clone());
-        let registry = open_registry(
-            &data_dir,
-            Some(Arc::downgrade(&offered)),
-            RegistryConfig { handler_timeout: config.handler_timeout(), ..Default::default() },
-        )
-        .await?;
-        skills_worker::serve(&offered, &registry);
+        let weak = Some(Arc::downgrade(&offered));
+        let registry = open_registry(&data_dir, weak, config.registry()).await?;
+        skills_worker::serve(&offered, &registry, &keys);
         skills_worker::state::serve(&offered, &registry);
         Ok(Self { hub, offered, registry, bus, http, guard, data_dir, has_token })
     }

@@ -76,8 +76,8 @@ fn the_whole_story(target: &[&str], dir: &Path) {
     assert_eq!(
         rows[0],
         json!({
-            "id": "a", "title": "My tool", "description": "Does things.", "bytes": 24,
-            "registered_at": added["registered_at"],
+            "id": "a", "tier": "official", "title": "My tool", "description": "Does things.",
+            "bytes": 24, "registered_at": added["registered_at"],
         })
     );
     assert_eq!(rows[1]["id"], "my-tool");
@@ -139,10 +139,42 @@ fn the_whole_story(target: &[&str], dir: &Path) {
     assert!(complaint(&at(&["prompt", "get", "p", "novalue"])).contains("is not name=value"));
 }
 
+/// Two tiers of one id, against any target, which starts out empty.
+fn the_story_of_tiers(target: &[&str], dir: &Path) {
+    let at = |arguments: &[&'static str]| [target, arguments].concat();
+    let file = dir.join("tool.md");
+    let file = file.to_str().unwrap();
+    for tier in ["market", "official"] {
+        fs::write(file, format!("# {tier}\n")).unwrap();
+        answer(&[target, &["add", file, "--tier", tier]].concat());
+    }
+    assert_eq!(answer(&at(&["read", "iii://tool"])), "# official\n");
+    assert_eq!(answer(&at(&["read", "skill://market/tool"])), "# market\n");
+    let rows = json_answer(&at(&["list", "--all"]));
+    let tiers: Vec<&Value> =
+        rows["skills"].as_array().unwrap().iter().map(|row| &row["tier"]).collect();
+    assert_eq!(tiers, ["official", "market"]);
+    let shown = json_answer(&at(&["show", "tool", "--explain"]));
+    assert_eq!(shown["shadows"], json!([{ "tier": "market", "id": "tool" }]));
+    assert_eq!(shown["tried"], json!([{ "tier": "official", "id": "tool" }]));
+    let explained = answer(&at(&["show", "tool", "--explain"]));
+    assert!(explained.contains("market:tool") && explained.contains("official"), "{explained}");
+    let error = json_complaint(&[target, &["add", file, "--tier", "private"]].concat());
+    assert_eq!(error["code"], "key_needed", "{error}");
+    let error = json_complaint(&at(&["list", "--key", "us-nobody"]));
+    assert_eq!(error["code"], "unknown_key", "{error}");
+    assert!(!error.to_string().contains("us-nobody"), "{error}");
+    answer(&at(&["remove", "tool"]));
+    assert_eq!(answer(&at(&["read", "iii://tool"])), "# market\n");
+    answer(&at(&["remove", "tool", "--tier", "market"]));
+    assert_eq!(json_complaint(&at(&["read", "iii://tool"]))["code"], "not_found");
+}
+
 #[test]
 fn the_whole_story_against_a_running_server() {
     let home = Home::new();
     the_whole_story(&["--url", &home.server.url], home.dir());
+    the_story_of_tiers(&["--url", &home.server.url], home.dir());
 }
 
 #[test]
@@ -150,6 +182,7 @@ fn the_whole_story_against_a_data_directory() {
     let dir = tempfile::tempdir().unwrap();
     let data = dir.path().join("data");
     the_whole_story(&["--data-dir", data.to_str().unwrap()], dir.path());
+    the_story_of_tiers(&["--data-dir", data.to_str().unwrap()], dir.path());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -1,71 +1,87 @@
-//! Functions beyond the published contract, which know of bundles and Agent Skills: `skills::available`,
-//! `skills::catalog` and `skills::files`.
+//! Functions beyond the published contract, which know of bundles, Agent Skills and tiers: `skills::available`,
+//! `skills::catalog`, `skills::files` and `skills::resolve`.
 
 use std::sync::Arc;
 
 use skills_bus::Bus;
-use skills_core::{FileMeta, SkillId};
+use skills_core::{
+    self as rules, FileMeta, RuleError, SkillId,
+    uri::{SCHEME, TIER_SCHEME},
+};
 use skills_registry::{
-    Registry, RegistryError, SkillRow,
+    Explanation, Place, Registry, RegistryError, SkillRow,
     available::{Filter, available},
 };
 
 use crate::{
     contract::{
         AnyValue, AvailableFilter, AvailableInput, CatalogEntry, CatalogInput, CatalogOutput,
-        FileEntry, FilesInput, FilesOutput,
+        FileEntry, FilesInput, FilesOutput, Layers, PlaceEntry, ResolveInput, ResolveOutput,
     },
     functions::spec,
     offer::offer,
+    who::Who,
 };
 
 pub(crate) const AVAILABLE: &str = "skills::available";
 pub(crate) const FILES: &str = "skills::files";
 pub(crate) const CATALOG: &str = "skills::catalog";
+pub(crate) const RESOLVE: &str = "skills::resolve";
 
 /// A page of this many skills stays far below what a message may hold, unless they are large bundles; and
 /// of those a page has fewer.
 const PAGE: usize = 1000;
 const PAGE_FILES: usize = 5000;
 
-pub(crate) fn register(bus: &dyn Bus, registry: &Arc<Registry>) {
-    let door = Arc::clone(registry);
+pub(crate) fn register(bus: &dyn Bus, registry: &Arc<Registry>, who: &Who) {
+    let (door, keys) = (Arc::clone(registry), who.clone());
     offer(
         bus,
         spec::<FilesInput, FilesOutput>(
             FILES,
             "List the files of a skill: path, size and SHA-256, the root document first.",
         ),
-        move |_, FilesInput { id }| std::future::ready(files(&door, id)),
+        move |_, input| std::future::ready(files(&door, &keys, input)),
     );
-    let door = Arc::clone(registry);
+    let (door, keys) = (Arc::clone(registry), who.clone());
     offer(
         bus,
         spec::<AvailableInput, AnyValue>(
             AVAILABLE,
             "List the skills that can be offered as Agent Skills, with filters on license, compatibility and tools.",
         ),
-        move |_, AvailableInput { filter }| {
-            let AvailableFilter { license, compatibility, tool } = filter;
+        move |_, input: AvailableInput| {
+            let asks = keys.asks(&input);
+            let AvailableFilter { license, compatibility, tool } = input.filter;
             let filter = Filter { license, compatibility, tool };
-            std::future::ready(Ok(available(&door.catalog(), &filter)))
+            std::future::ready(asks.map(|caller| available(&door.catalog_of(&caller), &filter)))
         },
     );
-    let door = Arc::clone(registry);
+    let (door, keys) = (Arc::clone(registry), who.clone());
     offer(
         bus,
         spec::<CatalogInput, CatalogOutput>(
             CATALOG,
             "Page through all skills with what is known of them without their bodies.",
         ),
-        move |_, input| std::future::ready(Ok(catalog(&door, &input))),
+        move |_, input| std::future::ready(catalog(&door, &keys, &input)),
+    );
+    let (door, keys) = (Arc::clone(registry), who.clone());
+    offer(
+        bus,
+        spec::<ResolveInput, ResolveOutput>(
+            RESOLVE,
+            "Tell which skill answers to a name, in which tier it is stored, and what it shadows.",
+        ),
+        move |_, input| std::future::ready(resolve(&door, &keys, &input)),
     );
 }
 
-fn files(registry: &Registry, id: String) -> Result<FilesOutput, RegistryError> {
+fn files(registry: &Registry, who: &Who, input: FilesInput) -> Result<FilesOutput, RegistryError> {
+    let catalog = registry.catalog_of(&who.asks(&input)?);
+    let FilesInput { id, tier, .. } = input;
     let _: SkillId = id.parse()?;
-    let catalog = registry.catalog();
-    let row = catalog.readable_skill(None, &id)?;
+    let row = catalog.readable_skill(tier.map(Into::into), &id)?;
     Ok(FilesOutput { files: row.meta.files.iter().map(file).collect(), id })
 }
 
@@ -77,36 +93,106 @@ fn file(file: &FileMeta) -> FileEntry {
     }
 }
 
-fn catalog(registry: &Registry, input: &CatalogInput) -> CatalogOutput {
-    let catalog = registry.catalog();
+fn resolve(
+    registry: &Registry,
+    who: &Who,
+    input: &ResolveInput,
+) -> Result<ResolveOutput, RegistryError> {
+    let caller = who.asks(input)?;
+    let catalog = registry.catalog_of(&caller);
+    let tier = input.tier.map(rules::Tier::from);
+    let _: SkillId = input.id.parse()?;
+    let row = catalog.readable_skill(tier, &input.id)?;
+    let place = |Place { tier, id }| PlaceEntry { tier: tier.into(), id };
+    let places = |places: Vec<Place>| places.into_iter().map(place).collect();
+    let (shadows, tried) = match input.explain {
+        true => {
+            let Explanation { shadows, tried, .. } = catalog.explain(&caller, &input.id);
+            (Some(places(shadows)), Some(places(tried)))
+        }
+        false => (None, None),
+    };
+    Ok(ResolveOutput {
+        id: row.id.to_string(),
+        tier: row.tier.into(),
+        // Whoever answers to a name answers to its id too; another copy has an address of its tier.
+        uri: match tier {
+            None => format!("{SCHEME}{}", row.id),
+            Some(tier) => format!("{TIER_SCHEME}{tier}/{}", row.id),
+        },
+        title: row.title().to_owned(),
+        description: row.meta.description.clone(),
+        bytes: row.bytes(),
+        registered_at: row.registered_at.to_string(),
+        files: row.meta.files.iter().map(file).collect(),
+        tool: row.meta.tool.clone(),
+        shadows,
+        tried,
+    })
+}
+
+fn catalog(
+    registry: &Registry,
+    who: &Who,
+    input: &CatalogInput,
+) -> Result<CatalogOutput, RegistryError> {
+    let catalog = registry.catalog_of(&who.asks(input)?);
     if let Some(ids) = &input.ids {
-        let rows = ids.iter().take(PAGE).filter_map(|id| catalog.skill(id));
-        return CatalogOutput { skills: rows.map(|row| entry(row)).collect(), next: None };
+        // An id that leads to another entry has none of its own.
+        let row = |id: &String| catalog.skill(id).filter(|row| *row.id == **id);
+        let rows = ids.iter().take(PAGE).filter_map(row);
+        return Ok(CatalogOutput { skills: rows.map(|row| entry(row)).collect(), next: None });
     }
+    let after = input.after.as_deref();
+    Ok(match input.layers {
+        Layers::Effective => page(input, catalog.skills_after(after), |row| row.id.to_string()),
+        Layers::All => {
+            let last = after.map(layered_cursor).transpose()?;
+            let next = |row: &SkillRow| format!("{}/{}", row.id, row.tier);
+            page(input, catalog.layered_after(last), next)
+        }
+    })
+}
+
+/// An id and a tier, with a slash between them, which is in no id.
+fn layered_cursor(after: &str) -> Result<(&str, rules::Tier), RegistryError> {
+    let parts = after.split_once('/').and_then(|(id, tier)| Some((id, tier.parse().ok()?)));
+    parts.ok_or_else(|| RuleError::Cursor.into())
+}
+
+fn page<'a>(
+    input: &CatalogInput,
+    rows: impl Iterator<Item = &'a Arc<SkillRow>>,
+    next: impl Fn(&SkillRow) -> String,
+) -> CatalogOutput {
     let limit = input.limit.unwrap_or(PAGE).clamp(1, PAGE);
-    let mut rows = catalog.skills_after(input.after.as_deref()).peekable();
+    let is_wanted =
+        |row: &&Arc<SkillRow>| input.tier.is_none_or(|tier| rules::Tier::from(tier) == row.tier);
+    let mut rows = rows.filter(is_wanted).peekable();
     let mut skills = Vec::new();
-    let mut files = 0;
+    let (mut files, mut last) = (0, None);
     while let Some(row) = rows.peek() {
         files += row.meta.files.len();
         if skills.len() == limit || (files > PAGE_FILES && !skills.is_empty()) {
             break;
         }
         skills.push(entry(row));
-        rows.next();
+        last = rows.next();
     }
     let has_more = rows.peek().is_some();
-    let next = skills.last().filter(|_| has_more).map(|last: &CatalogEntry| last.id.clone());
-    CatalogOutput { skills, next }
+    CatalogOutput { skills, next: last.filter(|_| has_more).map(|row| next(row)) }
 }
 
 fn entry(row: &SkillRow) -> CatalogEntry {
     CatalogEntry {
         id: row.id.to_string(),
+        tier: row.tier.into(),
         title: row.meta.title.clone(),
         description: row.meta.description.clone(),
         registered_at: row.registered_at.to_string(),
         files: row.meta.files.iter().map(file).collect(),
         agent: row.meta.agent.clone(),
+        tool: row.meta.tool.clone(),
+        corrupt: row.corruption().map(str::to_owned),
     }
 }

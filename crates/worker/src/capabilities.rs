@@ -1,12 +1,14 @@
 //! What this registry offers beyond the published contract. Clients that work with any registry ask for it,
 //! and use no more than the contract where nobody answers.
 
+use std::sync::Arc;
+
 use skills_bus::{Bus, Json};
+use skills_registry::{Registry, RegistryError};
 
 use crate::{
-    beyond::{AVAILABLE, CATALOG, FILES},
+    beyond::{AVAILABLE, CATALOG, FILES, RESOLVE},
     contract::{CapabilitiesOutput, EmptyInput},
-    error::bad_output,
     functions::spec,
     offer::offer_listing,
 };
@@ -14,19 +16,21 @@ use crate::{
 const CAPABILITIES: &str = "skills::capabilities";
 
 /// The functions beside the published eleven, sorted. A test compares them with what is offered.
-const ADDITIONAL: [&str; 4] = [AVAILABLE, CAPABILITIES, CATALOG, FILES];
+const ADDITIONAL: [&str; 5] = [AVAILABLE, CAPABILITIES, CATALOG, FILES, RESOLVE];
 
-pub(crate) fn register(bus: &dyn Bus) {
+pub(crate) fn register(bus: &dyn Bus, registry: &Arc<Registry>) {
     let spec = spec::<EmptyInput, CapabilitiesOutput>(
         CAPABILITIES,
         "Tell which registry this is, and which functions it has beyond the published ones.",
     );
-    offer_listing(bus, spec, || {
+    let registry = Arc::clone(registry);
+    offer_listing(bus, spec, move |_: EmptyInput| {
         let output = CapabilitiesOutput {
             name: "skills".to_owned(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
             functions: ADDITIONAL.map(str::to_owned).to_vec(),
+            prefix: registry.catalog().prefix().to_string(),
         };
-        Json::from_serialize(&output).map_err(|error| bad_output(&error))
+        Json::from_serialize(&output).map_err(|_| RegistryError::Unexpected("what it can do"))
     });
 }

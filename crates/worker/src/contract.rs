@@ -20,6 +20,12 @@ pub struct RegisterSkillInput {
     /// More files of a bundle, by path: text, or an object with the bytes in base64.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub files: BTreeMap<String, FileContent>,
+    /// In which tier; a private one is that of the key's user. Official unless another is named.
+    #[serde(default)]
+    pub tier: Option<Tier>,
+    /// Who asks: a key of a user, which begins with `us-`.
+    #[serde(default)]
+    pub key: Option<String>,
 }
 
 /// What a file of a bundle holds.
@@ -44,6 +50,12 @@ pub struct RegisterSkillOutput {
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct UnregisterSkillInput {
     pub id: String,
+    /// In which tier; a private one is that of the key's user. Official unless another is named.
+    #[serde(default)]
+    pub tier: Option<Tier>,
+    /// Who asks: a key of a user, which begins with `us-`.
+    #[serde(default)]
+    pub key: Option<String>,
 }
 
 #[derive(Debug, Serialize, JsonSchema)]
@@ -52,8 +64,12 @@ pub struct UnregisterSkillOutput {
     pub removed: bool,
 }
 
-#[derive(Debug, Deserialize, JsonSchema)]
-pub struct ListSkillsInput {}
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+pub struct ListSkillsInput {
+    /// Who asks: a key of a user, which begins with `us-`.
+    #[serde(default)]
+    pub key: Option<String>,
+}
 
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct SkillEntry {
@@ -91,6 +107,12 @@ pub struct RegisterPromptInput {
     pub arguments: Vec<PromptArgument>,
     /// Handler function called on prompts/get with the supplied arguments.
     pub function_id: String,
+    /// In which tier; a private one is that of the key's user. Official unless another is named.
+    #[serde(default)]
+    pub tier: Option<Tier>,
+    /// Who asks: a key of a user, which begins with `us-`.
+    #[serde(default)]
+    pub key: Option<String>,
 }
 
 #[derive(Debug, Serialize, JsonSchema)]
@@ -102,6 +124,12 @@ pub struct RegisterPromptOutput {
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct UnregisterPromptInput {
     pub name: String,
+    /// In which tier; a private one is that of the key's user. Official unless another is named.
+    #[serde(default)]
+    pub tier: Option<Tier>,
+    /// Who asks: a key of a user, which begins with `us-`.
+    #[serde(default)]
+    pub key: Option<String>,
 }
 
 #[derive(Debug, Serialize, JsonSchema)]
@@ -110,8 +138,12 @@ pub struct UnregisterPromptOutput {
     pub removed: bool,
 }
 
-#[derive(Debug, Deserialize, JsonSchema)]
-pub struct ListPromptsInput {}
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+pub struct ListPromptsInput {
+    /// Who asks: a key of a user, which begins with `us-`.
+    #[serde(default)]
+    pub key: Option<String>,
+}
 
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct PromptEntry {
@@ -129,6 +161,9 @@ pub struct ListPromptsOutput {
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct ReadResourceInput {
     pub uri: String,
+    /// Who asks: a key of a user, which begins with `us-`.
+    #[serde(default)]
+    pub key: Option<String>,
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -136,11 +171,84 @@ pub struct PromptGetInput {
     pub name: String,
     #[serde(default)]
     pub arguments: Value,
+    /// Who asks: a key of a user, which begins with `us-`.
+    #[serde(default)]
+    pub key: Option<String>,
 }
 
 /// Input of a function that needs none.
-#[derive(Debug, Deserialize, JsonSchema)]
+#[derive(Debug, Default, Deserialize, JsonSchema)]
 pub struct EmptyInput {}
+
+/// Input of a function that needs nothing but to know who asks.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[schemars(rename = "EmptyInput")]
+pub struct WhoInput {
+    /// Who asks: a key of a user, which begins with `us-`.
+    #[serde(default)]
+    pub key: Option<String>,
+}
+
+/// An input that may say who asks.
+pub trait Asks {
+    /// The key that was presented.
+    fn key(&self) -> Option<&str>;
+}
+
+macro_rules! asks {
+    ($($input:ty),* $(,)?) => {
+        $(impl Asks for $input {
+            fn key(&self) -> Option<&str> {
+                self.key.as_deref()
+            }
+        })*
+    };
+}
+
+asks!(
+    RegisterSkillInput,
+    UnregisterSkillInput,
+    ListSkillsInput,
+    ReadResourceInput,
+    RegisterPromptInput,
+    UnregisterPromptInput,
+    ListPromptsInput,
+    PromptGetInput,
+    WhoInput,
+    FilesInput,
+    CatalogInput,
+    AvailableInput,
+    ResolveInput,
+);
+
+/// Where entries are stored, in the order in which names are resolved.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Tier {
+    Private,
+    Official,
+    Market,
+}
+
+impl From<Tier> for rules::Tier {
+    fn from(tier: Tier) -> Self {
+        match tier {
+            Tier::Private => Self::Private,
+            Tier::Official => Self::Official,
+            Tier::Market => Self::Market,
+        }
+    }
+}
+
+impl From<rules::Tier> for Tier {
+    fn from(tier: rules::Tier) -> Self {
+        match tier {
+            rules::Tier::Private => Self::Private,
+            rules::Tier::Official => Self::Official,
+            rules::Tier::Market => Self::Market,
+        }
+    }
+}
 
 /// Output whose shape is that of another protocol.
 #[derive(Debug, Serialize, JsonSchema)]
@@ -154,11 +262,65 @@ pub struct CapabilitiesOutput {
     pub version: String,
     /// The functions it has beyond the published ones, sorted.
     pub functions: Vec<String>,
+    /// What names are also looked for with; empty for nothing.
+    pub prefix: String,
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+pub struct ResolveInput {
+    /// The name that is looked for.
+    pub id: String,
+    /// Whether to say what was passed on the way, and what is shadowed.
+    #[serde(default)]
+    pub explain: bool,
+    /// Only in this tier.
+    #[serde(default)]
+    pub tier: Option<Tier>,
+    /// Who asks: a key of a user, which begins with `us-`.
+    #[serde(default)]
+    pub key: Option<String>,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct ResolveOutput {
+    /// The id under which it is stored.
+    pub id: String,
+    pub tier: Tier,
+    /// Where it can be read.
+    pub uri: String,
+    pub title: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub description: Option<String>,
+    pub bytes: u64,
+    pub registered_at: String,
+    pub files: Vec<FileEntry>,
+    /// What its manifest says, if it is a tool.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<Value>")]
+    pub tool: Option<Box<rules::ToolMeta>>,
+    /// What would answer if it did not, in order.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub shadows: Option<Vec<PlaceEntry>>,
+    /// Where was looked, in order, up to the one that answers.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tried: Option<Vec<PlaceEntry>>,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct PlaceEntry {
+    pub tier: Tier,
+    pub id: String,
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct FilesInput {
     pub id: String,
+    /// The copy that this tier holds.
+    #[serde(default)]
+    pub tier: Option<Tier>,
+    /// Who asks: a key of a user, which begins with `us-`.
+    #[serde(default)]
+    pub key: Option<String>,
 }
 
 #[derive(Debug, Serialize, JsonSchema)]
@@ -178,7 +340,7 @@ pub struct FileEntry {
 
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct CatalogInput {
-    /// The id that the page before ended with.
+    /// What the page before said is next.
     #[serde(default)]
     pub after: Option<String>,
     /// At most so many.
@@ -187,6 +349,26 @@ pub struct CatalogInput {
     /// Only these, as far as they are there, on one page.
     #[serde(default)]
     pub ids: Option<Vec<String>>,
+    /// Only of this tier.
+    #[serde(default)]
+    pub tier: Option<Tier>,
+    /// Which of the entries of one id.
+    #[serde(default)]
+    pub layers: Layers,
+    /// Who asks: a key of a user, which begins with `us-`.
+    #[serde(default)]
+    pub key: Option<String>,
+}
+
+/// Which entries a list shows.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Layers {
+    /// Those that answer to their ids.
+    #[default]
+    Effective,
+    /// Those that are shadowed too.
+    All,
 }
 
 #[derive(Debug, Serialize, JsonSchema)]
@@ -200,6 +382,7 @@ pub struct CatalogOutput {
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct CatalogEntry {
     pub id: String,
+    pub tier: Tier,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -210,12 +393,22 @@ pub struct CatalogEntry {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<Value>")]
     pub agent: Option<Box<rules::AgentSkill>>,
+    /// What its manifest says, if it is a tool.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<Value>")]
+    pub tool: Option<Box<rules::ToolMeta>>,
+    /// Why it cannot be read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub corrupt: Option<String>,
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct AvailableInput {
     #[serde(default)]
     pub filter: AvailableFilter,
+    /// Who asks: a key of a user, which begins with `us-`.
+    #[serde(default)]
+    pub key: Option<String>,
 }
 
 /// All that is given must hold; upper and lower case are the same.

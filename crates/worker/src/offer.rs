@@ -58,10 +58,20 @@ fn parse<I: DeserializeOwned>(data: &Json) -> Result<I, serde_json::Error> {
     data.parse()
 }
 
-/// Offers a function that looks at nothing the caller sends and answers at once.
-pub(crate) fn offer_listing<F>(bus: &dyn Bus, spec: FunctionSpec, list: F)
+/// Offers a function that needs nothing of the caller, but may look at something, and answers at once. What is
+/// not an object says nothing.
+pub(crate) fn offer_listing<I, F>(bus: &dyn Bus, spec: FunctionSpec, list: F)
 where
-    F: Fn() -> Result<Json, CallError> + Send + Sync + 'static,
+    I: DeserializeOwned + Default,
+    F: Fn(I) -> Result<Json, RegistryError> + Send + Sync + 'static,
 {
-    bus.register_function(spec, Arc::new(move |_: Call| std::future::ready(list())));
+    let id = spec.id.clone();
+    let answer = move |data: &Json| {
+        let input = match data.as_str().starts_with('{') {
+            true => data.parse().map_err(|failure| error::bad_input(&id, &failure))?,
+            false => I::default(),
+        };
+        list(input).map_err(|failure| error::to_bus(&failure))
+    };
+    bus.register_function(spec, Arc::new(move |call: Call| std::future::ready(answer(&call.data))));
 }

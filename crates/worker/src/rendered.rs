@@ -14,7 +14,7 @@ use serde_json::{
     value::{RawValue, to_raw_value},
 };
 use skills_bus::{CallError, Json};
-use skills_core::{output::MARKDOWN, uri::SCHEME};
+use skills_core::{Caller, output::MARKDOWN, uri::SCHEME};
 use skills_registry::{
     Catalog, PromptRow, Registry, RegistryError, Resource, SkillRow,
     catalog::{INDEX_DESCRIPTION, INDEX_NAME, INDEX_TITLE},
@@ -46,8 +46,9 @@ impl Rendered {
     }
 
     /// `skills::list`.
-    pub(crate) fn skills(&self) -> Result<Json, CallError> {
+    pub(crate) fn skills(&self, caller: &Caller) -> Result<Json, RegistryError> {
         self.listing(
+            caller,
             |listings| &listings.skills,
             |catalog| {
                 let entry = |row: &SkillRow| {
@@ -65,8 +66,9 @@ impl Rendered {
     }
 
     /// `skills::resources-list`.
-    pub(crate) fn resources(&self) -> Result<Json, CallError> {
+    pub(crate) fn resources(&self, caller: &Caller) -> Result<Json, RegistryError> {
         self.listing(
+            caller,
             |listings| &listings.resources,
             |catalog| {
                 let index = to_raw_value(&ResourceEntry {
@@ -98,8 +100,9 @@ impl Rendered {
     }
 
     /// `prompts::list`.
-    pub(crate) fn prompts(&self) -> Result<Json, CallError> {
+    pub(crate) fn prompts(&self, caller: &Caller) -> Result<Json, RegistryError> {
         self.listing(
+            caller,
             |listings| &listings.prompts,
             |catalog| {
                 let entry = |row: &Arc<PromptRow>| PromptEntry {
@@ -115,8 +118,9 @@ impl Rendered {
     }
 
     /// `prompts::mcp-list`.
-    pub(crate) fn prompt_details(&self) -> Result<Json, CallError> {
+    pub(crate) fn prompt_details(&self, caller: &Caller) -> Result<Json, RegistryError> {
         self.listing(
+            caller,
             |listings| &listings.prompt_details,
             |catalog| {
                 let details = |row: &Arc<PromptRow>| {
@@ -133,8 +137,9 @@ impl Rendered {
     }
 
     /// `skills::resources-read` of the index.
-    pub(crate) fn index(&self) -> Result<Json, CallError> {
+    pub(crate) fn index(&self, caller: &Caller) -> Result<Json, RegistryError> {
         self.listing(
+            caller,
             |listings| &listings.index,
             |catalog| {
                 let text = catalog.index();
@@ -149,12 +154,19 @@ impl Rendered {
         )
     }
 
+    /// What everyone sees is kept. What only somebody sees is made for each who asks, of rows that keep theirs.
     fn listing(
         &self,
+        caller: &Caller,
         slot: impl Fn(&Listings) -> &OnceLock<Json>,
         render: impl FnOnce(&Catalog) -> Result<Json, serde_json::Error>,
-    ) -> Result<Json, CallError> {
-        let catalog = self.registry.catalog();
+    ) -> Result<Json, RegistryError> {
+        let failed = |_| RegistryError::Unexpected("a listing");
+        let everyones = self.registry.catalog();
+        let catalog = everyones.seen_by(caller);
+        if !Arc::ptr_eq(&everyones, &catalog) {
+            return render(&catalog).map_err(failed);
+        }
         let mut listings = self.listings.load_full();
         if listings.revision != catalog.revision() {
             listings = Arc::new(Listings { revision: catalog.revision(), ..Listings::default() });
@@ -164,7 +176,7 @@ impl Rendered {
         if let Some(json) = slot.get() {
             return Ok(json.clone());
         }
-        let json = render(&catalog).map_err(|error| bad_output(&error))?;
+        let json = render(&catalog).map_err(failed)?;
         Ok(slot.get_or_init(|| json).clone())
     }
 }
@@ -238,7 +250,7 @@ impl Serialize for Body {
 }
 
 /// `skills::resources-templates`.
-pub(crate) fn templates() -> Result<Json, CallError> {
+pub(crate) fn templates() -> Json {
     let template = |uri_template: String, name: &str, description: &str| {
         json!({
             "uriTemplate": uri_template,
@@ -247,7 +259,7 @@ pub(crate) fn templates() -> Result<Json, CallError> {
             "mimeType": MARKDOWN,
         })
     };
-    Ok(Json::from(&json!({ "resourceTemplates": [
+    Json::from(&json!({ "resourceTemplates": [
         template(
             format!("{SCHEME}{{id}}"),
             "skill",
@@ -258,5 +270,5 @@ pub(crate) fn templates() -> Result<Json, CallError> {
             "section",
             "What a function of the skill's worker returns; it is called when the section is read.",
         ),
-    ] })))
+    ] }))
 }

@@ -13,6 +13,7 @@ use skills_bus::{
     Activation, Bus, Call, CallError, Function, FunctionSpec, Json, ObserverSink, TriggerProvider,
     TriggerTypeSpec,
 };
+use skills_core::{Identify, caller::NoKeys};
 use skills_registry::{Registry, RegistryConfig};
 use skills_store::MemoryStore;
 
@@ -59,7 +60,8 @@ fn offers() -> Arc<Offers> {
     let bus: Arc<dyn Bus> = offers.clone();
     let registry =
         Registry::open(Arc::new(MemoryStore::new()), None, RegistryConfig::default()).unwrap();
-    skills_worker::serve(&bus, &registry);
+    let keys: Arc<dyn Identify> = Arc::new(NoKeys);
+    skills_worker::serve(&bus, &registry, &keys);
     offers
 }
 
@@ -75,13 +77,22 @@ fn functions_have_the_published_descriptions_and_schemas() {
         let offered = &functions[name];
         assert_eq!(offered.description, function["description"], "{name}");
         let mut request = offered.request_format.clone().unwrap();
-        if name == "skills::register" {
-            // What bundles add may be left out, so it is no other contract for those who do.
-            let properties = request["properties"].as_object_mut().unwrap();
-            assert!(properties.remove("files").is_some());
-            assert!(request.as_object_mut().unwrap().remove("definitions").is_some());
+        let published = &function["request_schema"];
+        let fields = request.as_object_mut().unwrap();
+        // What bundles and tiers add may be left out, so it is no other contract for those who do.
+        if let Some(properties) = fields.get_mut("properties").and_then(Value::as_object_mut) {
+            properties.retain(|name, _| !["files", "tier", "key"].contains(&name.as_str()));
+            if properties.is_empty() {
+                fields.remove("properties");
+            }
         }
-        assert_eq!(request, function["request_schema"], "{name}");
+        if let Some(definitions) = fields.get_mut("definitions").and_then(Value::as_object_mut) {
+            definitions.retain(|name, _| !["FileContent", "Tier"].contains(&name.as_str()));
+            if definitions.is_empty() {
+                fields.remove("definitions");
+            }
+        }
+        assert_eq!(request, *published, "{name}");
         assert_eq!(offered.response_format.as_ref(), Some(&function["response_schema"]), "{name}");
         assert_eq!(offered.metadata.as_ref(), Some(&function["metadata"]), "{name}");
     }

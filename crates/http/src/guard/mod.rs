@@ -1,4 +1,5 @@
-//! Who may ask: the host that is named, the page that asks, and the token that is presented.
+//! Who may ask: the host that is named, the page that asks, and the token or key that is presented; and who that
+//! is, which every request carries on as an extension, a [`skills_core::Caller`].
 //!
 //! It stands before every route, also before those that do not exist, and knows none of them but the two
 //! that tell of health, which need no token.
@@ -12,36 +13,53 @@ use std::{net::SocketAddr, sync::Arc};
 
 use axum::{
     extract::{Request, State},
-    http::header,
+    http::{HeaderMap, header},
     middleware::Next,
     response::{IntoResponse as _, Response},
 };
 
+use skills_core::{Caller, Identify, Identity, caller::NoKeys};
+
 pub use self::token::Credential;
-use self::{host::Hosts, origin::Origins, token::Token};
-use crate::{health, refusal};
+use self::{
+    host::Hosts,
+    origin::Origins,
+    token::{Presented, Token},
+};
+use crate::{
+    health,
+    refusal::{self, Refusal},
+};
 
 /// Who may ask, as it is set.
-#[derive(Clone, Default)]
+#[derive(Clone)]
 pub struct Access {
     /// Names that this server is known by, beside localhost and its addresses.
     pub hosts: Vec<String>,
     /// Origins whose pages may ask, beside those of this machine; `null` for pages that have none, `*` for
     /// all.
     pub origins: Vec<String>,
-    /// What must be presented.
+    /// What must be presented, unless a key is.
     pub token: Option<String>,
+    /// Whom keys stand for.
+    pub keys: Arc<dyn Identify>,
+}
+
+impl Default for Access {
+    fn default() -> Self {
+        Self { hosts: vec![], origins: vec![], token: None, keys: Arc::new(NoKeys) }
+    }
 }
 
 impl std::fmt::Debug for Access {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Self { hosts, origins, token } = self;
+        let Self { hosts, origins, token, keys: _ } = self;
         let token = token.as_ref().map(|_| "_");
         f.debug_struct("Access")
             .field("hosts", hosts)
             .field("origins", origins)
             .field("token", &token)
-            .finish()
+            .finish_non_exhaustive()
     }
 }
 
@@ -82,14 +100,47 @@ impl BadRule {
 }
 
 /// The rules, ready to be applied.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct Guard(Arc<Rules>);
 
-#[derive(Debug)]
+impl std::fmt::Debug for Guard {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Rules { hosts, origins, token, keys: _ } = &*self.0;
+        f.debug_struct("Guard")
+            .field("hosts", hosts)
+            .field("origins", origins)
+            .field("token", token)
+            .finish_non_exhaustive()
+    }
+}
+
 struct Rules {
     hosts: Hosts,
     origins: Origins,
     token: Option<Token>,
+    keys: Arc<dyn Identify>,
+}
+
+impl Rules {
+    /// Who asks, unless they may not.
+    fn caller(&self, headers: &HeaderMap) -> Result<Caller, Refusal> {
+        let is_token = |presented| self.token.as_ref().is_some_and(|token| token.is(presented));
+        match Presented::of(headers) {
+            Presented::One(presented) if is_token(presented) => return Ok(Caller::Anonymous),
+            Presented::One(presented) => {
+                let text = std::str::from_utf8(presented).unwrap_or_default();
+                match self.keys.identify(text) {
+                    Identity::Known(caller) => return Ok(caller),
+                    Identity::UnknownKey => return Err(refusal::UNKNOWN_KEY),
+                    Identity::NotOurs => {}
+                }
+            }
+            // Nobody can tell which of them is meant.
+            Presented::SeveralWithAKey => return Err(refusal::UNKNOWN_KEY),
+            Presented::Nothing => {}
+        }
+        if self.token.is_some() { Err(refusal::UNAUTHORIZED) } else { Ok(Caller::Anonymous) }
+    }
 }
 
 impl Guard {
@@ -98,11 +149,12 @@ impl Guard {
     /// # Errors
     /// When one of them cannot be used.
     pub fn new(access: Access) -> Result<Self, BadRule> {
-        let Access { hosts, origins, token } = access;
+        let Access { hosts, origins, token, keys } = access;
         Ok(Self(Arc::new(Rules {
             hosts: Hosts::new(&hosts)?,
             origins: Origins::new(&origins)?,
             token: token.as_deref().map(Token::new),
+            keys,
         })))
     }
 }
@@ -122,26 +174,32 @@ impl Door {
 
 /// Lets a request through, or says why not.
 pub(crate) async fn admit(State(door): State<Door>, mut request: Request, next: Next) -> Response {
-    let Rules { hosts, origins, token } = &*door.guard.0;
+    let rules = &*door.guard.0;
     let headers = request.headers();
-    if let Err(refused) = hosts.check(request.uri(), headers, door.bound) {
+    if let Err(refused) = rules.hosts.check(request.uri(), headers, door.bound) {
         tracing::debug!(host = ?headers.get(header::HOST), "refused");
         return refused.into_response();
     }
-    if let Some(origin) = headers.get_all(header::ORIGIN).iter().find(|one| !origins.allow(one)) {
+    let mut origins = headers.get_all(header::ORIGIN).iter();
+    if let Some(origin) = origins.find(|one| !rules.origins.allow(one)) {
         tracing::debug!(?origin, "refused");
         return refusal::ORIGIN_NOT_ALLOWED.into_response();
     }
     let origin = headers.get(header::ORIGIN).cloned();
     let open = [health::ALIVE, health::READY].contains(&request.uri().path());
+    let caller = if open { Ok(Caller::Anonymous) } else { rules.caller(headers) };
     let mut response = if cors::is_preflight(request.method(), headers) {
         cors::preflight(headers)
-    } else if !open && token.as_ref().is_some_and(|token| !token.is_presented(headers)) {
-        refusal::UNAUTHORIZED.into_response()
     } else {
-        let credential = Credential::of(headers);
-        request.extensions_mut().insert(credential);
-        next.run(request).await
+        match caller {
+            Ok(caller) => {
+                let credential = Credential::of(headers);
+                request.extensions_mut().insert(credential);
+                request.extensions_mut().insert(caller);
+                next.run(request).await
+            }
+            Err(refused) => refused.into_response(),
+        }
     };
     cors::mark(response.headers_mut(), origin);
     response

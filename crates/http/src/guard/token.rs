@@ -2,6 +2,7 @@
 
 use axum::http::{HeaderMap, HeaderValue, header};
 use sha2::{Digest as _, Sha256};
+use skills_core::caller::KEY_PREFIX;
 use subtle::ConstantTimeEq as _;
 
 type Sum = [u8; 32];
@@ -43,10 +44,8 @@ impl Token {
         Self(sum(token.as_bytes()))
     }
 
-    pub(super) fn is_presented(&self, headers: &HeaderMap) -> bool {
-        let mut presented = headers.get_all(header::AUTHORIZATION).iter();
-        let (Some(value), None) = (presented.next(), presented.next()) else { return false };
-        bearer(value).is_some_and(|token| sum(token).ct_eq(&self.0).into())
+    pub(super) fn is(&self, presented: &[u8]) -> bool {
+        sum(presented).ct_eq(&self.0).into()
     }
 }
 
@@ -56,8 +55,42 @@ impl std::fmt::Debug for Token {
     }
 }
 
+/// What a request presents as its credential.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Presented<'a> {
+    /// Nothing that could be one.
+    Nothing,
+    /// A token or a key, without the word before it.
+    One(&'a [u8]),
+    /// More than one, and a key among them.
+    SeveralWithAKey,
+}
+
+impl<'a> Presented<'a> {
+    pub(super) fn of(headers: &'a HeaderMap) -> Self {
+        let mut values = headers.get_all(header::AUTHORIZATION).iter();
+        match (values.next(), values.next()) {
+            (Some(only), None) => bearer(only).map_or(Self::Nothing, Self::One),
+            (None, _) => Self::Nothing,
+            (Some(_), Some(_)) => {
+                let all = headers.get_all(header::AUTHORIZATION).iter().filter_map(bearer);
+                if all.into_iter().any(is_key) { Self::SeveralWithAKey } else { Self::Nothing }
+            }
+        }
+    }
+}
+
+fn is_key(presented: &[u8]) -> bool {
+    presented.starts_with(KEY_PREFIX.as_bytes())
+}
+
+/// What follows the word `Bearer`, which may be left out before a key.
 fn bearer(value: &HeaderValue) -> Option<&[u8]> {
-    let (scheme, token) = value.as_bytes().split_at_checked(b"Bearer ".len())?;
+    let value = value.as_bytes();
+    if is_key(value.trim_ascii()) {
+        return Some(value.trim_ascii());
+    }
+    let (scheme, token) = value.split_at_checked(b"Bearer ".len())?;
     scheme.eq_ignore_ascii_case(b"Bearer ").then(|| token.trim_ascii())
 }
 
@@ -67,24 +100,44 @@ mod tests {
 
     fn headers(values: &[&'static str]) -> HeaderMap {
         let named = |&value| (header::AUTHORIZATION, HeaderValue::from_static(value));
-        values.iter().map(named).collect()
+        let mut headers = HeaderMap::new();
+        for (name, value) in values.iter().map(named) {
+            headers.append(name, value);
+        }
+        headers
     }
 
     #[test]
     fn only_the_token_itself_opens() {
         let token = Token::new("s3cret");
+        let is_presented = |values: &[&'static str]| match Presented::of(&headers(values)) {
+            Presented::One(presented) => token.is(presented),
+            _ => false,
+        };
         for value in ["Bearer s3cret", "bearer s3cret", "BEARER  s3cret"] {
-            assert!(token.is_presented(&headers(&[value])), "{value}");
+            assert!(is_presented(&[value]), "{value}");
         }
         for value in
             ["Bearer", "Bearer ", "Bearer s3cre", "Bearer s3cretly", "Basic s3cret", "s3cret", ""]
         {
-            assert!(!token.is_presented(&headers(&[value])), "{value}");
+            assert!(!is_presented(&[value]), "{value}");
         }
-        assert!(!token.is_presented(&headers(&[])));
-        let mut two = headers(&["Bearer s3cret"]);
-        two.append(header::AUTHORIZATION, HeaderValue::from_static("Bearer x"));
-        assert!(!token.is_presented(&two));
+        assert!(!is_presented(&[]));
+        assert!(!is_presented(&["Bearer s3cret", "Bearer x"]));
+    }
+
+    #[test]
+    fn a_key_needs_no_word_before_it_and_stands_alone() {
+        let of = |values: &[&'static str]| match Presented::of(&headers(values)) {
+            Presented::One(key) => String::from_utf8_lossy(key).into_owned(),
+            other => format!("{other:?}"),
+        };
+        for value in ["Bearer us-a", "bearer  us-a ", "us-a", " us-a"] {
+            assert_eq!(of(&[value]), "us-a", "{value}");
+        }
+        assert_eq!(of(&["Basic us-a"]), "Nothing");
+        assert_eq!(of(&["Bearer a", "Bearer b"]), "Nothing");
+        assert_eq!(of(&["Bearer a", "us-b"]), "SeveralWithAKey");
     }
 
     #[test]

@@ -15,6 +15,10 @@ use axum::{
     routing::{get, post},
 };
 use futures_util::{StreamExt as _, stream};
+use skills_core::{
+    Caller, Digest, Identify, Identity, User,
+    caller::{AdminName, NoKeys},
+};
 use skills_http::{Access, App, Credential, Guard, Limits, Readiness, serve};
 use skills_testkit::{Answer, DEADLINE, Request};
 use tokio::{
@@ -23,6 +27,22 @@ use tokio::{
     task::{JoinHandle, spawn_blocking},
 };
 use tokio_util::sync::CancellationToken;
+
+/// Knows the key of ann.
+struct OneKey;
+
+impl Identify for OneKey {
+    fn identify(&self, bearer: &str) -> Identity {
+        let owner = "ann".parse().unwrap();
+        match bearer {
+            "us-ann" => {
+                Identity::Known(Caller::User(User { owner, key: Digest::of(bearer.as_bytes()) }))
+            }
+            "us-admin" => Identity::Known(Caller::Admin(AdminName::new("ADMIN_KEY"))),
+            other => NoKeys.identify(other),
+        }
+    }
+}
 
 pub(crate) struct House {
     pub(crate) address: SocketAddr,
@@ -49,7 +69,7 @@ impl House {
         let address = listener.local_addr().unwrap();
         let [arrived, released] = [(); 2].map(|()| Arc::new(Semaphore::new(0)));
         let routes = routes(&arrived, &released);
-        let guard = Guard::new(Access::default()).unwrap();
+        let guard = Guard::new(Access { keys: Arc::new(OneKey), ..Access::default() }).unwrap();
         let app = App { limits, ..App::new(routes, guard, Readiness::default()) };
         let shutdown = CancellationToken::new();
         let served = tokio::spawn(serve(listener, app, shutdown.clone()));
@@ -166,5 +186,9 @@ fn routes(arrived: &Arc<Semaphore>, released: &Arc<Semaphore>) -> Router {
         .route("/panic", get(async || if true { panic!("on purpose") } else { "never" }))
         .route("/bytes", post(async |body: Bytes| body.len().to_string()))
         .route("/raw", post(raw))
+        .route(
+            "/caller",
+            get(async |Extension(caller): Extension<Caller>| caller.actor().unwrap_or_default()),
+        )
         .route("/who", get(async |Extension(who): Extension<Credential>| format!("{who:?}")))
 }

@@ -33,3 +33,29 @@ async fn a_surface_sees_that_something_was_presented_and_not_what() {
     let who = Request::get("/who").header("Authorization", "Bearer abc");
     assert_eq!(house.answer(who).await.body, b"Credential(_)");
 }
+
+#[tokio::test]
+async fn a_surface_sees_who_asks_and_an_unknown_key_gets_nowhere() {
+    let house = House::new().await;
+    let asks = async |path: &str, credential: &str| {
+        let request = Request::get(path).header("Authorization", credential);
+        house.answer(request).await
+    };
+    assert_eq!(house.answer(Request::get("/caller")).await.body, b"");
+    assert_eq!(asks("/caller", "Bearer something-else").await.body, b"");
+    for credential in ["Bearer us-ann", "bearer us-ann", "us-ann"] {
+        let body = asks("/caller", credential).await.body;
+        assert!(body.starts_with(b"key:"), "{credential}");
+    }
+    assert_eq!(asks("/caller", "Bearer us-admin").await.body, b"admin:ADMIN_KEY");
+    for path in ["/caller", "/who", "/nested/x", "/nowhere"] {
+        let answer = asks(path, "Bearer us-bob").await;
+        assert_eq!(answer.refusal(), (401, "unknown_key".to_owned()), "{path}");
+        assert_eq!(answer.header("WWW-Authenticate").as_deref(), Some("Bearer"), "{path}");
+    }
+    let two = Request::get("/caller")
+        .header("Authorization", "Bearer us-ann")
+        .header("Authorization", "Bearer x");
+    assert_eq!(house.answer(two).await.refusal().0, 401);
+    assert_eq!(asks("/healthz", "Bearer us-bob").await.status, 200, "health is nobody's secret");
+}

@@ -5,7 +5,8 @@
 //! - `stream`: what a session is told, for as long as its client takes it
 //! - `one_answer`: answers of sessions as plain JSON, where rmcp makes a stream of one event
 //!
-//! Origin, Host and token are the business of the listener that these routes are mounted on.
+//! Origin, Host, token and key are the business of the listener that these routes are mounted on, which says who
+//! asks by an extension of the request.
 
 mod no_message;
 mod one_answer;
@@ -22,6 +23,7 @@ use axum::{
     response::{IntoResponse as _, Response},
 };
 use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
+use skills_core::Caller;
 
 use self::sessions::{Access, Manager, Sessions};
 use crate::{Mcp, ending};
@@ -41,8 +43,12 @@ pub fn routes(mcp: &Mcp) -> Router {
     let sessions = Sessions::new();
     let manager = Arc::new(Manager(Arc::clone(&sessions)));
     let mcp = mcp.clone();
-    let service =
-        StreamableHttpService::new(move || Ok(mcp.handler(Sessions::ear())), manager, config);
+    // A session sees what who opened it sees, and a request without one what who sends it sees.
+    let handler = move || {
+        let handler = mcp.handler_of(&Sessions::caller(), Sessions::ear());
+        handler.map_err(std::io::Error::other)
+    };
+    let service = StreamableHttpService::new(handler, manager, config);
     Router::new().route_service("/mcp", service).layer(from_fn_with_state(sessions, with_session))
 }
 
@@ -56,10 +62,13 @@ async fn with_session(
     if access == Access::Denied {
         return (StatusCode::NOT_FOUND, "Not Found: Session not found").into_response();
     }
-    let authorization = request.headers().get(header::AUTHORIZATION).cloned();
-    let response = match (&method, access) {
-        // Only this can open a session.
-        (&Method::POST, Access::None) => Sessions::opening(authorization, next.run(request)).await,
+    let response = match method {
+        // Only this can open a session, or ask without one.
+        Method::POST => {
+            let authorization = request.headers().get(header::AUTHORIZATION).cloned();
+            let caller = request.extensions().get::<Caller>().cloned().unwrap_or_default();
+            Sessions::opening(authorization, caller, next.run(request)).await
+        }
         _ => next.run(request).await,
     };
     let response = no_message::as_error(response).await;

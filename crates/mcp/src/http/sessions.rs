@@ -26,7 +26,7 @@ use rmcp::{
         local::{LocalSessionManager, SessionConfig},
     },
 };
-use skills_core::Digest;
+use skills_core::{Caller, Digest};
 use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
@@ -53,6 +53,7 @@ tokio::task_local! {
 #[derive(Clone)]
 struct Opening {
     authorization: Option<HeaderValue>,
+    caller: Caller,
     ear: watch::Sender<Ear>,
 }
 
@@ -133,10 +134,16 @@ impl Sessions {
     /// Handles a request in such a way that a session which it opens is its own.
     pub(super) async fn opening<T>(
         authorization: Option<HeaderValue>,
+        caller: Caller,
         handled: impl Future<Output = T>,
     ) -> T {
-        let opening = Opening { authorization, ear: watch::Sender::default() };
+        let opening = Opening { authorization, caller, ear: watch::Sender::default() };
         OPENING.scope(opening, handled).await
+    }
+
+    /// Who sends the present request.
+    pub(super) fn caller() -> Caller {
+        OPENING.try_with(|opening| opening.caller.clone()).unwrap_or_default()
     }
 
     /// The ear of the session that the present request opens.
@@ -250,8 +257,12 @@ impl SessionManager for Manager {
 
     async fn create_session(&self) -> Result<(SessionId, Self::Transport), Error> {
         let opening = OPENING.try_with(Clone::clone);
-        let opening = opening
-            .unwrap_or_else(|_| Opening { authorization: None, ear: watch::Sender::default() });
+        let nobody = |_| Opening {
+            authorization: None,
+            caller: Caller::Anonymous,
+            ear: watch::Sender::default(),
+        };
+        let opening = opening.unwrap_or_else(nobody);
         let (id, transport) = self.0.inner.create_session().await?;
         let session = Session {
             owner: owner(opening.authorization.as_ref()),

@@ -151,7 +151,7 @@ impl Catalog {
     /// The skill that answers to a name, and where it is stored.
     #[must_use]
     pub fn resolve_skill(&self, name: &str) -> Option<Resolved<'_>> {
-        let found = self.find(name, |shelf, id| shelf.skills.get(id));
+        let found = self.find(name, |shelf, id| shelf.skill(id));
         found.map(|(shelf, row)| Resolved { layer: &shelf.layer, row })
     }
 
@@ -168,7 +168,7 @@ impl Catalog {
     /// The skill that answers to a name. It may be corrupt: see [`SkillRow::readable`].
     #[must_use]
     pub fn skill(&self, name: &str) -> Option<&Arc<SkillRow>> {
-        self.find(name, |shelf, id| shelf.skills.get(id)).map(|(_, row)| row)
+        self.find(name, |shelf, id| shelf.skill(id)).map(|(_, row)| row)
     }
 
     /// The prompt that answers to a name. It may be corrupt: see [`PromptRow::readable`].
@@ -181,9 +181,16 @@ impl Catalog {
     #[must_use]
     pub fn skill_in(&self, tier: Tier, name: &str) -> Option<&Arc<SkillRow>> {
         let names = Candidates::new(name, &self.all.prefix);
-        let layers = self.layers.iter().filter(|shelf| shelf.tier() == tier);
-        let hit = resolve::hits(layers, &names, |shelf, id| shelf.skills.get(id)).next();
+        let is_there = |row: &&Arc<SkillRow>| row.tier == tier;
+        let hit = resolve::hits(&self.layers, &names, |shelf, id| shelf.skill(id).filter(is_there))
+            .next();
         hit.map(|(_, row)| row)
+    }
+
+    /// The skill that a tier holds under just this id, for those who are about to replace it.
+    #[must_use]
+    pub fn held_skill(&self, tier: Tier, id: &str) -> Option<&Arc<SkillRow>> {
+        self.skill_in(tier, id).filter(|row| *row.id == *id)
     }
 
     /// The skill that answers to a name, in a tier if one is named.

@@ -7,7 +7,7 @@ use std::{iter::Peekable, ops::Bound, sync::Arc};
 
 use foldhash::fast::RandomState;
 use imbl::{GenericHashMap, OrdMap, shared_ptr::DefaultSharedPtr};
-use skills_core::{Layer, Tier};
+use skills_core::Layer;
 
 use super::{PromptRow, SkillRow};
 
@@ -85,8 +85,8 @@ impl Shelf {
         Self { layer, skills: Table::default(), prompts: Table::default() }
     }
 
-    pub(super) fn tier(&self) -> Tier {
-        self.layer.tier()
+    pub(super) fn skill(&self, id: &str) -> Option<&Arc<SkillRow>> {
+        self.skills.get(id)
     }
 
     pub(super) fn is_empty(&self) -> bool {

@@ -7,7 +7,8 @@ use skills_bus::{
     Bus,
     engine::{Connection, EngineBus, EngineConfig},
 };
-use skills_registry::{Registry, RegistryConfig, StateStore, bundles::read_bundle};
+use skills_core::Tier;
+use skills_registry::{Registry, RegistryConfig, SkillRow, StateStore, bundles::read_bundle};
 
 use crate::{
     Failure, attach,
@@ -93,8 +94,10 @@ async fn open_state(bus: &Arc<dyn Bus>, config: &Config) -> Result<Arc<Registry>
 async fn copy(from: &Registry, to: &Registry) -> Result<Count, Failure> {
     let mut count = Count::default();
     let (source, present) = (from.catalog(), to.catalog());
-    for row in source.skills() {
-        if present.skill(&row.id).is_some_and(|there| there.meta.digest() == row.meta.digest()) {
+    let official = |row: &&Arc<SkillRow>| row.tier == Tier::Official;
+    for row in source.layered_after(None).filter(official) {
+        let there = present.held_skill(Tier::Official, &row.id);
+        if there.is_some_and(|there| there.meta.digest() == row.meta.digest()) {
             count.unchanged += 1;
             continue;
         }
@@ -102,7 +105,11 @@ async fn copy(from: &Registry, to: &Registry) -> Result<Count, Failure> {
         count.written += 1;
     }
     for row in source.prompts() {
-        if present.prompt(&row.name).is_some_and(|there| there.definition == row.definition) {
+        if row.tier != Tier::Official {
+            continue;
+        }
+        let there = present.prompt(&row.name).filter(|there| there.name == row.name);
+        if there.is_some_and(|there| there.definition == row.definition) {
             count.unchanged += 1;
             continue;
         }

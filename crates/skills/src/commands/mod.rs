@@ -9,6 +9,8 @@ mod prompts;
 mod skills;
 mod validate;
 
+use std::path::Path;
+
 use clap::CommandFactory as _;
 use skills_http::Access;
 use tokio::signal::unix::{SignalKind, signal};
@@ -19,6 +21,7 @@ use crate::{
     cli::{Cli, Command, Serve, Target, environment},
     config::Config,
     connect::{self, DEFAULT_DATA_DIR},
+    keys,
     manifest::manifest,
     output,
     serve::{Options, Server},
@@ -62,7 +65,8 @@ pub async fn run(cli: Cli) -> Result<(), Failure> {
 async fn serve(options: Serve, target: Target, config: Config) -> Result<(), Failure> {
     let Serve { bus, http, allow_host, allow_origin } = options;
     let token = target.token.filter(|token| !token.is_empty());
-    let mut access = access(&config);
+    let data_dir = target.data_dir.unwrap_or_else(|| DEFAULT_DATA_DIR.into());
+    let mut access = access(&config, &data_dir);
     access.token = access.token.or_else(|| token.clone());
     if !allow_host.is_empty() {
         access.hosts = allow_host;
@@ -73,7 +77,7 @@ async fn serve(options: Serve, target: Target, config: Config) -> Result<(), Fai
     let server = Server::start(Options {
         bus: bus.unwrap_or_else(|| DEFAULT_BUS.to_owned()),
         http: http.unwrap_or_else(|| DEFAULT_HTTP.to_owned()),
-        data_dir: target.data_dir.unwrap_or_else(|| DEFAULT_DATA_DIR.into()),
+        data_dir,
         token,
         access,
         config,
@@ -86,12 +90,13 @@ async fn serve(options: Serve, target: Target, config: Config) -> Result<(), Fai
 }
 
 /// Who may ask over HTTP, as environment and file say.
-fn access(config: &Config) -> Access {
+fn access(config: &Config, data_dir: &Path) -> Access {
     let token = environment("SKILLS_HTTP_TOKEN").or_else(|| config.http_token.clone());
     Access {
         hosts: config.allow_host.clone(),
         origins: config.allow_origin.clone(),
         token: token.filter(|token| !token.is_empty()),
+        keys: keys::of_data_dir(data_dir),
     }
 }
 
@@ -107,7 +112,7 @@ async fn attach(target: Target, headers: &[String], config: Config) -> Result<()
     let data_dir = target.data_dir.unwrap_or_else(|| DEFAULT_DATA_DIR.into());
     let shutdown = CancellationToken::new();
     stop_on_signal(shutdown.clone())?;
-    let access = access(&config);
+    let access = access(&config, &data_dir);
     attach::run(attach::Options { engine, data_dir, access, config }, shutdown).await
 }
 

@@ -2,8 +2,11 @@
 
 use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
 use serde_json::{Value, json};
-use skills_core::{FileMeta, SkillId, uri::SCHEME};
-use skills_registry::{SkillInfo, Skills};
+use skills_core::{
+    FileMeta, SkillId, Tier,
+    uri::{SCHEME, TIER_SCHEME},
+};
+use skills_registry::{Explanation, Place, RegistryError, SkillInfo, Skills};
 
 use crate::{
     Failure,
@@ -15,13 +18,20 @@ use crate::{
 pub(super) async fn run(command: Command, target: &Target, config: &Config) -> Result<(), Failure> {
     let open = || connect::open(target, config, false);
     match command {
-        Command::List { format } => list(&*open().await?, format).await,
+        Command::List { all, tier, format } => {
+            list(&*open().await?, all, tier.map(Into::into), format).await
+        }
         Command::Search { words, limit, format } => {
             search(&*open().await?, &words.join(" "), limit, format).await
         }
-        Command::Show { id, format } => show(&*open().await?, &id, format).await,
+        Command::Show { id, explain, tier, format } => {
+            let shown = Shown { id: &id, explain, tier: tier.map(Into::into) };
+            show(&*open().await?, &shown, format).await
+        }
         Command::Read { uri, format } => read(&*open().await?, &uri, format).await,
-        Command::Remove { ids, format } => remove(&*open().await?, &ids, format).await,
+        Command::Remove { ids, tier, format } => {
+            remove(&*open().await?, &ids, tier.into(), format).await
+        }
         Command::Serve(_)
         | Command::Add(_)
         | Command::Export(_)
@@ -34,15 +44,24 @@ pub(super) async fn run(command: Command, target: &Target, config: &Config) -> R
     }
 }
 
-async fn list(skills: &dyn Skills, format: Format) -> Result<(), Failure> {
-    let rows = skills.skills().await?;
+async fn list(
+    skills: &dyn Skills,
+    all: bool,
+    tier: Option<Tier>,
+    format: Format,
+) -> Result<(), Failure> {
+    let mut rows = if all { skills.every_skill().await? } else { skills.skills().await? };
+    rows.retain(|row| tier.is_none_or(|tier| row.tier == tier));
     if format.json {
         return Ok(output::json(&json!({ "skills": rows }))?);
     }
-    if rows.is_empty() {
-        return Ok(output::line("No skills are registered. `skills add PATH` registers some.")?);
+    match (rows.is_empty(), tier) {
+        (false, _) => table(&rows),
+        (true, None) => {
+            Ok(output::line("No skills are registered. `skills add PATH` registers some.")?)
+        }
+        (true, Some(tier)) => Ok(output::line(&format!("No {tier} skills are registered."))?),
     }
-    table(&rows)
 }
 
 async fn search(
@@ -67,29 +86,53 @@ fn table(rows: &[SkillInfo]) -> Result<(), Failure> {
     let cells = |row: &SkillInfo| {
         vec![
             row.id.clone(),
+            row.tier.to_string(),
             output::size(row.bytes),
             output::moment(&row.registered_at),
             output::plain(row.description.as_deref().unwrap_or(&row.title)),
         ]
     };
     let rows: Vec<_> = rows.iter().map(cells).collect();
-    Ok(output::table(&["ID", "SIZE", "REGISTERED", "DESCRIPTION"], &rows)?)
+    Ok(output::table(&["ID", "TIER", "SIZE", "REGISTERED", "DESCRIPTION"], &rows)?)
 }
 
-async fn show(skills: &dyn Skills, id: &str, format: Format) -> Result<(), Failure> {
-    let id: SkillId = id.parse().map_err(skills_registry::RegistryError::from)?;
-    let resource = skills.read(&format!("{SCHEME}{id}")).await?;
+/// What is to be shown.
+struct Shown<'a> {
+    id: &'a str,
+    explain: bool,
+    tier: Option<Tier>,
+}
+
+async fn show(skills: &dyn Skills, shown: &Shown<'_>, format: Format) -> Result<(), Failure> {
+    let id: SkillId = shown.id.parse().map_err(RegistryError::from)?;
+    let resource = match shown.tier {
+        None => skills.read(&format!("{SCHEME}{id}")).await?,
+        Some(tier) => skills.read(&format!("{TIER_SCHEME}{tier}/{id}")).await?,
+    };
     let (uri, text) = (resource.uri.clone(), resource.into_text());
     let catalog = skills.catalog().await?;
-    let Some(row) = catalog.skill(id.as_str()) else {
-        return Err(Failure::new("not_found", format!("skill not found: {id}")));
+    let row = match shown.tier {
+        None => catalog.skill(id.as_str()),
+        Some(tier) => catalog.skill_in(tier, id.as_str()),
+    };
+    let Some(row) = row else {
+        // A catalog from elsewhere knows of what answers, and of nothing that is shadowed.
+        return match shown.tier {
+            Some(_) => Ok(output::text(&text)?),
+            None => Err(Failure::new("not_found", format!("skill not found: {id}"))),
+        };
     };
     let info = SkillInfo::from(row.as_ref());
     let files = row.meta.files.as_slice();
+    let explained = if shown.explain { Some(skills.explain(id.as_str()).await?) } else { None };
     if format.json {
         let mut shown = serde_json::to_value(&info).unwrap_or_default();
         shown["uri"] = json!(uri);
         shown["skill"] = json!(text);
+        if let Some(Explanation { shadows, tried, .. }) = explained {
+            shown["shadows"] = json!(shadows);
+            shown["tried"] = json!(tried);
+        }
         // A registry of another make does not tell.
         if !files.is_empty() {
             shown["files"] = files.iter().map(file_row).collect();
@@ -99,11 +142,15 @@ async fn show(skills: &dyn Skills, id: &str, format: Format) -> Result<(), Failu
     output::fields(&[
         ("id", info.id),
         ("uri", uri),
+        ("tier", info.tier.to_string()),
         ("title", output::plain(&info.title)),
         ("description", output::plain(info.description.as_deref().unwrap_or("-"))),
         ("size", output::size(info.bytes)),
         ("registered", output::moment(&info.registered_at)),
     ])?;
+    if let Some(Explanation { shadows, tried, .. }) = explained {
+        output::fields(&[("shadows", places(&shadows)), ("tried", places(&tried))])?;
+    }
     if let [_, _, ..] = files {
         output::line("")?;
         let cells = |file: &FileMeta| vec![output::plain(&file.path), output::size(file.size)];
@@ -113,6 +160,14 @@ async fn show(skills: &dyn Skills, id: &str, format: Format) -> Result<(), Failu
     Ok(output::text(&text)?)
 }
 
+fn places(places: &[Place]) -> String {
+    let place = |place: &Place| format!("{}:{}", place.tier, place.id);
+    match places {
+        [] => "-".to_owned(),
+        some => some.iter().map(place).collect::<Vec<_>>().join(", "),
+    }
+}
+
 fn file_row(file: &FileMeta) -> Value {
     json!({ "path": file.path, "size": file.size, "digest": format!("sha256:{}", file.digest) })
 }
@@ -120,7 +175,7 @@ fn file_row(file: &FileMeta) -> Value {
 async fn read(skills: &dyn Skills, uri: &str, format: Format) -> Result<(), Failure> {
     let resource = skills.read(uri).await.map_err(|error| {
         let failure = Failure::from(error);
-        if !uri.starts_with(SCHEME) && failure.hint.is_none() {
+        if !uri.contains("://") && failure.hint.is_none() {
             return failure.hint(format!("did you mean {SCHEME}{uri}?"));
         }
         failure
@@ -139,14 +194,19 @@ async fn read(skills: &dyn Skills, uri: &str, format: Format) -> Result<(), Fail
     }
 }
 
-async fn remove(skills: &dyn Skills, ids: &[String], format: Format) -> Result<(), Failure> {
+async fn remove(
+    skills: &dyn Skills,
+    ids: &[String],
+    tier: Tier,
+    format: Format,
+) -> Result<(), Failure> {
     // All or nothing, as far as it can be known before.
     for id in ids {
-        id.parse::<SkillId>().map_err(skills_registry::RegistryError::from)?;
+        id.parse::<SkillId>().map_err(RegistryError::from)?;
     }
     let mut results = Vec::new();
     for id in ids {
-        results.push((id, skills.remove_skill(id).await?));
+        results.push((id, skills.remove_skill_in(tier, id).await?));
     }
     if format.json {
         let rows: Vec<_> =

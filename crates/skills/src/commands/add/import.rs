@@ -5,7 +5,7 @@ use std::{num::NonZero, path::PathBuf, sync::Arc, thread};
 use bytes::Bytes;
 use futures_util::{StreamExt as _, stream};
 use skills_core::{
-    Bundle, Digest, SkillId,
+    Bundle, Digest, SkillId, Tier,
     validate::{Finding, Level},
 };
 use skills_registry::{Catalog, RegistryError, Skills};
@@ -84,6 +84,7 @@ pub(super) struct Opened {
 pub(super) struct Import<'a> {
     target: &'a Target,
     config: &'a Config,
+    tier: Tier,
     dry_run: bool,
     opened: OnceCell<Opened>,
     /// As many read at a time as there are cores: more threads only get into each other's way.
@@ -111,10 +112,10 @@ pub(super) fn is_lost(error: &RegistryError) -> bool {
 }
 
 impl<'a> Import<'a> {
-    pub(super) fn new(target: &'a Target, config: &'a Config, dry_run: bool) -> Self {
+    pub(super) fn new(target: &'a Target, config: &'a Config, tier: Tier, dry_run: bool) -> Self {
         let cores = thread::available_parallelism().map_or(1, NonZero::get);
         let readers = Semaphore::new(cores);
-        Self { target, config, dry_run, opened: OnceCell::new(), readers }
+        Self { target, config, tier, dry_run, opened: OnceCell::new(), readers }
     }
 
     /// The same into a registry that is open.
@@ -182,12 +183,12 @@ impl<'a> Import<'a> {
             registered_at: None,
         };
         let Opened { catalog, skills } = self.opened().await?;
-        let present = catalog.skill(id.as_str()).map(|row| row.meta.digest());
+        let present = catalog.held_skill(self.tier, id.as_str()).map(|row| row.meta.digest());
         if present == Some(registered.digest) {
             return Ok(Outcome::Unchanged(registered));
         }
         if let Some(skills) = skills {
-            match skills.register_bundle(id.as_str(), bundle).await {
+            match skills.register_bundle_in(self.tier, id.as_str(), bundle).await {
                 Ok(moment) => registered.registered_at = Some(moment),
                 Err(error) if is_lost(&error) => return Err(error.into()),
                 Err(error) => return Ok(Outcome::Failed(error.into())),
@@ -224,11 +225,12 @@ fn load(candidate: &skills_bundles::Candidate) -> Loaded {
 pub(super) async fn remove(
     skills: &dyn Skills,
     catalog: &Catalog,
+    tier: Tier,
     id: &SkillId,
     digest: Digest,
 ) -> Result<bool, RegistryError> {
-    match catalog.skill(id.as_str()) {
-        Some(row) if row.meta.digest() == digest => skills.remove_skill(id.as_str()).await,
+    match catalog.held_skill(tier, id.as_str()) {
+        Some(row) if row.meta.digest() == digest => skills.remove_skill_in(tier, id.as_str()).await,
         _ => Ok(false),
     }
 }

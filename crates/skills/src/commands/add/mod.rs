@@ -27,11 +27,11 @@ pub(super) async fn run(add: Add, target: Target, config: &Config) -> Result<(),
     if add.watch {
         return watch::run(add, target, config).await;
     }
-    let Add { paths, id, dry_run, format, .. } = add;
+    let Add { paths, id, tier, dry_run, format, .. } = add;
     let plan = blocking(move || Plan::of(&paths, id)).await??;
     let Plan { bundles, refused } = plan;
     let mut progress = Progress::new(bundles.len(), format.json);
-    let import = Import::new(&target, config, dry_run);
+    let import = Import::new(&target, config, tier.into(), dry_run);
     let Imported { mut rows, lost } = import.run(bundles, |done| progress.show(done)).await;
     progress.clear();
     rows.extend(refused);

@@ -16,7 +16,7 @@ use std::{
 };
 
 use serde_json::json;
-use skills_core::uri::SCHEME;
+use skills_core::{Tier, uri::SCHEME};
 use skills_registry::{RegistryError, Skills};
 use tokio_util::sync::CancellationToken;
 
@@ -46,6 +46,7 @@ const RETRY: Duration = Duration::from_millis(100);
 const RETRY_MAX: Duration = Duration::from_secs(5);
 
 pub(super) async fn run(add: Add, target: Target, config: &Config) -> Result<(), Failure> {
+    let tier = add.tier.into();
     let folders = blocking(move || folders(&add.paths)).await??;
     let shutdown = CancellationToken::new();
     super::super::stop_on_signal(shutdown.clone())?;
@@ -53,8 +54,15 @@ pub(super) async fn run(add: Add, target: Target, config: &Config) -> Result<(),
     let events = Events::of(&folders)?;
     let target = connect::settled(target).await;
     let skills = connect::open(&target, config, true).await?;
-    let mut watch =
-        Watch { folders, known: Known::default(), skills, target, config, json: add.format.json };
+    let mut watch = Watch {
+        folders,
+        known: Known::default(),
+        skills,
+        tier,
+        target,
+        config,
+        json: add.format.json,
+    };
     tokio::select! {
         failure = watch.follow(events) => failure.map_or(Ok(()), Err),
         () = shutdown.cancelled() => Ok(()),
@@ -78,6 +86,7 @@ struct Watch<'a> {
     folders: Vec<PathBuf>,
     known: Known,
     skills: Arc<dyn Skills>,
+    tier: Tier,
     target: Target,
     config: &'a Config,
     json: bool,
@@ -155,7 +164,7 @@ impl Watch<'_> {
         }
         let catalog = self.skills.catalog().await.map_err(halt)?;
         let opened = Opened { catalog: catalog.clone(), skills: Some(self.skills.clone()) };
-        let import = Import::new(&self.target, self.config, false).with(opened);
+        let import = Import::new(&self.target, self.config, self.tier, false).with(opened);
         let mut imported = import.run(work.bundles, |_| {}).await;
         imported.rows.sort_by_key(|row| row.at);
         for row in &imported.rows {
@@ -166,7 +175,8 @@ impl Watch<'_> {
             return Err(Halt::Lost(failure));
         }
         for (id, digest) in self.known.gone() {
-            let removed = remove(&*self.skills, &catalog, &id, digest).await.map_err(halt)?;
+            let removed =
+                remove(&*self.skills, &catalog, self.tier, &id, digest).await.map_err(halt)?;
             self.known.forget(&id);
             match (removed, self.json) {
                 (false, _) => {}
