@@ -34,6 +34,7 @@ pub fn routes(host: &Host) -> Router {
         .route("/mdp/auth", any(cookie::answer))
         .route("/mdp/meta", any(meta::answer))
         .route("/mdp/http-loop", any(http_loop::answer))
+        .route("/mdp/http-loop/", any(http_loop::answer))
         .route("/mdp/http-loop/{*call}", any(http_loop::answer))
         .with_state(host.clone())
 }
@@ -49,7 +50,7 @@ pub fn router(host: &Host) -> Router {
 }
 
 async fn anything(State(host): State<Host>, request: Request) -> Response {
-    match ws::is_asked(request.headers()) {
+    match ws::is_asked(request.method(), request.headers()) {
         true => ws::upgrade(&host, request),
         false => skills::answer(&host, request).await,
     }
