@@ -16,6 +16,7 @@
 //! - `work`: what waits for disks and cores
 //! - `failure`: how an error is shown
 //! - `manifest`: `--manifest`
+//! - `mdp`: the Model Drive Protocol: its settings, and where its routes are
 
 pub mod attach;
 pub mod cli;
@@ -28,6 +29,7 @@ mod follow;
 mod keys;
 mod late;
 mod manifest;
+mod mdp;
 mod open;
 mod output;
 mod people;

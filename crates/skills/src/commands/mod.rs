@@ -58,7 +58,7 @@ pub async fn run(cli: Cli) -> Result<(), Failure> {
         Some(Command::Validate(options)) => validate::run(&options),
         Some(Command::Key { command }) => people::keys::run(command, &target),
         Some(Command::Secret { command }) => people::secrets::run(command, &target),
-        Some(Command::Mcp) => mcp::run(&target, &load()).await,
+        Some(Command::Mcp { profile }) => mcp::run(profile, &target, &load()).await,
         Some(Command::Acp { skills_update }) => acp::run(skills_update, &target, &load()).await,
         Some(Command::Prompt { command }) => prompts::run(command, &target, &load()).await,
         Some(command) => skills::run(command, &target, &load()).await,
@@ -67,7 +67,8 @@ pub async fn run(cli: Cli) -> Result<(), Failure> {
 
 #[expect(clippy::print_stderr, reason = "the one thing a server says unasked")]
 async fn serve(options: Serve, target: Target, mut config: Config) -> Result<(), Failure> {
-    let Serve { bus, http, allow_host, allow_origin, allow_upstream } = options;
+    let Serve { bus, http, allow_host, allow_origin, mdp_token, allow_upstream } = options;
+    set_mdp_token(&mut config, mdp_token);
     for origin in allow_upstream {
         let origin = origin.parse().map_err(|error: BadOrigin| {
             Failure::new("bad_origin", error.to_string()).hint("it is given to --allow-upstream")
@@ -110,8 +111,16 @@ fn access(config: &Config) -> Access {
     }
 }
 
+/// A flag comes before the environment, that before the file.
+fn set_mdp_token(config: &mut Config, flag: Option<String>) {
+    let flag = flag.filter(|token| !token.is_empty());
+    let set = flag.or_else(|| environment("SKILLS_MDP_TOKEN"));
+    config.mdp.token = set.or_else(|| config.mdp.token.take());
+}
+
 /// Runs as a worker of the engine that is named.
-async fn attach(target: Target, headers: &[String], config: Config) -> Result<(), Failure> {
+async fn attach(target: Target, headers: &[String], mut config: Config) -> Result<(), Failure> {
+    set_mdp_token(&mut config, None);
     let header = |header: &String| match header.split_once('=') {
         Some((name, value)) => Ok((name.trim().to_owned(), value.trim().to_owned())),
         None => Err(Failure::new("bad_header", "--header takes name=value")),
