@@ -119,7 +119,8 @@ async fn the_four_questions_are_functions_too() {
     assert_eq!(tunnel.code, "reserved_function");
 }
 
-#[tokio::test]
+// The client answers while a command runs, which this thread waits for.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_command_line_shows_and_reads_them() {
     let home = Home::new();
     let _desk = connect(&home, "desk").await;
