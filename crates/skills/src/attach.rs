@@ -11,6 +11,7 @@ use skills_bus::{
 };
 use skills_core::Identify;
 use skills_http::{Access, App, Guard, Readiness};
+use skills_mdp::Host;
 use skills_registry::{
     Registry, RegistryConfig, Skills, StateStore,
     state_store::{self, Place, sync::Follower},
@@ -22,6 +23,7 @@ use crate::{
     Failure,
     config::{Config, StoreChoice},
     late::Late,
+    mdp,
     serve::{Door, bind, open_registry, surfaces},
     state_events::listen,
 };
@@ -69,9 +71,16 @@ pub async fn run(options: Options, shutdown: CancellationToken) -> Result<(), Fa
     let (late, registry) = Late::new();
     let opening = Opening { readiness: Readiness::default(), registry };
     let served = http.map(|listener| {
-        let routes = surfaces(Arc::new(late), is_private, &shutdown);
-        let app = App::new(routes, guard, opening.readiness.clone());
-        tokio::spawn(skills_http::serve(listener, app, shutdown.clone()))
+        let skills: Arc<dyn Skills> = Arc::new(late);
+        let routes = surfaces(Arc::clone(&skills), is_private, &shutdown);
+        let mdp = Host::start(config.mdp.clone(), Some(skills), shutdown.clone());
+        let app = mdp::mount(App::new(routes, guard, opening.readiness.clone()), &mdp);
+        let serving = skills_http::serve(listener, app, shutdown.clone());
+        tokio::spawn(async move {
+            let served = serving.await;
+            mdp.ended().await;
+            served
+        })
     });
     let worked = tokio::select! {
         worked = work(&bus, &data_dir, &config, &keys, &opening) => worked,

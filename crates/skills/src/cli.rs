@@ -289,6 +289,10 @@ pub struct Serve {
     /// An origin whose web pages may ask over HTTP, beside localhost; may be repeated, * is all
     #[arg(long, value_name = "ORIGIN")]
     pub allow_origin: Vec<String>,
+
+    /// What clients of the Model Drive Protocol must present to register
+    #[arg(long, value_name = "TOKEN")]
+    pub mdp_token: Option<String>,
 }
 
 impl Cli {

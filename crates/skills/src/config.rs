@@ -9,6 +9,8 @@ use skills_core::resolve::Prefix;
 use skills_http::{Access, Guard};
 use skills_registry::RegistryConfig;
 
+use crate::mdp;
+
 /// Where the file is looked for unless one is named.
 pub const DEFAULT_PATH: &str = "config.yaml";
 
@@ -59,6 +61,8 @@ pub struct Config {
     pub prefix: Prefix,
     /// Whether an attached worker sends traces, metrics and logs to its engine.
     pub telemetry: bool,
+    /// Of the Model Drive Protocol, where HTTP is served.
+    pub mdp: skills_mdp::Config,
 }
 
 impl Default for Config {
@@ -74,6 +78,7 @@ impl Default for Config {
             allow_origin: vec![],
             prefix: Prefix::default(),
             telemetry: false,
+            mdp: mdp::defaults(),
         }
     }
 }
@@ -123,7 +128,7 @@ impl Config {
 
     fn from_fields(path: &Path, mut fields: Map<String, Value>) -> (Self, Vec<String>) {
         let mut config = Self::default();
-        let mut reader = Reader { path, warnings: vec![] };
+        let mut reader = Reader::new(path);
         reader.take(&mut fields, "", "state_timeout_ms", &mut config.state_timeout_ms);
         reader.take(&mut fields, "", "inject_caller_id", &mut config.inject_caller_id);
         reader.take(&mut fields, "", "store", &mut config.store);
@@ -141,6 +146,7 @@ impl Config {
         reader.take(&mut fields, "", "scopes", &mut scopes);
         reader.take(&mut scopes, "scopes.", "skills", &mut config.scopes.skills);
         reader.take(&mut scopes, "scopes.", "prompts", &mut config.scopes.prompts);
+        config.mdp = mdp::read(&mut reader, &mut fields);
         reader.unknown(&fields, "");
         reader.unknown(&scopes, "scopes.");
         reader.unknown(&tiers, "tiers.");
@@ -168,17 +174,22 @@ impl Config {
     }
 }
 
-struct Reader<'a> {
+/// Takes settings out of a mapping, and notes what it could not use.
+pub(crate) struct Reader<'a> {
     path: &'a Path,
-    warnings: Vec<String>,
+    pub(crate) warnings: Vec<String>,
 }
 
-impl Reader<'_> {
-    fn warn(&mut self, what: String) {
+impl<'a> Reader<'a> {
+    pub(crate) const fn new(path: &'a Path) -> Self {
+        Self { path, warnings: vec![] }
+    }
+
+    pub(crate) fn warn(&mut self, what: String) {
         self.warnings.push(format!("{}: {what}", self.path.display()));
     }
 
-    fn take<T: DeserializeOwned>(
+    pub(crate) fn take<T: DeserializeOwned>(
         &mut self,
         fields: &mut Map<String, Value>,
         prefix: &str,
@@ -226,7 +237,7 @@ impl Reader<'_> {
         rules
     }
 
-    fn unknown(&mut self, fields: &Map<String, Value>, prefix: &str) {
+    pub(crate) fn unknown(&mut self, fields: &Map<String, Value>, prefix: &str) {
         for name in fields.keys() {
             self.warn(format!("{prefix}{name} is not a setting; it is ignored"));
         }

@@ -10,10 +10,12 @@
 //! - `follow`: a registry behind a bus, kept in step, for surfaces that stay
 //! - `late`: a registry that is still being opened
 //! - `open`: which registry a surface that stays is given
+//! - `open_files`: how many connections there may be
 //! - `commands`: what each command does
 //! - `output`: what it prints
 //! - `failure`: how an error is shown
 //! - `manifest`: `--manifest`
+//! - `mdp`: the Model Drive Protocol: its settings, and where its routes are
 
 pub mod attach;
 pub mod cli;
@@ -26,7 +28,9 @@ mod follow;
 mod keys;
 mod late;
 mod manifest;
+mod mdp;
 mod open;
+mod open_files;
 mod output;
 pub mod serve;
 mod state_events;

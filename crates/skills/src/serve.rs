@@ -11,12 +11,13 @@ use axum::Router;
 use skills_bus::{Bus, Hub, HubConfig};
 use skills_http::{Access, App, Guard, Readiness};
 use skills_mcp::{Mcp, Settings};
+use skills_mdp::Host;
 use skills_registry::{Registry, RegistryConfig, Skills};
 use skills_store::SqliteStore;
 use tokio::net::{TcpListener, lookup_host};
 use tokio_util::sync::CancellationToken;
 
-use crate::{Failure, config::Config};
+use crate::{Failure, config::Config, mdp};
 
 /// Everything is over this long after the signal, whatever still runs.
 const STOP_WITHIN: Duration = Duration::from_millis(2400);
@@ -49,6 +50,9 @@ pub struct Server {
     bus: TcpListener,
     http: TcpListener,
     guard: Guard,
+    /// Clients of the Model Drive Protocol, who part when `parting` is cancelled.
+    mdp: Host,
+    parting: CancellationToken,
     data_dir: PathBuf,
     has_token: bool,
 }
@@ -77,7 +81,9 @@ impl Server {
         let registry = open_registry(&data_dir, weak, config.registry()).await?;
         skills_worker::serve(&offered, &registry, &keys);
         skills_worker::state::serve(&offered, &registry);
-        Ok(Self { hub, offered, registry, bus, http, guard, data_dir, has_token })
+        let parting = CancellationToken::new();
+        let mdp = Host::start(config.mdp, Some(registry.clone()), parting.clone());
+        Ok(Self { hub, offered, registry, bus, http, guard, mdp, parting, data_dir, has_token })
     }
 
     /// Where iii workers connect.
@@ -102,15 +108,14 @@ impl Server {
     /// When a socket is gone.
     pub fn banner(&self) -> std::io::Result<String> {
         let catalog = self.registry.catalog();
+        let http = self.http_address()?;
         let count = |number: usize, what: &str| {
             format!("{number} {what}{}", if number == 1 { "" } else { "s" })
         };
         Ok(format!(
-            "skills {} is serving\n  bus   ws://{}\n  http  http://{}\n  mcp   http://{}/mcp\n  data  {} ({}, {})",
+            "skills {} is serving\n  bus   ws://{}\n  http  http://{http}\n  mcp   http://{http}/mcp\n  mdp   ws://{http}\n  data  {} ({}, {})",
             env!("CARGO_PKG_VERSION"),
             self.bus_address()?,
-            self.http_address()?,
-            self.http_address()?,
             self.data_dir.display(),
             count(catalog.skills().len(), "skill"),
             count(catalog.prompts().len(), "prompt"),
@@ -122,7 +127,8 @@ impl Server {
     /// # Errors
     /// When a listener fails.
     pub async fn run(self, shutdown: CancellationToken) -> Result<(), Failure> {
-        let Self { hub, offered: _offered, registry, bus, http, guard, has_token, .. } = self;
+        let Self { hub, offered: _offered, registry, bus, http, guard, mdp, parting, .. } = self;
+        let has_token = self.has_token;
         let routes = surfaces(registry.clone(), has_token, &shutdown);
         let readiness = Readiness::default();
         readiness.set(true);
@@ -131,12 +137,17 @@ impl Server {
         tokio::spawn(async move {
             signal.cancelled().await;
             draining.set(false);
+            parting.cancel();
         });
         let serving = async {
             let hub = hub.serve(bus, shutdown.clone());
-            let app = App::new(routes, guard, readiness);
+            let app = mdp::mount(App::new(routes, guard, readiness), &mdp);
             let http = skills_http::serve(http, app, shutdown.clone());
-            tokio::try_join!(hub, http).map(drop)
+            let served = tokio::try_join!(hub, http).map(drop);
+            if served.is_ok() {
+                mdp.ended().await;
+            }
+            served
         };
         let deadline = async {
             shutdown.cancelled().await;

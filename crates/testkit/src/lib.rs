@@ -6,6 +6,7 @@
 //! - [`Server`]: a running `skills serve`; [`Process`], [`program`], [`run`]: any other command
 //! - [`Worker`]: a connection that serves and calls functions; [`Peer`]: one that reads only when told to
 //! - [`Request`]: what is asked over HTTP, and its [`Answer`]
+//! - [`mdp::Client`]: a client of the Model Drive Protocol
 //! - [`Random`]: randomness that a failing test can name
 
 #![allow(
@@ -16,6 +17,7 @@
 )]
 
 mod http;
+pub mod mdp;
 mod peer;
 mod process;
 mod random;

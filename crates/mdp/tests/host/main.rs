@@ -9,7 +9,6 @@
 )]
 
 mod auth;
-mod client;
 mod directory;
 mod faults;
 mod http_loop;

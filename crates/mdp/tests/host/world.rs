@@ -2,14 +2,15 @@
 
 use std::{net::SocketAddr, sync::Arc};
 
-use serde_json::{Value, json};
+use serde_json::Value;
 use skills_mdp::{Config, Host, http};
 use skills_registry::Skills;
-use skills_testkit::{Answer, DEADLINE, Request};
+use skills_testkit::{
+    Answer, DEADLINE, Request,
+    mdp::{Client, registration},
+};
 use tokio::{net::TcpListener, task::spawn_blocking, time::timeout};
 use tokio_util::sync::CancellationToken;
-
-use crate::client::Client;
 
 pub(crate) struct World {
     pub(crate) address: SocketAddr,
@@ -79,15 +80,6 @@ impl Drop for World {
     fn drop(&mut self) {
         self.shutdown.cancel();
     }
-}
-
-pub(crate) fn skill(path: &str) -> Value {
-    json!({"type": "skill", "path": path})
-}
-
-pub(crate) fn registration(id: &str, paths: Value) -> Value {
-    let client = json!({"id": id, "name": format!("Name of {id}"), "paths": paths});
-    json!({"type": "registerClient", "client": client})
 }
 
 pub(crate) fn text(answer: &Answer) -> &str {

@@ -1,8 +1,7 @@
-//! A client that speaks the protocol by hand.
+//! A client of the Model Drive Protocol that speaks it by hand.
 
 use futures_util::{SinkExt as _, StreamExt as _};
 use serde_json::{Value, json};
-use skills_testkit::DEADLINE;
 use tokio::{net::TcpStream, task::JoinHandle, time::timeout};
 use tokio_tungstenite::{
     WebSocketStream, client_async,
@@ -13,26 +12,36 @@ use tokio_tungstenite::{
     },
 };
 
+use crate::DEADLINE;
+
 /// What a client is told.
 #[derive(Debug, PartialEq)]
-pub(crate) enum Said {
+pub enum Said {
+    /// A message.
     Message(Value),
+    /// Good-bye, with its code and reason.
     Close(u16, String),
+    /// Nothing any more.
     Gone,
 }
 
-pub(crate) struct Client(WebSocketStream<TcpStream>);
+/// A connection of a client.
+pub struct Client(WebSocketStream<TcpStream>);
 
 impl Client {
-    pub(crate) async fn connect(url: &str) -> Self {
+    /// Connects to `ws://…`.
+    ///
+    /// # Panics
+    /// When that is refused.
+    pub async fn connect(url: &str) -> Self {
         Self::connect_with(url, &[]).await.unwrap_or_else(|status| panic!("{url}: HTTP {status}"))
     }
 
     /// Connects with more headers, or is told the status with which that was refused.
-    pub(crate) async fn connect_with(
-        url: &str,
-        headers: &[(&'static str, &str)],
-    ) -> Result<Self, u16> {
+    ///
+    /// # Panics
+    /// When there is no answer.
+    pub async fn connect_with(url: &str, headers: &[(&'static str, &str)]) -> Result<Self, u16> {
         let mut request = url.into_client_request().unwrap();
         for (name, value) in headers {
             let value = HeaderValue::from_str(value).unwrap();
@@ -47,15 +56,47 @@ impl Client {
         }
     }
 
-    pub(crate) async fn send(&mut self, message: &Value) {
+    /// Connects and registers.
+    pub async fn registered(url: &str, id: &str, paths: Value) -> Self {
+        let mut client = Self::connect(url).await;
+        client.send(&registration(id, paths)).await;
+        client.is_heard().await;
+        client
+    }
+
+    /// Waits until the other end has read all that was sent to it.
+    ///
+    /// # Panics
+    /// When it ends the connection instead.
+    pub async fn is_heard(&mut self) {
+        self.send(&json!({"type": "ping", "timestamp": 1})).await;
+        loop {
+            match self.next().await {
+                Said::Message(message) if message["type"] == "pong" => return,
+                Said::Message(_) => {}
+                other => panic!("not heard but {other:?}"),
+            }
+        }
+    }
+
+    /// Sends a message.
+    pub async fn send(&mut self, message: &Value) {
         self.send_raw(Message::text(message.to_string())).await;
     }
 
-    pub(crate) async fn send_raw(&mut self, message: Message) {
+    /// Sends a frame.
+    ///
+    /// # Panics
+    /// When the connection is gone.
+    pub async fn send_raw(&mut self, message: Message) {
         self.0.send(message).await.unwrap();
     }
 
-    pub(crate) async fn next(&mut self) -> Said {
+    /// What comes next.
+    ///
+    /// # Panics
+    /// When nothing does.
+    pub async fn next(&mut self) -> Said {
         loop {
             match timeout(DEADLINE, self.0.next()).await.expect("nothing came in time") {
                 Some(Ok(Message::Text(text))) => {
@@ -71,7 +112,10 @@ impl Client {
     }
 
     /// The next call.
-    pub(crate) async fn asked(&mut self) -> Value {
+    ///
+    /// # Panics
+    /// When the connection ends instead.
+    pub async fn asked(&mut self) -> Value {
         loop {
             match self.next().await {
                 Said::Message(message) if message["type"] == "callClient" => return message,
@@ -82,7 +126,10 @@ impl Client {
     }
 
     /// How it ends.
-    pub(crate) async fn closed(&mut self) -> (u16, String) {
+    ///
+    /// # Panics
+    /// When it ends without a word.
+    pub async fn closed(&mut self) -> (u16, String) {
         loop {
             match self.next().await {
                 Said::Close(code, reason) => return (code, reason),
@@ -92,17 +139,15 @@ impl Client {
         }
     }
 
-    pub(crate) async fn answer(&mut self, call: &Value, mut result: Value) {
+    /// Answers a call with a result.
+    pub async fn answer(&mut self, call: &Value, mut result: Value) {
         result["type"] = "callClientResult".into();
         result["requestId"] = call["requestId"].clone();
         self.send(&result).await;
     }
 
     /// Answers every call from now on, until the connection ends.
-    pub(crate) fn serving(
-        mut self,
-        result: impl Fn(&Value) -> Value + Send + 'static,
-    ) -> JoinHandle<()> {
+    pub fn serving(mut self, result: impl Fn(&Value) -> Value + Send + 'static) -> JoinHandle<()> {
         tokio::spawn(async move {
             loop {
                 match self.next().await {
@@ -118,12 +163,23 @@ impl Client {
     }
 
     /// Ends without a word.
-    pub(crate) fn kill(self) {
+    pub fn kill(self) {
         drop(self);
     }
 }
 
-/// A result.
-pub(crate) fn ok(data: impl Into<Value>) -> Value {
+/// A good result.
+pub fn ok(data: impl Into<Value>) -> Value {
     json!({"ok": true, "data": data.into()})
+}
+
+/// A skill as a client describes it.
+pub fn skill(path: &str) -> Value {
+    json!({"type": "skill", "path": path})
+}
+
+/// The message that registers a client.
+pub fn registration(id: &str, paths: Value) -> Value {
+    let client = json!({"id": id, "name": format!("Name of {id}"), "paths": paths});
+    json!({"type": "registerClient", "client": client})
 }
