@@ -10,6 +10,7 @@
 //! - `follow`: a registry behind a bus, kept in step, for surfaces that stay
 //! - `late`: a registry that is still being opened
 //! - `open`: which registry a surface that stays is given
+//! - `open_files`: how many connections there may be
 //! - `people`: what a server knows of people
 //! - `commands`: what each command does
 //! - `output`: what it prints
@@ -31,6 +32,7 @@ mod late;
 mod manifest;
 mod mdp;
 mod open;
+mod open_files;
 mod output;
 mod people;
 pub mod serve;

@@ -175,15 +175,17 @@ impl Server {
             let hub = hub.serve(bus, shutdown.clone());
             let app = mdp::mount(app(routes, guard, readiness), &mdp);
             let http = skills_http::serve(http, app, shutdown.clone());
-            tokio::try_join!(hub, http)?;
-            mdp.ended().await;
-            Ok(())
+            let served = tokio::try_join!(hub, http).map(drop);
+            if served.is_ok() {
+                mdp.ended().await;
+            }
+            served
         };
         let deadline = async {
             shutdown.cancelled().await;
             tokio::time::sleep(STOP_WITHIN).await;
         };
-        let outcome: std::io::Result<()> = tokio::select! {
+        let outcome = tokio::select! {
             served = serving => served,
             () = deadline => {
                 tracing::warn!("some connections did not end in time");

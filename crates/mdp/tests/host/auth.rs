@@ -2,12 +2,12 @@
 
 use serde_json::{Value, json};
 use skills_mdp::Config;
-use skills_testkit::Request;
-
-use crate::{
-    client::Client,
-    world::{World, registration},
+use skills_testkit::{
+    Request,
+    mdp::{Client, registration},
 };
+
+use crate::world::World;
 
 async fn guarded() -> World {
     World::with(Config { token: Some("s3cret".into()), ..Config::default() }, None).await

@@ -2,11 +2,9 @@
 
 use serde_json::{Value, json};
 use skills_mdp::{Call, CallError, Config, Limits, Times, wire::Method};
+use skills_testkit::mdp::{ok, skill};
 
-use crate::{
-    client::ok,
-    world::{World, skill},
-};
+use crate::world::World;
 
 fn paths(listed: &Value) -> Vec<String> {
     let paths = listed["paths"].as_array().unwrap().iter();

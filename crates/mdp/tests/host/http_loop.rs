@@ -1,10 +1,13 @@
 //! The HTTP loop, row by row of its table.
 
 use serde_json::{Value, json};
-use skills_testkit::{Answer, Request};
+use skills_testkit::{
+    Answer, Request,
+    mdp::{registration, skill},
+};
 use tokio::task::JoinHandle;
 
-use crate::world::{World, registration, skill};
+use crate::world::World;
 
 const BASE: &str = "/mdp/http-loop";
 

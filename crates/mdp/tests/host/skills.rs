@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use skills_mdp::{Config, Limits, Times};
-use skills_testkit::Request;
-
-use crate::{
-    client::ok,
-    world::{World, registration, skill, text},
+use skills_testkit::{
+    Request,
+    mdp::{ok, registration, skill},
 };
+
+use crate::world::{World, text};
 
 #[tokio::test]
 async fn every_form_of_an_address() {

@@ -8,9 +8,9 @@ use skills_core::{Bundle, Digest};
 use skills_mdp::{Call, Config, wire::Method};
 use skills_registry::{Registry, RegistryConfig, Skills};
 use skills_store::MemoryStore;
-use skills_testkit::Request;
+use skills_testkit::{Request, mdp::registration};
 
-use crate::world::{World, registration, text};
+use crate::world::{World, text};
 
 const ROOT: &str = "---\nname: many\ndescription: Many files.\n---\n# Many\n\nText.\n";
 

@@ -8,12 +8,10 @@ use std::{
 
 use serde_json::{Value, json};
 use skills_mdp::{Config, Limits, Times};
+use skills_testkit::mdp::{Client, Said, ok, registration, skill};
 use tokio_tungstenite::tungstenite::Message;
 
-use crate::{
-    client::{Client, Said, ok},
-    world::{World, registration, skill},
-};
+use crate::world::World;
 
 #[tokio::test]
 async fn on_any_path_that_nothing_else_has() {

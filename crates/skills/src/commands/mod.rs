@@ -24,7 +24,7 @@ use crate::{
     config::Config,
     connect::{self, DEFAULT_DATA_DIR},
     manifest::manifest,
-    output,
+    open_files, output,
     serve::{Options, Server},
 };
 
@@ -75,6 +75,7 @@ async fn serve(options: Serve, target: Target, mut config: Config) -> Result<(),
         })?;
         config.execution.allow_upstream.push(origin);
     }
+    open_files::allow_many();
     let token = target.token.filter(|token| !token.is_empty());
     let data_dir = target.data_dir.unwrap_or_else(|| DEFAULT_DATA_DIR.into());
     let mut access = access(&config);
@@ -121,6 +122,7 @@ fn set_mdp_token(config: &mut Config, flag: Option<String>) {
 /// Runs as a worker of the engine that is named.
 async fn attach(target: Target, headers: &[String], mut config: Config) -> Result<(), Failure> {
     set_mdp_token(&mut config, None);
+    open_files::allow_many();
     let header = |header: &String| match header.split_once('=') {
         Some((name, value)) => Ok((name.trim().to_owned(), value.trim().to_owned())),
         None => Err(Failure::new("bad_header", "--header takes name=value")),
