@@ -13,8 +13,6 @@ use skills_vault::TierLimits;
 
 use crate::mdp;
 
-use crate::mdp;
-
 /// Where the file is looked for unless one is named.
 pub const DEFAULT_PATH: &str = "config.yaml";
 
