@@ -91,7 +91,7 @@ async fn they_say_what_their_worker_says_of_them() {
     for (kind, mut client) in every_kind(&home).await {
         sees(&mut client, &["math__double", "math__plain"]).await;
         let tools = client.all("tools/list", "tools").await;
-        let double = &tools[3];
+        let double = &tools[OWN.len()];
         assert_eq!(double["title"], "Double", "{kind}");
         assert_eq!(double["description"], "Doubles a number.", "{kind}");
         assert_eq!(double["inputSchema"], request, "{kind}");
