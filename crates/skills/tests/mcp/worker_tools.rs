@@ -98,8 +98,8 @@ async fn they_say_what_their_worker_says_of_them() {
         assert_eq!(double["outputSchema"], response, "{kind}");
         assert_eq!(double["annotations"]["readOnlyHint"], true, "{kind}");
         assert_eq!(double["annotations"]["destructiveHint"], false, "{kind}");
-        assert_eq!(tools[4]["inputSchema"], json!({ "type": "object" }), "{kind}");
-        assert!(tools[4]["outputSchema"].is_null(), "{kind}");
+        assert_eq!(tools[OWN.len() + 1]["inputSchema"], json!({ "type": "object" }), "{kind}");
+        assert!(tools[OWN.len() + 1]["outputSchema"].is_null(), "{kind}");
 
         let result = client.call("math__double", json!({ "n": 21 })).await;
         assert_eq!(result["structuredContent"], json!({ "twice": 42 }), "{kind}");
