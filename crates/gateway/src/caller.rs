@@ -19,7 +19,6 @@ impl<S: Sync> FromRequestParts<S> for Asks {
 }
 
 /// Somebody with a key; others are refused.
-#[expect(dead_code, reason = "for the routes that come next")]
 pub(crate) struct WithKey(pub(crate) User);
 
 impl<S: Sync> FromRequestParts<S> for WithKey {

@@ -9,7 +9,7 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use skills_core::manifest::ManifestError;
-use skills_registry::{HandlerProblem, RegistryError};
+use skills_registry::{Blame, HandlerProblem, RegistryError};
 use skills_vault::VaultError;
 
 use crate::envelope::Failure;
@@ -28,8 +28,24 @@ pub(crate) enum GatewayError {
     Manifest(#[from] ManifestError),
     /// Nobody with a key asks.
     #[error("Invalid Key Format")]
-    #[expect(dead_code, reason = "for the routes that come next")]
     KeyNeeded,
+    /// A body that says it comes from somebody else.
+    #[error("user_uid is not that of the key, and only the key says who calls")]
+    OtherUser,
+    /// Nothing says which skill.
+    #[error("no skill is named: name it in the path, or as skill_name")]
+    NoName,
+    /// Several things say which skill.
+    #[error("the path and the body name different skills")]
+    NamesDiffer,
+    /// A field of a body that is something else.
+    #[error("{field} must be {expected}")]
+    Field {
+        /// Which.
+        field: &'static str,
+        /// What it must be.
+        expected: &'static str,
+    },
     /// No route is there.
     #[error("there is nothing at this address")]
     NoSuchRoute,
@@ -65,6 +81,10 @@ impl GatewayError {
             Self::Vault(error) => error.code().into(),
             Self::Manifest(error) => error.code().into(),
             Self::KeyNeeded => "key_needed".into(),
+            Self::OtherUser => "other_user".into(),
+            Self::NoName => "missing_skill".into(),
+            Self::NamesDiffer => "names_differ".into(),
+            Self::Field { .. } => "invalid_body".into(),
             Self::NoSuchRoute => "not_found".into(),
             Self::Method => "method_not_allowed".into(),
             Self::Query(_) => "invalid_query".into(),
@@ -87,6 +107,9 @@ impl GatewayError {
             Self::Manifest(ManifestError::TooLarge { .. }) => StatusCode::PAYLOAD_TOO_LARGE,
             Self::Manifest(ManifestError::Refused { .. }) => StatusCode::UNPROCESSABLE_ENTITY,
             Self::KeyNeeded => StatusCode::UNAUTHORIZED,
+            Self::OtherUser => StatusCode::FORBIDDEN,
+            Self::NoName | Self::NamesDiffer => StatusCode::BAD_REQUEST,
+            Self::Field { .. } => StatusCode::UNPROCESSABLE_ENTITY,
             Self::NoSuchRoute => StatusCode::NOT_FOUND,
             Self::Method => StatusCode::METHOD_NOT_ALLOWED,
             Self::Query(_) | Self::Cursor => StatusCode::BAD_REQUEST,
@@ -106,9 +129,24 @@ impl GatewayError {
         }
     }
 
+    /// How long to wait, for who asked too often.
+    fn retry_after(&self) -> Option<u64> {
+        match self {
+            Self::Registry(RegistryError::Execute(error)) => match error.blame {
+                Blame::Limit { retry_after, .. } => Some(retry_after),
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+
     fn details(&self) -> Option<serde_json::Value> {
         match self {
             Self::Manifest(error) => serde_json::to_value(error.diagnostics()).ok(),
+            Self::Registry(RegistryError::Arguments { violations, .. }) => {
+                serde_json::to_value(violations).ok()
+            }
+            Self::Registry(RegistryError::Execute(error)) => error.details.clone(),
             Self::Vault(VaultError::MissingSecrets(lacks)) => serde_json::to_value(lacks).ok(),
             _ => None,
         }
@@ -119,7 +157,10 @@ fn of_registry(error: &RegistryError) -> StatusCode {
     match error {
         RegistryError::Rule(_) => StatusCode::UNPROCESSABLE_ENTITY,
         RegistryError::NotFound { .. } => StatusCode::NOT_FOUND,
-        RegistryError::NotATool(_) => StatusCode::UNPROCESSABLE_ENTITY,
+        RegistryError::NotATool(_) | RegistryError::Arguments { .. } => {
+            StatusCode::UNPROCESSABLE_ENTITY
+        }
+        RegistryError::Execute(error) => of_blame(error.blame),
         RegistryError::KeyNeeded | RegistryError::UnknownKey => StatusCode::UNAUTHORIZED,
         RegistryError::Handler { problem: HandlerProblem::TimedOut(_), .. } => {
             StatusCode::GATEWAY_TIMEOUT
@@ -127,14 +168,29 @@ fn of_registry(error: &RegistryError) -> StatusCode {
         RegistryError::Handler { .. } | RegistryError::Output { .. } => StatusCode::BAD_GATEWAY,
         RegistryError::Remote { code, .. } if code == "conflict" => StatusCode::CONFLICT,
         RegistryError::Unsupported(_) => StatusCode::CONFLICT,
-        RegistryError::Overloaded | RegistryError::Closed | RegistryError::NoBus { .. } => {
-            StatusCode::SERVICE_UNAVAILABLE
-        }
+        RegistryError::NoExecutor
+        | RegistryError::Overloaded
+        | RegistryError::Closed
+        | RegistryError::NoBus { .. } => StatusCode::SERVICE_UNAVAILABLE,
         // What is stored is damaged: whoever asks can do nothing about it.
         RegistryError::CorruptEntry { .. }
         | RegistryError::Store(_)
         | RegistryError::Unexpected(_)
         | RegistryError::Remote { .. } => StatusCode::INTERNAL_SERVER_ERROR,
+    }
+}
+
+fn of_blame(blame: Blame) -> StatusCode {
+    match blame {
+        Blame::Caller => StatusCode::UNAUTHORIZED,
+        Blame::Call => StatusCode::UNPROCESSABLE_ENTITY,
+        Blame::Size => StatusCode::PAYLOAD_TOO_LARGE,
+        Blame::Forbidden => StatusCode::FORBIDDEN,
+        Blame::Limit { .. } => StatusCode::TOO_MANY_REQUESTS,
+        Blame::Upstream => StatusCode::BAD_GATEWAY,
+        Blame::Timeout => StatusCode::GATEWAY_TIMEOUT,
+        Blame::Settings => StatusCode::SERVICE_UNAVAILABLE,
+        Blame::Server => StatusCode::INTERNAL_SERVER_ERROR,
     }
 }
 
@@ -150,6 +206,7 @@ fn of_vault(error: &VaultError) -> StatusCode {
         | VaultError::NotAKey
         | VaultError::NilOwner
         | VaultError::BadLabel
+        | VaultError::BadUsername
         | VaultError::BadCredits
         | VaultError::BadSecretName
         | VaultError::EmptySecret
@@ -182,9 +239,17 @@ impl IntoResponse for GatewayError {
             failure.error = OUR_FAULT.to_owned();
             failure.hint = None;
         }
+        let retry_after = self.retry_after();
+        if retry_after.is_some() {
+            let words = std::mem::replace(&mut failure.error, "Too Many Requests".to_owned());
+            failure.message = Some(words);
+        }
         let mut response = (status, Json(failure)).into_response();
         let headers = response.headers_mut();
         headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+        if let Some(seconds) = retry_after {
+            headers.insert(header::RETRY_AFTER, seconds.into());
+        }
         if status == StatusCode::UNAUTHORIZED {
             headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
         }

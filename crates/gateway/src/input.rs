@@ -2,10 +2,12 @@
 
 use axum::{
     Json, RequestExt as _,
+    body::HttpBody as _,
     extract::{FromRequest, FromRequestParts, Query, Request},
     http::request::Parts,
 };
 use serde::de::DeserializeOwned;
+use serde_json::{Map, Value};
 
 use crate::error::GatewayError;
 
@@ -24,7 +26,6 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for Asked<T> {
 }
 
 /// The JSON body of a request.
-#[expect(dead_code, reason = "for the routes that come next")]
 pub(crate) struct Sent<T>(pub(crate) T);
 
 impl<T: DeserializeOwned + 'static, S: Send + Sync> FromRequest<S> for Sent<T> {
@@ -32,6 +33,21 @@ impl<T: DeserializeOwned + 'static, S: Send + Sync> FromRequest<S> for Sent<T> {
 
     async fn from_request(request: Request, _: &S) -> Result<Self, GatewayError> {
         let Json(sent) = request.extract().await?;
+        Ok(Self(sent))
+    }
+}
+
+/// A body that is a JSON object, or nothing.
+pub(crate) struct SentObject(pub(crate) Map<String, Value>);
+
+impl<S: Send + Sync> FromRequest<S> for SentObject {
+    type Rejection = GatewayError;
+
+    async fn from_request(request: Request, state: &S) -> Result<Self, GatewayError> {
+        if request.body().is_end_stream() {
+            return Ok(Self(Map::new()));
+        }
+        let Sent(sent) = Sent::from_request(request, state).await?;
         Ok(Self(sent))
     }
 }

@@ -1,7 +1,8 @@
 //! The gateway: an HTTP API under `/v1` for skills in three tiers and for the people who use them.
 //!
 //! - [`Gateway`]: what all routes share
-//! - `skills`: listing and reading; `openapi`: the description of all of it
+//! - [`Executor`]: calling tools
+//! - `skills`: listing and reading; `execute`: calling; `openapi`: the description of all of it
 //! - `manifests`: manifests that were read, kept as long as they are asked for
 //! - `caller`: who asks; `input`: what is asked; `envelope`, `error`: what is answered; `rate`: how much is left
 //!
@@ -11,6 +12,8 @@
 mod caller;
 mod envelope;
 mod error;
+mod execute;
+mod executor;
 mod input;
 mod manifests;
 mod openapi;
@@ -22,6 +25,7 @@ use axum::{Router, middleware, routing::any};
 use utoipa_axum::router::OpenApiRouter;
 
 pub use envelope::refused;
+pub use executor::Executor;
 pub use state::{Gateway, Parts};
 
 use crate::error::GatewayError;
@@ -41,7 +45,7 @@ pub fn routes(gateway: &Gateway) -> Router {
 
 /// Every route with its description: what is not described is not served.
 fn described() -> OpenApiRouter<Gateway> {
-    OpenApiRouter::with_openapi(openapi::head()).merge(skills::routes())
+    OpenApiRouter::with_openapi(openapi::head()).merge(skills::routes()).merge(execute::routes())
 }
 
 async fn nothing_here() -> GatewayError {

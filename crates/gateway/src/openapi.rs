@@ -33,6 +33,7 @@ pub(crate) struct Refused(Failure);
     components(schemas(Failure), responses(Refused)),
     tags(
         (name = "skills", description = "What there is, as the caller sees it"),
+        (name = "execution", description = "Calling what can be called"),
     ),
 )]
 struct Head;

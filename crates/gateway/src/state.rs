@@ -4,20 +4,18 @@ use std::{ops::Deref, sync::Arc};
 
 use skills_core::User;
 use skills_registry::{Registry, RegistryError};
-use skills_vault::{Decision, RateLimits, Vault, VaultError, now};
+use skills_vault::{Decision, Vault, VaultError, now};
 use tokio::sync::watch;
 
-use crate::{error::GatewayError, manifests::Manifests};
+use crate::{Executor, error::GatewayError, manifests::Manifests};
 
 /// What a gateway is made of.
 #[derive(Debug, Clone)]
 pub struct Parts {
     /// The registry, as soon as it is open.
     pub registry: watch::Receiver<Option<Arc<Registry>>>,
-    /// What belongs to people.
-    pub vault: Arc<Vault>,
-    /// How often keys were used.
-    pub limits: Arc<RateLimits>,
+    /// What calls tools, and knows people for that.
+    pub executor: Arc<Executor>,
 }
 
 /// What all routes share. Cloning it costs next to nothing.
@@ -28,7 +26,6 @@ pub struct Gateway(Arc<Shared>);
 #[derive(Debug)]
 pub struct Shared {
     parts: Parts,
-    pub(crate) manifests: Manifests,
 }
 
 impl Deref for Gateway {
@@ -43,7 +40,7 @@ impl Gateway {
     /// Puts it together.
     #[must_use]
     pub fn new(parts: Parts) -> Self {
-        Self(Arc::new(Shared { parts, manifests: Manifests::default() }))
+        Self(Arc::new(Shared { parts }))
     }
 }
 
@@ -55,12 +52,17 @@ impl Shared {
         registry.ok_or_else(|| RegistryError::Closed.into())
     }
 
+    /// The manifests that were read.
+    pub(crate) fn manifests(&self) -> &Manifests {
+        &self.parts.executor.manifests
+    }
+
     /// Asks the vault, which blocks, away from the async threads.
     pub(crate) async fn vault<T: Send + 'static>(
         &self,
         ask: impl FnOnce(&Vault) -> Result<T, VaultError> + Send + 'static,
     ) -> Result<T, GatewayError> {
-        let vault = Arc::clone(&self.parts.vault);
+        let vault = Arc::clone(&self.parts.executor.vault);
         let asked = tokio::task::spawn_blocking(move || ask(&vault)).await;
         Ok(asked.map_err(|_| GatewayError::Internal)??)
     }
@@ -68,13 +70,13 @@ impl Shared {
     /// What is left of a key's minute.
     pub(crate) fn left(&self, user: &User) -> Option<Decision> {
         let now = now();
-        let key = match self.parts.vault.find_hash(&user.key, now) {
+        let key = match self.parts.executor.vault.find_hash(&user.key, now) {
             Ok(key) => key?,
             Err(error) => {
                 tracing::error!(%error, "a key could not be looked up");
                 return None;
             }
         };
-        Some(self.parts.limits.peek(&key.hash, key.tier, now))
+        Some(self.parts.executor.limits.peek(&key.hash, key.tier, now))
     }
 }

@@ -9,7 +9,7 @@ use crate::{
     guard::{self, Door},
     health,
     limits::{self, Work},
-    refusal,
+    refusal::{self, Wording},
 };
 
 /// What to serve.
@@ -23,18 +23,20 @@ pub struct App {
     pub readiness: Readiness,
     /// How much may be asked.
     pub limits: Limits,
+    /// How refusals look where they do not look as they do everywhere.
+    pub wordings: Vec<Wording>,
 }
 
 impl App {
     /// With the limits that every server has.
     #[must_use]
     pub fn new(routes: Router, guard: Guard, readiness: Readiness) -> Self {
-        Self { routes, guard, readiness, limits: Limits::default() }
+        Self { routes, guard, readiness, limits: Limits::default(), wordings: vec![] }
     }
 
     /// All routes, as they are served at an address.
     pub(crate) fn router(self, bound: SocketAddr) -> Router {
-        let Self { routes, guard, readiness, limits } = self;
+        let Self { routes, guard, readiness, limits, wordings } = self;
         // Health is outside the limits: a server with much to do is alive.
         routes
             // Ours counts what any reader takes, theirs only what axum's extractors take.
@@ -44,6 +46,7 @@ impl App {
             .method_not_allowed_fallback(async || refusal::METHOD_NOT_ALLOWED)
             .fallback(async || refusal::NOT_FOUND)
             .layer(middleware::from_fn_with_state(Door::new(guard, bound), guard::admit))
+            .layer(middleware::from_fn_with_state(wordings.into(), refusal::reworded))
     }
 }
 

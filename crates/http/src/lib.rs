@@ -17,4 +17,5 @@ pub use app::App;
 pub use guard::{Access, BadRule, Credential, Guard};
 pub use health::Readiness;
 pub use limits::Limits;
+pub use refusal::Wording;
 pub use server::serve;

@@ -1,8 +1,14 @@
-//! Every error that this crate answers with, in one shape: `{"error": {"code", "message"}}`.
+//! Every error that this crate answers with, in one shape: `{"error": {"code", "message"}}`. A surface whose errors
+//! have another shape gives these that shape too, under its own addresses.
+
+use std::sync::Arc;
 
 use axum::{
     Json,
+    body::{Body, Bytes},
+    extract::{Request, State},
     http::{HeaderValue, StatusCode, header},
+    middleware::Next,
     response::{IntoResponse, Response},
 };
 use serde_json::json;
@@ -59,7 +65,37 @@ impl IntoResponse for Refusal {
             }
             _ => {}
         }
+        response.extensions_mut().insert(self);
         response
+    }
+}
+
+/// Refusals as a surface shows them.
+#[derive(Debug, Clone, Copy)]
+pub struct Wording {
+    /// What its addresses begin with.
+    pub under: &'static str,
+    /// The JSON body for a code and a message.
+    pub body: fn(&str, &str) -> Bytes,
+}
+
+/// Gives refusals the shape of the surface whose addresses they are about.
+pub(crate) async fn reworded(
+    State(wordings): State<Arc<[Wording]>>,
+    request: Request,
+    next: Next,
+) -> Response {
+    let path = request.uri().path();
+    let wording = wordings.iter().find(|wording| path.starts_with(wording.under)).copied();
+    let response = next.run(request).await;
+    match (response.extensions().get::<Refusal>(), wording) {
+        (Some(Refusal { code, message, .. }), Some(wording)) => {
+            let body = Body::from((wording.body)(code, message));
+            let (mut parts, _) = response.into_parts();
+            parts.headers.remove(header::CONTENT_LENGTH);
+            Response::from_parts(parts, body)
+        }
+        _ => response,
     }
 }
 

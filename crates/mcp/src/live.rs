@@ -17,7 +17,7 @@ use rmcp::model::{
     ToolListChangedNotification,
 };
 use skills_core::{Tier, id::INDEX_ID, uri};
-use skills_registry::{Changed, Changes};
+use skills_registry::{Changed, Changes, Skills};
 use tokio::sync::watch;
 
 use crate::{server::Shared, skills_extension, tools::WorkerTools};
@@ -127,13 +127,19 @@ impl News {
                 }
             }
             Changed::Prompt(_) => self.prompts = true,
-            // The tools have news of their own, when it is known whether theirs changed.
+            Changed::Tools => self.tools = true,
+            // The tools of workers have news of their own, when it is known whether theirs changed.
             Changed::Functions => {}
             Changed::Everything => {
                 self.any_skill = true;
                 self.prompts = true;
+                self.tools = true;
             }
         }
+    }
+
+    fn has_skills(&self) -> bool {
+        self.any_skill || !self.skills.is_empty()
     }
 
     fn affects(&self, uri: &str) -> bool {
@@ -159,8 +165,7 @@ impl News {
                 ResourceUpdatedNotification::new(params).into()
             })
             .collect();
-        let has_skills = self.any_skill || !self.skills.is_empty();
-        if has_skills && wants.resources() {
+        if self.has_skills() && wants.resources() {
             notifications.push(ResourceListChangedNotification::default().into());
         }
         if self.prompts && wants.prompts() {
@@ -186,13 +191,14 @@ pub(crate) enum End {
 pub(crate) struct Source {
     changes: Changes,
     tools: Tools,
+    skills: Arc<dyn Skills>,
 }
 
 impl Source {
     pub(crate) fn new(shared: &Shared) -> Self {
         let tools =
             Tools { now: shared.worker_tools.subscribe(), told: shared.known_worker_tools() };
-        Self { changes: shared.skills.changes(), tools }
+        Self { changes: shared.skills.changes(), tools, skills: Arc::clone(&shared.skills) }
     }
 
     /// Waits for one piece of news and adds it; `None` at the end. Nothing is lost if it is not awaited to
@@ -203,6 +209,14 @@ impl Source {
             differ = self.tools.changed() => news.tools |= differ?,
         }
         Some(())
+    }
+}
+
+/// Has a registry that learns only when it is asked find out whether skills that changed are tools; that is then
+/// news of its own.
+async fn look_for_tools(skills: Arc<dyn Skills>) {
+    if let Err(error) = skills.catalog().await {
+        tracing::debug!(%error, "it is not known whether the tools changed");
     }
 }
 
@@ -280,6 +294,9 @@ impl Follow {
     {
         let mut news = News::default();
         while self.gather(&mut news).await.is_some() {
+            if news.has_skills() && self.wants.tools() {
+                look_for_tools(Arc::clone(&self.source.skills)).await;
+            }
             for notification in std::mem::take(&mut news).notifications(&self.wants) {
                 match tokio::time::timeout(STALLED, send(notification)).await {
                     Ok(true) => {}

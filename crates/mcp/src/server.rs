@@ -9,7 +9,7 @@ use rmcp::{
     service::RequestContext,
 };
 use skills_core::Caller;
-use skills_registry::{Changed, RegistryError, Skills};
+use skills_registry::{Catalog, Changed, RegistryError, Skills};
 use tokio::sync::watch;
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 
@@ -93,6 +93,20 @@ impl Shared {
         let mut known = self.worker_tools.subscribe();
         let _ = tokio::time::timeout(TOOLS_WITHIN, known.wait_for(Option::is_some)).await;
         self.known_worker_tools()
+    }
+}
+
+impl Shared {
+    /// The catalog, for a list of tools: ours can be listed also while the registry is out of reach.
+    pub(crate) async fn catalog_of_tools(&self) -> Arc<Catalog> {
+        match tokio::time::timeout(TOOLS_WITHIN, self.skills.catalog()).await {
+            Ok(Ok(catalog)) => catalog,
+            Ok(Err(error)) => {
+                tracing::debug!(%error, "the stored tools are not known");
+                Arc::default()
+            }
+            Err(_) => Arc::default(),
+        }
     }
 }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use serde_json::Value;
+use serde_json::{Map, Value};
 use skills_core::{Bundle, Caller, HandlerId, PromptArgument, PromptDefinition, Tier};
 
 use crate::{Catalog, Changes, Explanation, ExposedFunction, RegistryError};
@@ -119,6 +119,12 @@ pub trait Skills: Send + Sync {
         &self,
         function: &HandlerId,
         arguments: Value,
+    ) -> Result<Value, RegistryError>;
+    /// Calls a stored tool: a skill of the catalog that has a manifest.
+    async fn call_tool(
+        &self,
+        id: &str,
+        arguments: Map<String, Value>,
     ) -> Result<Value, RegistryError>;
     /// Registers an official skill and returns when that was, in RFC 3339.
     async fn register_skill(&self, id: &str, body: String) -> Result<String, RegistryError> {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use futures_util::{StreamExt as _, stream::BoxStream};
+use futures_util::{Stream, StreamExt as _, stream::BoxStream};
 use skills_core::{Kind, Layer, Owner, resolve::Prefix};
 use skills_store::Change;
 use tokio::sync::watch;
@@ -16,6 +16,8 @@ pub enum Changed {
     Skill(Arc<str>),
     /// A prompt came, went or is defined otherwise.
     Prompt(Arc<str>),
+    /// Tools came, went or are defined otherwise.
+    Tools,
     /// Functions that workers offer came or went.
     Functions,
     /// Anything may have changed: the source of the news was out of reach, or too much happened.
@@ -25,37 +27,51 @@ pub enum Changed {
 /// News from the moment it was asked for, in the order in which they happened. It ends with the registry.
 pub type Changes = BoxStream<'static, Changed>;
 
+/// Where news come from.
+pub(crate) struct Sources {
+    pub(crate) feed: Subscription<Arc<Change>>,
+    pub(crate) functions: Option<watch::Receiver<u64>>,
+    pub(crate) refreshed: watch::Receiver<u64>,
+}
+
 /// The news of a feed of changes and of a bus, as far as they concern somebody: what changes in the private layer
 /// of an owner is news for nobody else.
 pub(crate) fn of_feed(
-    feed: Subscription<Arc<Change>>,
-    functions: Option<watch::Receiver<u64>>,
+    sources: Sources,
     owner: Option<Owner>,
+    is_of_tool: impl Fn(&Change) -> bool + Send + 'static,
     prefix: Prefix,
 ) -> Changes {
+    let Sources { feed, functions, refreshed } = sources;
     let deliveries = futures_util::stream::unfold(feed, |mut feed| async move {
         feed.next().await.map(|delivery| (delivery, feed))
     });
     let entries = deliveries.flat_map(move |delivery| {
         let changed = match delivery {
             Delivery::Item(change) if is_for(&change.key.layer, owner.as_ref()) => {
-                Changed::of(&change, &prefix)
+                let tools = is_of_tool(&change).then_some(Changed::Tools);
+                Changed::of(&change, &prefix).into_iter().chain(tools).collect()
             }
             Delivery::Item(_) => vec![],
             Delivery::Missed(_) => vec![Changed::Everything],
         };
         futures_util::stream::iter(changed)
     });
+    let entries = futures_util::stream::select(entries, times(refreshed, Changed::Tools));
     match functions {
         Some(functions) => {
-            let functions = futures_util::stream::unfold(functions, |mut functions| async move {
-                functions.changed().await.ok()?;
-                Some((Changed::Functions, functions))
-            });
-            futures_util::stream::select(entries, functions).boxed()
+            futures_util::stream::select(entries, times(functions, Changed::Functions)).boxed()
         }
         None => entries.boxed(),
     }
+}
+
+/// The same news each time a number changes.
+fn times(number: watch::Receiver<u64>, changed: Changed) -> impl Stream<Item = Changed> {
+    futures_util::stream::unfold((number, changed), |(mut number, changed)| async move {
+        number.changed().await.ok()?;
+        Some((changed.clone(), (number, changed)))
+    })
 }
 
 /// Whether a change in a layer is news for who sees the private layer of `owner`, if any.

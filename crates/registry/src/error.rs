@@ -3,8 +3,10 @@
 use std::{sync::Arc, time::Duration};
 
 use skills_bus::CallError;
-use skills_core::{Kind, OutputError, RuleError, Tier};
+use skills_core::{Kind, OutputError, RuleError, Tier, schema::Violation};
 use skills_store::{BatchError, StoreError};
+
+use crate::{ExecuteError, execute::sentence};
 
 /// The one error type of the registry. Every surface maps it once.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -55,6 +57,20 @@ pub enum RegistryError {
     /// A skill that has no manifest.
     #[error("{0} is not a tool: it has no manifest")]
     NotATool(String),
+    /// What a tool is called with does not fit what it takes.
+    #[error("the arguments do not fit {id}: {}", sentence(violations))]
+    Arguments {
+        /// The tool.
+        id: String,
+        /// Everything that does not fit.
+        violations: Vec<Violation>,
+    },
+    /// A tool was called, or was not, and has no result.
+    #[error(transparent)]
+    Execute(#[from] Box<ExecuteError>),
+    /// Nobody here can call tools.
+    #[error("tools cannot be called here: this registry is not that of a server")]
+    NoExecutor,
     /// A private layer was named, and nobody whose it would be.
     #[error("private entries belong to somebody, and no key tells to whom")]
     KeyNeeded,
@@ -146,6 +162,9 @@ impl RegistryError {
             Self::Store(error) => error.code(),
             Self::CorruptEntry { .. } => "corrupt_entry",
             Self::NotATool(_) => "not_a_tool",
+            Self::Arguments { .. } => "invalid_arguments",
+            Self::Execute(error) => &error.code,
+            Self::NoExecutor => "no_executor",
             Self::KeyNeeded => "key_needed",
             Self::UnknownKey => "unknown_key",
             Self::Unsupported(_) => "unsupported",
@@ -162,6 +181,8 @@ impl RegistryError {
     pub fn hint(&self) -> Option<&str> {
         match self {
             Self::Store(error) => error.hint(),
+            Self::Execute(error) => error.hint.as_deref(),
+            Self::NoExecutor => Some("start `skills serve` and ask that server"),
             Self::CorruptEntry { .. } => Some("register it again, or remove it"),
             Self::KeyNeeded => Some("give a key of the user, which begins with us-"),
             Self::NoBus { .. } => {

@@ -8,6 +8,7 @@
 //! - [`available`]: which skills can be offered as Agent Skills
 //! - [`bundles`]: reading whole bundles
 //! - [`search`]: finding skills by words
+//! - `execute`: calling tools
 //! - `functions`: which functions of workers are offered to agents
 //! - `blobs`: bodies, through a bounded cache
 //! - [`state`]: the bus's key-value store, which shares the write path
@@ -24,6 +25,7 @@ pub mod bundles;
 pub mod catalog;
 mod changed;
 mod error;
+mod execute;
 pub mod feed;
 mod functions;
 mod local;
@@ -40,6 +42,7 @@ pub use api::{PromptInfo, RenderedPrompt, Resource, SkillInfo, Skills};
 pub use catalog::{Catalog, Explanation, Place, PromptRow, Resolved, SkillRow};
 pub use changed::{Changed, Changes};
 pub use error::{HandlerProblem, RegistryError};
+pub use execute::{Blame, Execute, ExecuteError, ToolCall};
 pub use feed::{ChangeFeed, Delivery, Subscription};
 pub use functions::ExposedFunction;
 pub use local::View;

@@ -4,12 +4,15 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use skills_core::{Bundle, Caller, HandlerId, Layer, PromptDefinition, Tier};
+use skills_store::Change;
 
 use crate::{
     Catalog, Changes, Explanation, ExposedFunction, PromptInfo, PromptRow, Registry, RegistryError,
-    RenderedPrompt, Resource, SkillInfo, SkillRow, Skills, changed, functions,
+    RenderedPrompt, Resource, SkillInfo, SkillRow, Skills,
+    changed::{self, Sources},
+    functions,
 };
 
 /// Who is named in the log for writes that come through the trait without a credential.
@@ -56,8 +59,16 @@ impl Registry {
 
     fn news(&self, caller: &Caller) -> Changes {
         let functions = self.bus().map(|bus| bus.functions_changed());
-        let feed = self.published().changes.subscribe();
-        changed::of_feed(feed, functions, caller.owner().cloned(), self.catalog().prefix().clone())
+        let published = self.published();
+        let sources = Sources {
+            feed: published.changes.subscribe(),
+            functions,
+            refreshed: published.refreshed.subscribe(),
+        };
+        let snapshot = Arc::clone(published);
+        let is_of_tool = move |change: &Change| snapshot.catalog.load().is_of_tool(change);
+        let prefix = self.catalog().prefix().clone();
+        changed::of_feed(sources, caller.owner().cloned(), is_of_tool, prefix)
     }
 
     async fn exposed(&self) -> Result<Vec<ExposedFunction>, RegistryError> {
@@ -106,6 +117,14 @@ macro_rules! local {
                 arguments: Value,
             ) -> Result<Value, RegistryError> {
                 $registry.call(function.as_str(), &arguments).await
+            }
+
+            async fn call_tool(
+                &$self,
+                id: &str,
+                arguments: Map<String, Value>,
+            ) -> Result<Value, RegistryError> {
+                $registry.call_tool_as($caller, id, arguments, None).await
             }
 
             async fn read(&$self, uri: &str) -> Result<Resource, RegistryError> {

@@ -2,7 +2,7 @@
 //! `writing`.
 
 use std::{
-    sync::{Arc, Mutex, PoisonError, Weak},
+    sync::{Arc, Mutex, OnceLock, PoisonError, Weak},
     thread::JoinHandle,
     time::Duration,
 };
@@ -12,9 +12,10 @@ use serde_json::Value;
 use skills_bus::{Bus, Json};
 use skills_core::{Timestamp, resolve::Prefix};
 use skills_store::{Batch, Effect, Store};
+use tokio::sync::watch;
 
 use crate::{
-    BusState, Catalog, ChangeFeed, RegistryError,
+    BusState, Catalog, ChangeFeed, Execute, RegistryError,
     blobs::Blobs,
     feed::Feed,
     writer::{Foreign, Published, WriteError, Writer},
@@ -55,6 +56,7 @@ pub struct Registry {
     writer: Mutex<Option<Arc<Writer>>>,
     thread: Mutex<Option<JoinHandle<()>>>,
     blobs: Blobs,
+    executor: OnceLock<Arc<dyn Execute>>,
     config: RegistryConfig,
 }
 
@@ -83,11 +85,13 @@ impl Registry {
             )),
             changes: Feed::new(CHANGE_FEED_BYTES),
             state: Feed::new(STATE_FEED_BYTES),
+            refreshed: watch::Sender::new(0),
         });
         let (writer, thread) = Writer::start(Arc::clone(&store), Arc::clone(&published))
             .map_err(|_| RegistryError::Closed)?;
         Ok(Arc::new(Self {
             blobs: Blobs::new(Arc::clone(&store), config.blob_cache_bytes),
+            executor: OnceLock::new(),
             writer: Mutex::new(Some(Arc::new(writer))),
             thread: Mutex::new(Some(thread)),
             store,
@@ -134,12 +138,21 @@ impl Registry {
         &self.store
     }
 
-    pub(crate) fn published(&self) -> &Published {
+    pub(crate) const fn published(&self) -> &Arc<Published> {
         &self.published
     }
 
     pub(crate) const fn blobs(&self) -> &Blobs {
         &self.blobs
+    }
+
+    pub(crate) const fn executor(&self) -> &OnceLock<Arc<dyn Execute>> {
+        &self.executor
+    }
+
+    /// Tells everyone who follows the tools to ask for them again, whether they changed or not.
+    pub fn refresh_tools(&self) {
+        self.published.refreshed.send_modify(|times| *times += 1);
     }
 
     /// Runs a look at what others have done to the store on the writer's thread, where it cannot cross

@@ -19,7 +19,7 @@ use skills_core::Timestamp;
 use skills_store::{
     Batch, BatchError, Change, Effect, Mutation, NewValue, StateChange, Store, StoreError,
 };
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::{Catalog, RegistryError, feed::Feed};
 
@@ -75,6 +75,8 @@ pub(crate) struct Published {
     pub(crate) catalog: ArcSwap<Catalog>,
     pub(crate) changes: Feed<Arc<Change>>,
     pub(crate) state: Feed<Arc<StateChange>>,
+    /// How often the tools were to be asked for again.
+    pub(crate) refreshed: watch::Sender<u64>,
 }
 
 /// The queue in front of the thread.

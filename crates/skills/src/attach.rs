@@ -10,9 +10,9 @@ use skills_bus::{
     engine::{Connection, EngineBus, EngineConfig},
 };
 use skills_core::Identify;
-use skills_http::{Access, App, Guard, Readiness};
+use skills_http::{Access, Guard, Readiness};
 use skills_registry::{
-    Registry, RegistryConfig, Skills, StateStore,
+    Execute, Registry, RegistryConfig, Skills, StateStore,
     state_store::{self, Place, sync::Follower},
 };
 use tokio::sync::watch;
@@ -23,7 +23,7 @@ use crate::{
     config::{Config, StoreChoice},
     late::Late,
     people::People,
-    serve::{Door, bind, open_registry, surfaces},
+    serve::{Door, app, bind, open_registry, surfaces},
     state_events::listen,
 };
 
@@ -59,7 +59,7 @@ pub async fn run(options: Options, shutdown: CancellationToken) -> Result<(), Fa
         has_token: access.token.is_some(),
     };
     let is_private = door.has_token;
-    let people = People::open(&data_dir).await?;
+    let people = People::open(&data_dir, &config).await?;
     let access = people.known(access);
     let keys = Arc::clone(&access.keys);
     let guard = Guard::new(access)?;
@@ -71,11 +71,12 @@ pub async fn run(options: Options, shutdown: CancellationToken) -> Result<(), Fa
         .map_err(|error| Failure::new("bad_engine", error.to_string()))?;
     let (late, skills) = Late::new();
     let (registry, opened) = watch::channel(None);
-    let opening = Opening { readiness: Readiness::default(), skills, registry };
+    let executor = people.executor();
+    let opening = Opening { readiness: Readiness::default(), skills, registry, executor };
     let served = http.map(|listener| {
         let gateway = people.gateway(opened);
         let routes = surfaces(Arc::new(late), &gateway, is_private, &shutdown);
-        let app = App::new(routes, guard, opening.readiness.clone());
+        let app = app(routes, guard, opening.readiness.clone());
         tokio::spawn(skills_http::serve(listener, app, shutdown.clone()))
     });
     let worked = tokio::select! {
@@ -96,10 +97,12 @@ struct Opening {
     readiness: Readiness,
     skills: watch::Sender<Option<Arc<dyn Skills>>>,
     registry: watch::Sender<Option<Arc<Registry>>>,
+    executor: Arc<dyn Execute>,
 }
 
 impl Opening {
     fn done(&self, registry: &Arc<Registry>) {
+        registry.execute_with(Arc::clone(&self.executor));
         self.skills.send_replace(Some(registry.clone()));
         self.registry.send_replace(Some(Arc::clone(registry)));
         self.readiness.set(true);

@@ -303,6 +303,10 @@ pub struct Serve {
     /// An origin whose web pages may ask over HTTP, beside localhost; may be repeated, * is all
     #[arg(long, value_name = "ORIGIN")]
     pub allow_origin: Vec<String>,
+
+    /// An origin that tools may call whatever its address is, such as http://127.0.0.1:8080; may be repeated
+    #[arg(long, value_name = "ORIGIN")]
+    pub allow_upstream: Vec<String>,
 }
 
 impl Cli {

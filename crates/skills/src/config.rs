@@ -8,6 +8,8 @@ use serde_json::{Map, Value};
 use skills_core::resolve::Prefix;
 use skills_http::{Access, Guard};
 use skills_registry::RegistryConfig;
+use skills_upstream::{self as upstream, Origin};
+use skills_vault::TierLimits;
 
 /// Where the file is looked for unless one is named.
 pub const DEFAULT_PATH: &str = "config.yaml";
@@ -36,6 +38,34 @@ pub enum StoreChoice {
     Embedded,
 }
 
+/// What tools may call.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Execution {
+    /// Origins that are exempt from the rules on https and addresses.
+    pub allow_upstream: Vec<Origin>,
+    /// Whether others are called over https only.
+    pub https_only: bool,
+}
+
+impl Default for Execution {
+    fn default() -> Self {
+        Self { allow_upstream: vec![], https_only: true }
+    }
+}
+
+impl Execution {
+    /// What the client is made of that calls them.
+    #[must_use]
+    pub fn settings(&self) -> upstream::Settings {
+        let Self { allow_upstream, https_only } = self;
+        upstream::Settings {
+            allow: allow_upstream.clone(),
+            https_only: *https_only,
+            ..upstream::Settings::default()
+        }
+    }
+}
+
 /// All settings of the file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Config {
@@ -57,6 +87,10 @@ pub struct Config {
     pub allow_origin: Vec<String>,
     /// What names of skills and prompts are also looked for with.
     pub prefix: Prefix,
+    /// How often keys of each tier may be used in a minute.
+    pub limits: TierLimits,
+    /// What tools may call.
+    pub execution: Execution,
     /// Whether an attached worker sends traces, metrics and logs to its engine.
     pub telemetry: bool,
 }
@@ -73,6 +107,8 @@ impl Default for Config {
             allow_host: vec![],
             allow_origin: vec![],
             prefix: Prefix::default(),
+            limits: TierLimits::default(),
+            execution: Execution::default(),
             telemetry: false,
         }
     }
@@ -137,6 +173,8 @@ impl Config {
         let mut tiers = Map::new();
         reader.take(&mut fields, "", "tiers", &mut tiers);
         reader.prefix(&mut tiers, &mut config.prefix);
+        reader.limits(&mut fields, &mut config.limits);
+        reader.execution(&mut fields, &mut config.execution);
         let mut scopes = Map::new();
         reader.take(&mut fields, "", "scopes", &mut scopes);
         reader.take(&mut scopes, "scopes.", "skills", &mut config.scopes.skills);
@@ -203,6 +241,34 @@ impl Reader<'_> {
                 self.warn(format!("tiers.prefix cannot be used ({error}); its default is used"));
             }
         }
+    }
+
+    fn limits(&mut self, fields: &mut Map<String, Value>, slot: &mut TierLimits) {
+        let mut limits = Map::new();
+        self.take(fields, "", "limits", &mut limits);
+        let TierLimits { free, starter, pro, scale } = slot;
+        for (name, limit) in [("FREE", free), ("STARTER", starter), ("PRO", pro), ("SCALE", scale)]
+        {
+            self.take(&mut limits, "limits.", name, limit);
+        }
+        self.unknown(&limits, "limits.");
+    }
+
+    fn execution(&mut self, fields: &mut Map<String, Value>, slot: &mut Execution) {
+        let mut execution = Map::new();
+        self.take(fields, "", "execution", &mut execution);
+        self.take(&mut execution, "execution.", "https_only", &mut slot.https_only);
+        let mut origins: Vec<String> = vec![];
+        self.take(&mut execution, "execution.", "allow_upstream", &mut origins);
+        for origin in origins {
+            match origin.parse() {
+                Ok(origin) => slot.allow_upstream.push(origin),
+                Err(error) => self.warn(format!(
+                    "execution.allow_upstream cannot be used in full ({error}); the entry is left out"
+                )),
+            }
+        }
+        self.unknown(&execution, "execution.");
     }
 
     /// The entries of a list that can be used as rules.
@@ -283,6 +349,10 @@ mod tests {
             ("allow_host: here", "allow_host cannot be used"),
             ("allow_host: ['a b']", "\"a b\" is not a host"),
             ("allow_origin: [https://a.example/path]", "is not an origin"),
+            ("limits: {FREE: many}", "limits.FREE cannot be used"),
+            ("limits: {GOLD: 1}", "limits.GOLD is not a setting"),
+            ("execution: {allow_upstream: ['a b']}", "is no origin"),
+            ("execution: {fast: true}", "execution.fast is not a setting"),
             ("colour: red", "colour is not a setting"),
         ] {
             let (config, warnings) = read(text);

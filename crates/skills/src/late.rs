@@ -5,7 +5,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use bytes::Bytes;
 use futures_util::{StreamExt as _, stream};
-use serde_json::Value;
+use serde_json::{Map, Value};
 use skills_core::{Bundle, Caller, HandlerId, PromptDefinition, Tier};
 use skills_registry::{
     Catalog, Changed, Changes, Explanation, ExposedFunction, RegistryError, RenderedPrompt,
@@ -102,6 +102,14 @@ impl Skills for Late {
         arguments: Value,
     ) -> Result<Value, RegistryError> {
         self.get().await?.call_function(function, arguments).await
+    }
+
+    async fn call_tool(
+        &self,
+        id: &str,
+        arguments: Map<String, Value>,
+    ) -> Result<Value, RegistryError> {
+        self.get().await?.call_tool(id, arguments).await
     }
 
     async fn register_bundle_in(

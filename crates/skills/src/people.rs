@@ -1,16 +1,18 @@
-//! What belongs to people, opened for a server: the vault, and how often keys were used.
+//! What belongs to people, opened for a server: the vault, how often keys were used, and what calls tools for them.
 
 use std::{path::Path, sync::Arc};
 
-use skills_gateway::{Gateway, Parts};
+use skills_gateway::{Executor, Gateway, Parts};
 use skills_http::Access;
 use skills_registry::Registry;
-use skills_vault::{MasterKeys, RateLimits, TierLimits, Vault, now};
+use skills_upstream::Upstream;
+use skills_vault::{MasterKeys, RateLimits, Vault, now};
 use tokio::sync::watch;
 
 use crate::{
     Failure,
     cli::environment,
+    config::Config,
     keys::{Either, VaultKeys},
 };
 
@@ -26,18 +28,21 @@ pub(crate) fn master_keys() -> Result<Option<MasterKeys>, Failure> {
 pub(crate) struct People {
     vault: Arc<Vault>,
     limits: Arc<RateLimits>,
+    executor: Arc<Executor>,
 }
 
 impl People {
     /// Opens the vault in a data directory, away from the async threads.
-    pub(crate) async fn open(data_dir: &Path) -> Result<Self, Failure> {
+    pub(crate) async fn open(data_dir: &Path, config: &Config) -> Result<Self, Failure> {
         let master = master_keys()?;
-        let data_dir = data_dir.to_owned();
+        let (data_dir, limits) = (data_dir.to_owned(), config.limits);
+        let upstream = Upstream::new(config.execution.settings());
         let open = move || -> Result<Self, Failure> {
-            let vault = Vault::open(&data_dir, master)?;
-            let limits = RateLimits::new(TierLimits::default());
+            let vault = Arc::new(Vault::open(&data_dir, master)?);
+            let limits = Arc::new(RateLimits::new(limits));
             limits.resume(&vault.windows(now())?, now());
-            Ok(Self { vault: Arc::new(vault), limits: Arc::new(limits) })
+            let executor = Executor::new(Arc::clone(&vault), Arc::clone(&limits), upstream);
+            Ok(Self { vault, limits, executor: Arc::new(executor) })
         };
         let opened = tokio::task::spawn_blocking(open).await;
         opened.map_err(|error| Failure::new("internal", error.to_string()))?
@@ -51,7 +56,18 @@ impl People {
 
     /// The gateway, for a registry that may still have to be opened.
     pub(crate) fn gateway(&self, registry: watch::Receiver<Option<Arc<Registry>>>) -> Gateway {
-        let Self { vault, limits } = self.clone();
-        Gateway::new(Parts { registry, vault, limits })
+        Gateway::new(Parts { registry, executor: Arc::clone(&self.executor) })
+    }
+
+    /// What calls the tools of a registry.
+    pub(crate) fn executor(&self) -> Arc<Executor> {
+        Arc::clone(&self.executor)
+    }
+
+    /// Keeps what was counted of the present minute, for who serves next.
+    pub(crate) fn close(&self) {
+        if let Err(error) = self.vault.save_windows(&self.limits.windows(now())) {
+            tracing::warn!(%error, "how often keys were used in this minute is forgotten");
+        }
     }
 }

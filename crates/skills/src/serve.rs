@@ -10,7 +10,7 @@ use std::{
 use axum::Router;
 use skills_bus::{Bus, Hub, HubConfig};
 use skills_gateway::Gateway;
-use skills_http::{Access, App, Guard, Readiness};
+use skills_http::{Access, App, Guard, Readiness, Wording};
 use skills_mcp::{Mcp, Settings};
 use skills_registry::{Registry, RegistryConfig, Skills};
 use skills_store::SqliteStore;
@@ -69,7 +69,7 @@ impl Server {
         let has_token = access.token.is_some();
         let door = Door { flag: "--http", token: HTTP_TOKEN, has_token };
         let http = bind(&http, &door).await?;
-        let people = People::open(&data_dir).await?;
+        let people = People::open(&data_dir, &config).await?;
         let access = people.known(access);
         let keys = Arc::clone(&access.keys);
         let guard = Guard::new(access)?;
@@ -82,6 +82,7 @@ impl Server {
         let offered: Arc<dyn Bus> = Arc::new(hub.clone());
         let weak = Some(Arc::downgrade(&offered));
         let registry = open_registry(&data_dir, weak, config.registry()).await?;
+        registry.execute_with(people.executor());
         skills_worker::serve(&offered, &registry, &keys);
         skills_worker::state::serve(&offered, &registry);
         Ok(Self { hub, offered, registry, people, bus, http, guard, data_dir, has_token })
@@ -145,7 +146,7 @@ impl Server {
         });
         let serving = async {
             let hub = hub.serve(bus, shutdown.clone());
-            let app = App::new(routes, guard, readiness);
+            let app = app(routes, guard, readiness);
             let http = skills_http::serve(http, app, shutdown.clone());
             tokio::try_join!(hub, http).map(drop)
         };
@@ -161,7 +162,10 @@ impl Server {
             }
         };
         // Queued writes are still stored; their callers may be gone, the promise is not.
-        let close = tokio::task::spawn_blocking(move || registry.close());
+        let close = tokio::task::spawn_blocking(move || {
+            registry.close();
+            people.close();
+        });
         if tokio::time::timeout(CLOSE_WITHIN, close).await.is_err() {
             tracing::error!(
                 "the disk did not take the last writes in time; they were not acknowledged"
@@ -169,6 +173,12 @@ impl Server {
         }
         Ok(outcome?)
     }
+}
+
+/// What is served over HTTP.
+pub(crate) fn app(routes: Router, guard: Guard, readiness: Readiness) -> App {
+    let gateway = Wording { under: "/v1/", body: skills_gateway::refused };
+    App { wordings: vec![gateway], ..App::new(routes, guard, readiness) }
 }
 
 /// The surfaces that speak HTTP.

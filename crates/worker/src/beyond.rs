@@ -1,5 +1,5 @@
 //! Functions beyond the published contract, which know of bundles, Agent Skills and tiers: `skills::available`,
-//! `skills::catalog`, `skills::files` and `skills::resolve`.
+//! `skills::catalog`, `skills::execute`, `skills::files` and `skills::resolve`.
 
 use std::sync::Arc;
 
@@ -16,7 +16,8 @@ use skills_registry::{
 use crate::{
     contract::{
         AnyValue, AvailableFilter, AvailableInput, CatalogEntry, CatalogInput, CatalogOutput,
-        FileEntry, FilesInput, FilesOutput, Layers, PlaceEntry, ResolveInput, ResolveOutput,
+        ExecuteInput, ExecuteOutput, FileEntry, FilesInput, FilesOutput, Layers, PlaceEntry,
+        ResolveInput, ResolveOutput,
     },
     functions::spec,
     offer::offer,
@@ -27,6 +28,7 @@ pub(crate) const AVAILABLE: &str = "skills::available";
 pub(crate) const FILES: &str = "skills::files";
 pub(crate) const CATALOG: &str = "skills::catalog";
 pub(crate) const RESOLVE: &str = "skills::resolve";
+pub(crate) const EXECUTE: &str = "skills::execute";
 
 /// A page of this many skills stays far below what a message may hold, unless they are large bundles; and
 /// of those a page has fewer.
@@ -74,6 +76,22 @@ pub(crate) fn register(bus: &dyn Bus, registry: &Arc<Registry>, who: &Who) {
             "Tell which skill answers to a name, in which tier it is stored, and what it shadows.",
         ),
         move |_, input| std::future::ready(resolve(&door, &keys, &input)),
+    );
+    let (door, keys) = (Arc::clone(registry), who.clone());
+    offer(
+        bus,
+        spec::<ExecuteInput, ExecuteOutput>(
+            EXECUTE,
+            "Call a stored tool with arguments that fit its parameters, and give what it answers.",
+        ),
+        move |_, input| {
+            let (door, asks) = (Arc::clone(&door), keys.asks(&input));
+            async move {
+                let ExecuteInput { id, arguments, .. } = input;
+                let data = door.call_tool_as(&asks?, &id, arguments, None).await?;
+                Ok(ExecuteOutput { data })
+            }
+        },
     );
 }
 

@@ -7,7 +7,7 @@ use skills_bus::{Bus, Json};
 use skills_registry::{Registry, RegistryError};
 
 use crate::{
-    beyond::{AVAILABLE, CATALOG, FILES, RESOLVE},
+    beyond::{AVAILABLE, CATALOG, EXECUTE, FILES, RESOLVE},
     contract::{CapabilitiesOutput, EmptyInput},
     functions::spec,
     offer::offer_listing,
@@ -16,7 +16,7 @@ use crate::{
 const CAPABILITIES: &str = "skills::capabilities";
 
 /// The functions beside the published eleven, sorted. A test compares them with what is offered.
-const ADDITIONAL: [&str; 5] = [AVAILABLE, CAPABILITIES, CATALOG, FILES, RESOLVE];
+const ADDITIONAL: [&str; 6] = [AVAILABLE, CAPABILITIES, CATALOG, EXECUTE, FILES, RESOLVE];
 
 pub(crate) fn register(bus: &dyn Bus, registry: &Arc<Registry>) {
     let spec = spec::<EmptyInput, CapabilitiesOutput>(

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use schemars::{JsonSchema, r#gen::SchemaSettings};
 use serde::{Deserialize, Serialize};
-use serde_json::{Number, Value};
+use serde_json::{Map, Number, Value};
 use skills_core as rules;
 
 /// `skills::register`.
@@ -219,6 +219,7 @@ asks!(
     CatalogInput,
     AvailableInput,
     ResolveInput,
+    ExecuteInput,
 );
 
 /// Where entries are stored, in the order in which names are resolved.
@@ -304,6 +305,24 @@ pub struct ResolveOutput {
     /// Where was looked, in order, up to the one that answers.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tried: Option<Vec<PlaceEntry>>,
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+pub struct ExecuteInput {
+    /// The tool, with or without the prefix.
+    pub id: String,
+    /// What it is called with.
+    #[serde(default)]
+    pub arguments: Map<String, Value>,
+    /// Who calls: a key of a user, which begins with `us-`. Without one no secrets are used.
+    #[serde(default)]
+    pub key: Option<String>,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct ExecuteOutput {
+    /// What the tool answered.
+    pub data: Value,
 }
 
 #[derive(Debug, Serialize, JsonSchema)]

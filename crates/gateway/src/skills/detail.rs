@@ -120,12 +120,12 @@ async fn manifest(
 ) -> Result<Option<Arc<Manifest>>, GatewayError> {
     let Some(tool) = &row.meta.tool else { return Ok(None) };
     let id: SkillId = row.id.parse().map_err(skills_registry::RegistryError::from)?;
-    if let Some(known) = gateway.manifests.known(tool.source.digest, &id) {
+    if let Some(known) = gateway.manifests().known(tool.source.digest, &id) {
         return Ok(Some(known));
     }
     let source = registry.tool_source(row).await?;
     let text = String::from_utf8_lossy(&source);
-    Ok(Some(gateway.manifests.read(tool.source.digest, &id, &text)?))
+    Ok(Some(gateway.manifests().read(tool.source.digest, &id, &text)?))
 }
 
 /// A skill that is only read, in the shape of the others.

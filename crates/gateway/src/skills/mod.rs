@@ -1,7 +1,8 @@
-//! Skills as a caller sees them: `list` and `detail`; `wire` is what they look like.
+//! Skills as a caller sees them: `list`, `detail` and `schema`; `wire` is what they look like.
 
 mod detail;
 mod list;
+mod schema;
 mod wire;
 
 use utoipa_axum::{router::OpenApiRouter, routes};
@@ -9,5 +10,8 @@ use utoipa_axum::{router::OpenApiRouter, routes};
 use crate::Gateway;
 
 pub(crate) fn routes() -> OpenApiRouter<Gateway> {
-    OpenApiRouter::new().routes(routes!(list::list)).routes(routes!(detail::detail))
+    OpenApiRouter::new()
+        .routes(routes!(list::list))
+        .routes(routes!(schema::schema))
+        .routes(routes!(detail::detail))
 }

@@ -10,9 +10,10 @@ use axum::{
 };
 use serde_json::Value;
 use skills_core::{Caller, Owner, User};
-use skills_gateway::{Gateway, Parts};
+use skills_gateway::{Executor, Gateway, Parts};
 use skills_registry::{Registry, RegistryConfig};
 use skills_store::MemoryStore;
+use skills_upstream::{Settings, Upstream};
 use skills_vault::{Act, NewKey, RateLimits, TierLimits, Vault, now};
 use tempfile::TempDir;
 use tokio::sync::watch;
@@ -32,12 +33,12 @@ impl House {
         let registry =
             Registry::open(Arc::new(MemoryStore::default()), None, RegistryConfig::default());
         let registry = registry.unwrap();
+        let limits = Arc::new(RateLimits::new(TierLimits::default()));
+        let upstream = Upstream::new(Settings { https_only: false, ..Settings::default() });
+        let executor = Arc::new(Executor::new(Arc::clone(&vault), limits, upstream));
+        registry.execute_with(executor.clone());
         let (_, opened) = watch::channel(Some(Arc::clone(&registry)));
-        let gateway = Gateway::new(Parts {
-            registry: opened,
-            vault: Arc::clone(&vault),
-            limits: Arc::new(RateLimits::new(TierLimits::default())),
-        });
+        let gateway = Gateway::new(Parts { registry: opened, executor });
         Self { registry, vault, routes: skills_gateway::routes(&gateway), _dir: dir }
     }
 

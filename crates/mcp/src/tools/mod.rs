@@ -1,7 +1,8 @@
-//! Tools: three of our own, for hosts that cannot read resources, and the functions of workers that ask
-//! for it.
+//! Tools: three of our own, for hosts that cannot read resources, the functions of workers that ask for it, and
+//! the skills that have a manifest.
 
 mod own;
+mod stored;
 mod worker;
 
 use std::borrow::Cow;
@@ -14,24 +15,42 @@ use rmcp::{
 pub(crate) use self::worker::WorkerTools;
 use crate::{
     cursor::{self, Listing},
-    error::invalid,
+    error::{invalid, to_mcp},
     server::{PAGE, Shared},
 };
 
-/// A page of the tools: ours first, then those of workers in the order of their names.
+/// A page of the tools: ours first, then those of workers and those that are stored, in the order of their names.
 pub(crate) async fn list(
     shared: &Shared,
     cursor: Option<&str>,
 ) -> Result<ListToolsResult, ErrorData> {
     let after = cursor::read(Listing::Tools, cursor)?;
     let workers = shared.worker_tools().await;
+    let catalog = shared.catalog_of_tools().await;
     let ours = own::TOOLS.iter().filter(|_| after.is_none());
     let theirs =
         workers.tools().filter(|tool| after.as_deref().is_none_or(|last| &*tool.name > last));
-    // Ours fit on the first page, so a cursor is always the name of one of theirs.
-    let rows = ours.chain(theirs).cloned();
-    let (tools, next_cursor) = cursor::page(Listing::Tools, rows, PAGE, |tool| &tool.name);
+    let theirs = theirs.map(|tool| (tool.name.to_string(), tool.clone()));
+    let stored = stored::after(&catalog, &workers, after.as_deref());
+    // Ours fit on the first page, so a cursor is always the place of one of the others.
+    let rows = ours.map(|tool| (tool.name.to_string(), tool.clone()));
+    let rows = rows.chain(merged(theirs, stored));
+    let (rows, next_cursor) = cursor::page(Listing::Tools, rows, PAGE, |(key, _)| key);
+    let tools = rows.into_iter().map(|(_, tool)| tool).collect();
     Ok(ListToolsResult { next_cursor, ..ListToolsResult::with_all_items(tools) })
+}
+
+/// Two sorted lists as one.
+fn merged(
+    one: impl Iterator<Item = stored::Row>,
+    other: impl Iterator<Item = stored::Row>,
+) -> impl Iterator<Item = stored::Row> {
+    let (mut one, mut other) = (one.peekable(), other.peekable());
+    std::iter::from_fn(move || match (one.peek(), other.peek()) {
+        (Some((first, _)), Some((second, _))) if first > second => other.next(),
+        (Some(_), _) => one.next(),
+        (None, _) => other.next(),
+    })
 }
 
 /// The tool of a name, for who must know its schema.
@@ -51,10 +70,14 @@ pub(crate) async fn call(
     if let Some(result) = own::call(shared, &request.name, &arguments).await {
         return Ok(result);
     }
-    match shared.worker_tools().await.get(&request.name) {
-        Some((tool, function)) => Ok(worker::call(shared, tool, function, arguments).await),
-        None => Err(invalid(format!("unknown tool: {}", request.name))),
+    let workers = shared.worker_tools().await;
+    if let Some((tool, function)) = workers.get(&request.name) {
+        return Ok(worker::call(shared, tool, function, arguments).await);
     }
+    let called = stored::call(shared, &workers, &request.name, arguments).await;
+    called
+        .map_err(|error| to_mcp(&error))?
+        .ok_or_else(|| invalid(format!("unknown tool: {}", request.name)))
 }
 
 /// A failure that the model should read, and can perhaps mend.

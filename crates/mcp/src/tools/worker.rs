@@ -81,7 +81,7 @@ fn object_schema(format: Option<Value>) -> Option<JsonObject> {
     }
 }
 
-fn any_object() -> JsonObject {
+pub(super) fn any_object() -> JsonObject {
     JsonObject::from_iter([("type".to_owned(), json!("object"))])
 }
 

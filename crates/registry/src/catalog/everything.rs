@@ -36,10 +36,21 @@ impl Everything {
 
     pub(super) fn apply(&mut self, change: &Change) {
         self.revision = change.revision;
+        if self.touches_a_tool(change) {
+            self.shelf(&change.key.layer).tools_at = change.revision;
+        }
         match &change.content {
             Some(content) => self.put(&change.key, content, change.at),
             None => self.remove(&change.key),
         }
+    }
+
+    /// Whether a change is one of a tool, from what it was or to what it is then.
+    fn touches_a_tool(&self, change: &Change) -> bool {
+        let EntryKey { kind: Kind::Skill, layer, id } = &change.key else { return false };
+        let becomes = matches!(change.content.as_deref(), Some(EntryContent::Skill(meta)) if meta.tool.is_some());
+        let before = self.shelves.get(layer).and_then(|shelf| shelf.skills.get(id));
+        becomes || before.is_some_and(|row| row.meta.tool.is_some())
     }
 
     fn shelf(&mut self, layer: &Layer) -> &mut Shelf {

@@ -142,6 +142,16 @@ impl Catalog {
         self.all.revision
     }
 
+    /// Whether a change that this snapshot includes was one of a tool. Of changes that follow each other closely
+    /// all may count as such.
+    pub(crate) fn is_of_tool(&self, change: &Change) -> bool {
+        match self.all.shelves.get(&change.key.layer) {
+            Some(shelf) => shelf.tools_at >= change.revision,
+            // Nothing is left there, and it is not known what was.
+            None => change.key.kind == Kind::Skill,
+        }
+    }
+
     /// What may stand before names that are looked for.
     #[must_use]
     pub const fn prefix(&self) -> &Prefix {

@@ -78,11 +78,13 @@ pub(super) struct Shelf {
     pub(super) layer: Layer,
     pub(super) skills: Table<SkillRow>,
     pub(super) prompts: Table<PromptRow>,
+    /// The newest change that a tool came, went or was defined otherwise with.
+    pub(super) tools_at: u64,
 }
 
 impl Shelf {
     pub(super) fn new(layer: Layer) -> Self {
-        Self { layer, skills: Table::default(), prompts: Table::default() }
+        Self { layer, skills: Table::default(), prompts: Table::default(), tools_at: 0 }
     }
 
     pub(super) fn skill(&self, id: &str) -> Option<&Arc<SkillRow>> {

@@ -142,3 +142,9 @@ impl From<Explained> for Explanation {
         Self { answer: Some(Place { tier, id }), shadows, tried }
     }
 }
+
+/// What a tool gave.
+#[derive(Debug, Deserialize)]
+pub(super) struct Executed {
+    pub(super) data: Value,
+}

@@ -8,14 +8,14 @@ use std::{
 use async_trait::async_trait;
 use bytes::Bytes;
 use futures_util::StreamExt as _;
-use serde_json::Value;
+use serde_json::{Map, Value};
 use skills_core::{Bundle, Caller, HandlerId, PromptDefinition, Tier};
 use tokio::sync::Mutex;
 
 use super::{RemoteRegistry, listing};
 use crate::{
     Catalog, Changed, Changes, Explanation, ExposedFunction, RegistryError, RenderedPrompt,
-    Resource, SkillInfo, Skills,
+    Resource, SkillInfo, SkillRow, Skills,
     feed::{Delivery, Feed},
 };
 
@@ -51,13 +51,28 @@ impl Stale {
         match changed {
             Changed::Skill(id) => drop(self.skills.insert(Arc::clone(id))),
             Changed::Prompt(_) => self.prompts = true,
-            Changed::Functions => {}
+            // The list of tools is made of the skills.
+            Changed::Tools | Changed::Functions => {}
             Changed::Everything => self.everything = true,
         }
         if self.skills.len() > MAX_SINGLE {
             self.everything = true;
             self.skills.clear();
         }
+    }
+
+    /// Whether what was not known any more turned out to have to do with tools.
+    fn tools_differ(&self, before: &Catalog, now: &Catalog) -> bool {
+        let tool = |row: &Arc<SkillRow>| row.meta.tool.clone();
+        if self.everything {
+            let tools = |catalog: &Catalog| -> Vec<_> {
+                let rows = catalog.skills_after(None);
+                rows.filter_map(|row| Some((Arc::clone(&row.id), tool(row)?))).collect()
+            };
+            return tools(before) != tools(now);
+        }
+        let of = |catalog: &Catalog, id: &str| catalog.skill(id).and_then(tool);
+        self.skills.iter().any(|id| of(before, id) != of(now, id))
     }
 
     fn merge(&mut self, other: Self) {
@@ -129,8 +144,12 @@ impl Skills for Mirror {
         // Put back unless it is learnt, also if nobody waits for the answer any more.
         let unlearnt = Unlearnt { mirror: self, stale: Some(stale) };
         let stale = unlearnt.stale.clone().unwrap_or_default();
-        *known = Arc::new(self.refreshed(&known, &stale).await?);
+        let before = Arc::clone(&known);
+        *known = Arc::new(self.refreshed(&before, &stale).await?);
         unlearnt.done();
+        if stale.tools_differ(&before, &known) {
+            self.news.send(Changed::Tools, CHANGE_BYTES);
+        }
         Ok(Arc::clone(&known))
     }
 
@@ -167,6 +186,14 @@ impl Skills for Mirror {
         arguments: Value,
     ) -> Result<Value, RegistryError> {
         self.remote.call_function(function, arguments).await
+    }
+
+    async fn call_tool(
+        &self,
+        id: &str,
+        arguments: Map<String, Value>,
+    ) -> Result<Value, RegistryError> {
+        self.remote.call_tool(id, arguments).await
     }
 
     async fn register_bundle_in(

@@ -11,19 +11,22 @@ use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
 use bytes::Bytes;
 use futures_util::StreamExt as _;
 use serde::de::DeserializeOwned;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use skills_bus::{Bus, CallError, Json, client::BusClient};
 use skills_core::{Bundle, BundlePath, HandlerId, PromptDefinition, Tier};
 
 pub use self::mirror::Mirror;
 use self::{
-    answers::{Capabilities, Contents, Explained, Registered, Removed, Rendered},
+    answers::{Capabilities, Contents, Executed, Explained, Registered, Removed, Rendered},
     listing::RESOLVE,
 };
 use crate::{
     Catalog, Changes, Explanation, ExposedFunction, RegistryError, RenderedPrompt, Resource,
     SkillInfo, Skills, functions,
 };
+
+/// The function that calls tools.
+const EXECUTE: &str = "skills::execute";
 
 /// Whatever can call a function on a bus.
 #[async_trait]
@@ -184,6 +187,17 @@ impl Skills for RemoteRegistry {
         arguments: Value,
     ) -> Result<Value, RegistryError> {
         self.call_any(function.as_str(), &arguments).await
+    }
+
+    async fn call_tool(
+        &self,
+        id: &str,
+        arguments: Map<String, Value>,
+    ) -> Result<Value, RegistryError> {
+        self.needs(EXECUTE, "the registry on this bus does not call tools").await?;
+        let payload = json!({ "id": id, "arguments": arguments });
+        let answer: Executed = self.call(EXECUTE, payload).await?;
+        Ok(answer.data)
     }
 
     async fn read(&self, uri: &str) -> Result<Resource, RegistryError> {

@@ -12,6 +12,7 @@ mod validate;
 
 use clap::CommandFactory as _;
 use skills_http::Access;
+use skills_upstream::BadOrigin;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
@@ -62,8 +63,14 @@ pub async fn run(cli: Cli) -> Result<(), Failure> {
 }
 
 #[expect(clippy::print_stderr, reason = "the one thing a server says unasked")]
-async fn serve(options: Serve, target: Target, config: Config) -> Result<(), Failure> {
-    let Serve { bus, http, allow_host, allow_origin } = options;
+async fn serve(options: Serve, target: Target, mut config: Config) -> Result<(), Failure> {
+    let Serve { bus, http, allow_host, allow_origin, allow_upstream } = options;
+    for origin in allow_upstream {
+        let origin = origin.parse().map_err(|error: BadOrigin| {
+            Failure::new("bad_origin", error.to_string()).hint("it is given to --allow-upstream")
+        })?;
+        config.execution.allow_upstream.push(origin);
+    }
     let token = target.token.filter(|token| !token.is_empty());
     let data_dir = target.data_dir.unwrap_or_else(|| DEFAULT_DATA_DIR.into());
     let mut access = access(&config);
