@@ -83,6 +83,9 @@ pub enum RuleError {
     /// `skills` is the address of the index.
     #[error("id {0:?} is reserved: iii://{0} is the index of all skills")]
     ReservedId(String),
+    /// What anybody publishes must not stand where a tier has its addresses.
+    #[error("id {0:?} is like the name of a tier, which market skills cannot have")]
+    TierName(String),
     /// Content is larger than allowed.
     #[error("{field} too large: {len} bytes, at most {max} are allowed")]
     TooLarge {

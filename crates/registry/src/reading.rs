@@ -125,6 +125,7 @@ impl Registry {
         let catalog = self.catalog_of(caller);
         let inside = path.map_or_else(|| id.to_string(), |path| format!("{id}/{path}"));
         if let Some(row) = catalog.skill(tier.as_str())
+            && row.corruption().is_none()
             && let Some(file) = self.file(row, &inside).await?
         {
             return Ok(file);

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use skills_core::{
-    Bundle, EntryKey, Kind, Layer, PromptDefinition, PromptName, RuleError, SkillId, Timestamp,
-    ToolMeta,
+    Bundle, EntryKey, Kind, Layer, PromptDefinition, PromptName, RuleError, SkillId, Tier,
+    Timestamp, ToolMeta,
     limits::MAX_SKILL_BYTES,
     manifest::{Format, Parsed, readable},
     tool::ToolSource,
@@ -95,7 +95,7 @@ impl Registry {
         id: &str,
         bundle: Bundle<Bytes>,
     ) -> impl Future<Output = Result<Timestamp, RegistryError>> + Send + use<> {
-        let write = id.parse::<SkillId>().map(|id| {
+        let write = self.skill_id(layer, id).map(|id| {
             let (meta, root, files) = bundle.into_parts();
             let files = files.into_iter().map(|(_, bytes)| bytes);
             let bytes = std::iter::once(Bytes::from(root)).chain(files);
@@ -117,8 +117,21 @@ impl Registry {
         id: &str,
         tool: Tool,
     ) -> impl Future<Output = Result<Timestamp, RegistryError>> + Send + use<> {
-        let write = put_tool(layer, id, tool).map(|put| self.put(actor, put));
+        let id = self.skill_id(layer, id);
+        let write = id.and_then(|id| put_tool(layer, &id, tool)).map(|put| self.put(actor, put));
         async move { write?.await }
+    }
+
+    /// The id, if a skill in that layer may have it. A skill's files stand before what a tier has at the same
+    /// address, so one of a tier's name could pass for what a user has in private.
+    fn skill_id(&self, layer: &Layer, id: &str) -> Result<SkillId, RuleError> {
+        let parsed: SkillId = id.parse()?;
+        let catalog = self.catalog();
+        let mut names = std::iter::once(id).chain(catalog.prefix().stripped(id));
+        if *layer == Layer::Market && names.any(|name| name.parse::<Tier>().is_ok()) {
+            return Err(RuleError::TierName(id.to_owned()));
+        }
+        Ok(parsed)
     }
 
     /// Registers an official prompt.
@@ -233,8 +246,7 @@ impl Registry {
     }
 }
 
-fn put_tool(layer: &Layer, id: &str, tool: Tool) -> Result<Mutation, RuleError> {
-    let id: SkillId = id.parse()?;
+fn put_tool(layer: &Layer, id: &SkillId, tool: Tool) -> Result<Mutation, RuleError> {
     let Tool { body, source, mut meta } = tool;
     meta.source = ToolSource::of(&source, &meta.source.media_type)?;
     let manifest = (meta.source.digest, Bytes::from(source));

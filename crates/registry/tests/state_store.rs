@@ -17,7 +17,7 @@ use skills_bus::{
     Activation, Bus, CallError, Function, FunctionSpec, Json, ObserverSink, TriggerProvider,
     TriggerTypeSpec,
 };
-use skills_core::PromptDefinition;
+use skills_core::{Layer, PromptDefinition};
 use skills_registry::{
     ChangeFeed, Registry, RegistryConfig, StateStore,
     state_store::{
@@ -212,6 +212,21 @@ async fn ours_is_written_in_the_shape_of_the_other_worker() {
     assert!(home.registry.remove_skill("t", "a").await.unwrap());
     assert!(!home.registry.remove_skill("t", "a").await.unwrap());
     assert!(home.bus.scope("skills").is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_state_holds_official_entries_alone() {
+    let home = attach(Arc::default()).await;
+    home.registry.register_skill("t", "a", "# A".into()).await.unwrap();
+    for layer in [Layer::Market, Layer::Private("ann".parse().unwrap())] {
+        let write = home.registry.register_skill_in("t", &layer, "a", "# B".into());
+        let error = write.await.unwrap_err();
+        assert_eq!(error.code(), "unsupported");
+        assert!(error.to_string().contains("store: embedded"), "{error}");
+        let error = home.registry.remove_skill_in("t", &layer, "a").await.unwrap_err();
+        assert_eq!(error.code(), "unsupported");
+    }
+    assert_eq!(home.body("a").await, "# A");
 }
 
 #[tokio::test(flavor = "multi_thread")]

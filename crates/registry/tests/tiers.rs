@@ -76,6 +76,11 @@ async fn a_bundle_of_a_tiers_name_keeps_its_addresses() {
     let anyone = Caller::Anonymous;
     assert_eq!(text(&registry, &anyone, "skill://market/a/SKILL.md").await.unwrap(), "a file");
     assert_eq!(text(&registry, &anyone, "skill://market/a").await.unwrap(), "a skill");
+    // What anybody publishes cannot pass for what a tier holds.
+    for id in ["private", "official", "market", "uniskill_private"] {
+        let write = registry.register_skill_in(ME, &Layer::Market, id, "x".to_owned());
+        assert_eq!(write.await.unwrap_err().code(), "invalid_input", "{id}");
+    }
 }
 
 #[tokio::test]

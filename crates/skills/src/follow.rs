@@ -25,6 +25,9 @@ const TRIGGER_TYPES: [&str; 3] = ["skills::on-change", "prompts::on-change", FUN
 /// A function that every registry has.
 const REGISTRY: &str = "skills::resources-list";
 
+/// Between two looks at a private layer.
+const LOOK_AGAIN: Duration = Duration::from_secs(2);
+
 /// How long a call waits for a connection that is not there (yet).
 const CONNECTED_WITHIN: Duration = Duration::from_secs(5);
 
@@ -95,8 +98,29 @@ pub(crate) struct Follower {
 }
 
 impl Follower {
-    /// Follows the connection: what happened while there was none is not known. Ends only with an error.
+    /// Keeps the mirror in step. Ends only with an error.
     pub(crate) async fn run(&self) -> Failure {
+        tokio::select! {
+            failure = self.follow_connection() => failure,
+            () = self.follow_private() => Failure::new("internal", "nobody looks any more"),
+        }
+    }
+
+    /// What happens in a private layer is not announced on a bus.
+    async fn follow_private(&self) {
+        if !self.mirror.is_somebodys() {
+            std::future::pending::<()>().await;
+        }
+        loop {
+            if let Err(error) = self.mirror.look_at_private().await {
+                tracing::debug!(%error, "the private layer cannot be looked at");
+            }
+            tokio::time::sleep(LOOK_AGAIN).await;
+        }
+    }
+
+    /// What happened while there was no connection is not known.
+    async fn follow_connection(&self) -> Failure {
         let mut connection = self.bus.connection();
         loop {
             if let Err(failure) = self.look(&mut connection) {

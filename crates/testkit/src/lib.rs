@@ -6,6 +6,7 @@
 //! - [`Server`]: a running `skills serve`; [`Process`], [`program`], [`run`]: any other command
 //! - [`Worker`]: a connection that serves and calls functions; [`Peer`]: one that reads only when told to
 //! - [`Request`]: what is asked over HTTP, and its [`Answer`]
+//! - [`as_published`]: the schema of an input as the contract has it
 //! - [`Random`]: randomness that a failing test can name
 
 #![allow(
@@ -15,6 +16,7 @@
     reason = "a test fails by panicking"
 )]
 
+mod contract;
 mod http;
 mod peer;
 mod process;
@@ -22,6 +24,7 @@ mod random;
 mod server;
 mod worker;
 
+pub use contract::as_published;
 pub use http::{Answer, Request, exchange};
 pub use peer::Peer;
 pub use process::{Process, Ran, Transcript, program, run, run_with_input};

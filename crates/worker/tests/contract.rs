@@ -16,6 +16,7 @@ use skills_bus::{
 use skills_core::{Identify, caller::NoKeys};
 use skills_registry::{Registry, RegistryConfig};
 use skills_store::MemoryStore;
+use skills_testkit::as_published;
 
 /// A bus that only remembers what was offered on it.
 #[derive(Default)]
@@ -76,23 +77,8 @@ fn functions_have_the_published_descriptions_and_schemas() {
         let name = function["name"].as_str().unwrap();
         let offered = &functions[name];
         assert_eq!(offered.description, function["description"], "{name}");
-        let mut request = offered.request_format.clone().unwrap();
-        let published = &function["request_schema"];
-        let fields = request.as_object_mut().unwrap();
-        // What bundles and tiers add may be left out, so it is no other contract for those who do.
-        if let Some(properties) = fields.get_mut("properties").and_then(Value::as_object_mut) {
-            properties.retain(|name, _| !["files", "tier", "key"].contains(&name.as_str()));
-            if properties.is_empty() {
-                fields.remove("properties");
-            }
-        }
-        if let Some(definitions) = fields.get_mut("definitions").and_then(Value::as_object_mut) {
-            definitions.retain(|name, _| !["FileContent", "Tier"].contains(&name.as_str()));
-            if definitions.is_empty() {
-                fields.remove("definitions");
-            }
-        }
-        assert_eq!(request, *published, "{name}");
+        let request = as_published(offered.request_format.clone().unwrap());
+        assert_eq!(request, function["request_schema"], "{name}");
         assert_eq!(offered.response_format.as_ref(), Some(&function["response_schema"]), "{name}");
         assert_eq!(offered.metadata.as_ref(), Some(&function["metadata"]), "{name}");
     }

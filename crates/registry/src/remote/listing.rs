@@ -23,7 +23,7 @@ use super::{
 use crate::{Catalog, RegistryError, SkillInfo, Skills as _, catalog::Everything};
 
 /// The function that tells of files.
-const CATALOG: &str = "skills::catalog";
+pub(super) const CATALOG: &str = "skills::catalog";
 /// The function that tells of tiers.
 pub(super) const RESOLVE: &str = "skills::resolve";
 
@@ -41,7 +41,7 @@ pub(super) async fn catalog(remote: &RemoteRegistry) -> Result<Catalog, Registry
 
 /// All skills of all tiers. Of a registry that does not know of tiers, those that it has.
 pub(super) async fn every_skill(remote: &RemoteRegistry) -> Result<Vec<SkillInfo>, RegistryError> {
-    if !remote.capabilities().await.functions.iter().any(|function| function == RESOLVE) {
+    if !remote.has_tiers().await {
         return remote.skills().await;
     }
     let mut rows: Vec<SkillInfo> = Vec::new();

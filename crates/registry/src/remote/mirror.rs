@@ -12,7 +12,7 @@ use serde_json::{Map, Value};
 use skills_core::{Bundle, Caller, HandlerId, PromptDefinition, Tier};
 use tokio::sync::Mutex;
 
-use super::{RemoteRegistry, listing};
+use super::{RemoteRegistry, listing, private::Private};
 use crate::{
     Catalog, Changed, Changes, Explanation, ExposedFunction, RegistryError, RenderedPrompt,
     Resource, SkillInfo, SkillRow, Skills,
@@ -35,6 +35,8 @@ pub struct Mirror {
     /// What has changed since the catalog was asked for.
     stale: StdMutex<Stale>,
     known: Mutex<Arc<Catalog>>,
+    /// What the private layer was when it was last looked at.
+    private: Mutex<Option<Private>>,
     news: Feed<Changed>,
 }
 
@@ -75,6 +77,16 @@ impl Stale {
         self.skills.iter().any(|id| of(before, id) != of(now, id))
     }
 
+    /// Whether this is not known any more.
+    fn has(&self, changed: &Changed) -> bool {
+        self.everything
+            || match changed {
+                Changed::Skill(id) => self.skills.contains(id),
+                Changed::Prompt(_) => self.prompts,
+                Changed::Tools | Changed::Functions | Changed::Everything => false,
+            }
+    }
+
     fn merge(&mut self, other: Self) {
         self.everything |= other.everything;
         self.prompts |= other.prompts;
@@ -94,6 +106,7 @@ impl Mirror {
             remote,
             stale: StdMutex::new(Stale { everything: true, ..Stale::default() }),
             known: Mutex::default(),
+            private: Mutex::default(),
             news: Feed::new(FEED_BYTES),
         }
     }
@@ -106,6 +119,35 @@ impl Mirror {
     pub fn hear(&self, changed: Changed) {
         self.stale().add(&changed);
         self.news.send(changed, CHANGE_BYTES);
+    }
+
+    /// Whether it is seen with somebody's key.
+    #[must_use]
+    pub fn is_somebodys(&self) -> bool {
+        self.remote.key.is_some()
+    }
+
+    /// Looks at the private layer of whose key it is, and takes in what has changed there.
+    ///
+    /// # Errors
+    /// When it cannot be asked for.
+    pub async fn look_at_private(&self) -> Result<(), RegistryError> {
+        // Who has no tiers would tell of everything.
+        if !self.remote.has_tiers().await {
+            return Ok(());
+        }
+        let found = Private::look(&self.remote).await?;
+        let mut last = self.private.lock().await;
+        let mut news = last.as_ref().map_or_else(Vec::new, |last| last.changes(&found));
+        // What came and went between two looks may be in a catalog that was asked for in between.
+        let known = Arc::clone(&*self.known.lock().await);
+        let stale = self.stale().clone();
+        let is_news = |changed: &Changed| !stale.has(changed) && !news.contains(changed);
+        let unlike: Vec<Changed> = found.unlike(&known).into_iter().filter(is_news).collect();
+        news.extend(unlike);
+        *last = Some(found);
+        news.into_iter().for_each(|changed| self.hear(changed));
+        Ok(())
     }
 
     async fn refreshed(&self, before: &Catalog, stale: &Stale) -> Result<Catalog, RegistryError> {

@@ -3,6 +3,7 @@
 mod answers;
 mod listing;
 mod mirror;
+mod private;
 
 use std::{fmt, sync::Arc, time::Duration};
 
@@ -120,6 +121,11 @@ impl RemoteRegistry {
             return Ok(());
         }
         Err(RegistryError::Unsupported(what))
+    }
+
+    /// Whether the registry knows of tiers.
+    async fn has_tiers(&self) -> bool {
+        self.needs(RESOLVE, "").await.is_ok()
     }
 
     /// What names a tier in a call. The official one is where content goes unless another is named.

@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use crate::{
-    clients::{Client, Pipe, Session, post, send},
+    clients::{Client, Pipe, Session, eventually, post, send},
     site::{ANN, BOB, Site, register, three, unregister},
 };
 
@@ -157,4 +157,17 @@ async fn a_request_without_a_session_sees_what_its_key_sees() {
             "{answer}"
         );
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn over_a_bus_a_private_layer_is_followed_too() {
+    let site = Site::new().await;
+    let worker = site.worker().await;
+    let mut ann = pipe(&site, Some(ANN)).await;
+    assert!(names(&mut ann).await.is_empty());
+    register(&worker, "private", Some(ANN), "secret").await;
+    assert!(ann.read("iii://secret").await.starts_with("# private"), "what is read is never old");
+    eventually("it is listed", async || names(&mut ann).await == ["secret"]).await;
+    unregister(&worker, "private", Some(ANN), "secret").await;
+    eventually("it is not listed", async || names(&mut ann).await.is_empty()).await;
 }
