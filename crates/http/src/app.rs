@@ -5,8 +5,8 @@ use std::net::SocketAddr;
 use axum::{Router, extract::DefaultBodyLimit, middleware};
 
 use crate::{
-    Guard, Limits, Readiness,
-    guard::{self, Door},
+    Guard, Limits, Readiness, Terms, Wing,
+    guard::{self, Door, Gate},
     health,
     limits::{self, Work},
     refusal::{self, Wording},
@@ -15,8 +15,12 @@ use crate::{
 /// What to serve.
 #[derive(Debug, Clone)]
 pub struct App {
-    /// The surfaces' routes. Addresses that none of them has are answered with 404.
+    /// The surfaces' routes.
     pub routes: Router,
+    /// Routes with terms of their own.
+    pub wings: Vec<Wing>,
+    /// What takes the addresses that no route has; without it they are answered with 404.
+    pub rest: Option<Wing>,
     /// Who may ask.
     pub guard: Guard,
     /// What `/readyz` tells.
@@ -31,21 +35,37 @@ impl App {
     /// With the limits that every server has.
     #[must_use]
     pub fn new(routes: Router, guard: Guard, readiness: Readiness) -> Self {
-        Self { routes, guard, readiness, limits: Limits::default(), wordings: vec![] }
+        let limits = Limits::default();
+        Self { routes, wings: vec![], rest: None, guard, readiness, limits, wordings: vec![] }
     }
 
     /// All routes, as they are served at an address.
     pub(crate) fn router(self, bound: SocketAddr) -> Router {
-        let Self { routes, guard, readiness, limits, wordings } = self;
+        let Self { routes, wings, rest, guard, readiness, limits, wordings } = self;
+        let work = Work::new(limits);
+        let kept = |Wing { routes, terms }| {
+            let gate = Gate::new(guard.clone(), terms.own_check);
+            routes
+                .method_not_allowed_fallback(async || refusal::METHOD_NOT_ALLOWED)
+                // Ours counts what any reader takes, theirs only what axum's extractors take.
+                .layer(DefaultBodyLimit::disable())
+                .layer(middleware::from_fn_with_state(work.under(&terms), limits::bounded))
+                .layer(middleware::from_fn_with_state(gate, guard::identify))
+        };
+        let nowhere = || {
+            let routes = Router::new().fallback(async || refusal::NOT_FOUND);
+            Wing::new(routes, Terms { waits: true, ..Terms::default() })
+        };
         // Health is outside the limits: a server with much to do is alive.
-        routes
-            // Ours counts what any reader takes, theirs only what axum's extractors take.
-            .layer(DefaultBodyLimit::disable())
-            .layer(middleware::from_fn_with_state(Work::new(limits), limits::bounded))
-            .merge(health::routes(readiness))
-            .method_not_allowed_fallback(async || refusal::METHOD_NOT_ALLOWED)
-            .fallback(async || refusal::NOT_FOUND)
-            .layer(middleware::from_fn_with_state(Door::new(guard, bound), guard::admit))
+        let health = health::routes(readiness)
+            .method_not_allowed_fallback(async || refusal::METHOD_NOT_ALLOWED);
+        wings
+            .into_iter()
+            .map(kept)
+            .fold(kept(Wing::new(routes, Terms::default())), Router::merge)
+            .merge(health)
+            .fallback_service(kept(rest.unwrap_or_else(nowhere)))
+            .layer(middleware::from_fn_with_state(Door::new(guard.clone(), bound), guard::admit))
             .layer(middleware::from_fn_with_state(wordings.into(), refusal::reworded))
     }
 }

@@ -22,7 +22,7 @@ use futures_util::FutureExt as _;
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use tokio::{sync::Semaphore, time::timeout};
 
-use crate::refusal;
+use crate::{refusal, wing::Terms};
 
 /// Bounds for everyone who connects.
 #[derive(Debug, Clone, Copy)]
@@ -68,26 +68,39 @@ impl Default for Limits {
 #[derive(Debug, Clone)]
 pub(crate) struct Work {
     permits: Arc<Semaphore>,
-    limits: Limits,
+    body_bytes: usize,
+    answer_within: Duration,
+    /// Whether it is none: requests that only wait.
+    waits: bool,
 }
 
 impl Work {
     pub(crate) fn new(limits: Limits) -> Self {
-        Self { permits: Arc::new(Semaphore::new(limits.requests)), limits }
+        let Limits { requests, body_bytes, answer_within, .. } = limits;
+        let permits = Arc::new(Semaphore::new(requests));
+        Self { permits, body_bytes, answer_within, waits: false }
+    }
+
+    /// The same work under other terms.
+    pub(crate) fn under(&self, terms: &Terms) -> Self {
+        let answer_within = if terms.waits { Duration::MAX } else { self.answer_within };
+        let body_bytes = terms.body_bytes.unwrap_or(self.body_bytes);
+        Self { permits: Arc::clone(&self.permits), body_bytes, answer_within, waits: terms.waits }
     }
 }
 
 /// Lets a request through within the limits, and answers for a handler that panics.
 pub(crate) async fn bounded(State(work): State<Work>, request: Request, next: Next) -> Response {
-    let Ok(_permit) = work.permits.try_acquire() else {
+    let permit = (!work.waits).then(|| work.permits.try_acquire());
+    let Ok(_permit) = permit.transpose() else {
         return refusal::OVERLOADED.into_response();
     };
-    let Some((request, overrun)) = bound_body(request, work.limits.body_bytes) else {
+    let Some((request, overrun)) = bound_body(request, work.body_bytes) else {
         return refusal::BODY_TOO_LARGE.into_response();
     };
     let (method, uri) = (request.method().clone(), request.uri().clone());
     let handled = AssertUnwindSafe(next.run(request)).catch_unwind();
-    match timeout(work.limits.answer_within, handled).await {
+    match timeout(work.answer_within, handled).await {
         Err(_) => refusal::TIMEOUT.into_response(),
         Ok(Err(_)) => {
             tracing::error!("the handler of {method} {} panicked", uri.path());

@@ -5,7 +5,7 @@ use std::{fmt, time::Duration};
 const MIB: usize = 1 << 20;
 
 /// Settings of a [`Host`](crate::Host). The defaults are meant for production.
-#[derive(Clone, Default)]
+#[derive(Clone, Default, PartialEq, Eq)]
 pub struct Config {
     /// When set, nobody registers without it: in the handshake as `Authorization: Bearer`, in the register
     /// message as `auth.token`, or in the cookie that `/mdp/auth` gives.
@@ -25,7 +25,7 @@ pub struct Config {
 }
 
 /// How much of anything there may be.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
     /// Clients that are registered.
     pub clients: usize,
@@ -70,7 +70,7 @@ impl Default for Limits {
 }
 
 /// How long anything may take.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Times {
     /// Between two pings.
     pub ping_every: Duration,

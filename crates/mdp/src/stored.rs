@@ -6,13 +6,13 @@
 //! is listed as a skill; one that it may not, such as `/{id}/references/guide.md`, as an endpoint to be read.
 //! Sections, which are functions, are no documents and not reached from here.
 
-use std::sync::Arc;
+use std::{borrow::Cow, sync::Arc};
 
 use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
 use bytes::Bytes;
 use serde_json::{json, value::to_raw_value};
 use skills_core::{
-    Digest, Timestamp, bundle::media_type, output::MARKDOWN, skill::ROOT_PATH, uri::SCHEME,
+    Caller, Digest, Timestamp, bundle::media_type, output::MARKDOWN, skill::ROOT_PATH, uri::SCHEME,
 };
 use skills_registry::{RegistryError, SkillRow, Skills};
 
@@ -23,6 +23,7 @@ use crate::{
 };
 
 /// The registry as a client.
+#[derive(Clone)]
 pub(crate) struct Stored {
     skills: Arc<dyn Skills>,
     pub(crate) info: ClientInfo,
@@ -42,6 +43,15 @@ impl Stored {
         info.description = Some("The skills that are stored on this server.".to_owned());
         info.version = Some(env!("CARGO_PKG_VERSION").to_owned());
         Self { skills, info, since }
+    }
+
+    /// The same as a caller sees it, with what is theirs alone.
+    pub(crate) fn seen_by(&self, caller: &Caller) -> Result<Cow<'_, Self>, CallError> {
+        if *caller == Caller::Anonymous {
+            return Ok(Cow::Borrowed(self));
+        }
+        let skills = Arc::clone(&self.skills).view(caller).map_err(failed)?;
+        Ok(Cow::Owned(Self { skills, ..self.clone() }))
     }
 
     /// Every Markdown document, skill by skill.

@@ -11,6 +11,7 @@ use skills_bus::{
 };
 use skills_core::Identify;
 use skills_http::{Access, Guard, Readiness};
+use skills_mdp::Host;
 use skills_registry::{
     Execute, Registry, RegistryConfig, Skills, StateStore,
     state_store::{self, Place, sync::Follower},
@@ -22,6 +23,7 @@ use crate::{
     Failure,
     config::{Config, StoreChoice},
     late::Late,
+    mdp,
     people::People,
     serve::{Door, app, bind, open_registry, surfaces},
     state_events::listen,
@@ -75,9 +77,16 @@ pub async fn run(options: Options, shutdown: CancellationToken) -> Result<(), Fa
     let opening = Opening { readiness: Readiness::default(), skills, registry, executor };
     let served = http.map(|listener| {
         let gateway = people.gateway(opened);
-        let routes = surfaces(Arc::new(late), &gateway, is_private, &shutdown);
-        let app = app(routes, guard, opening.readiness.clone());
-        tokio::spawn(skills_http::serve(listener, app, shutdown.clone()))
+        let skills: Arc<dyn Skills> = Arc::new(late);
+        let routes = surfaces(Arc::clone(&skills), &gateway, is_private, &shutdown);
+        let mdp = Host::start(config.mdp.clone(), Some(skills), shutdown.clone());
+        let app = mdp::mount(app(routes, guard, opening.readiness.clone()), &mdp);
+        let serving = skills_http::serve(listener, app, shutdown.clone());
+        tokio::spawn(async move {
+            let served = serving.await;
+            mdp.ended().await;
+            served
+        })
     });
     let worked = tokio::select! {
         worked = work(&bus, &data_dir, &config, &keys, &opening) => worked,

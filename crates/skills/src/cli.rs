@@ -352,6 +352,10 @@ pub struct Serve {
     /// An origin that tools may call whatever its address is, such as http://127.0.0.1:8080; may be repeated
     #[arg(long, value_name = "ORIGIN")]
     pub allow_upstream: Vec<String>,
+
+    /// What clients of the Model Drive Protocol must present to register
+    #[arg(long, value_name = "TOKEN")]
+    pub mdp_token: Option<String>,
 }
 
 impl Cli {

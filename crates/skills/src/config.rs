@@ -11,6 +11,8 @@ use skills_registry::RegistryConfig;
 use skills_upstream::{self as upstream, Origin};
 use skills_vault::TierLimits;
 
+use crate::mdp;
+
 /// Where the file is looked for unless one is named.
 pub const DEFAULT_PATH: &str = "config.yaml";
 
@@ -93,6 +95,8 @@ pub struct Config {
     pub execution: Execution,
     /// Whether an attached worker sends traces, metrics and logs to its engine.
     pub telemetry: bool,
+    /// Of the Model Drive Protocol, where HTTP is served.
+    pub mdp: skills_mdp::Config,
 }
 
 impl Default for Config {
@@ -110,6 +114,7 @@ impl Default for Config {
             limits: TierLimits::default(),
             execution: Execution::default(),
             telemetry: false,
+            mdp: mdp::defaults(),
         }
     }
 }
@@ -159,7 +164,7 @@ impl Config {
 
     fn from_fields(path: &Path, mut fields: Map<String, Value>) -> (Self, Vec<String>) {
         let mut config = Self::default();
-        let mut reader = Reader { path, warnings: vec![] };
+        let mut reader = Reader::new(path);
         reader.take(&mut fields, "", "state_timeout_ms", &mut config.state_timeout_ms);
         reader.take(&mut fields, "", "inject_caller_id", &mut config.inject_caller_id);
         reader.take(&mut fields, "", "store", &mut config.store);
@@ -179,6 +184,7 @@ impl Config {
         reader.take(&mut fields, "", "scopes", &mut scopes);
         reader.take(&mut scopes, "scopes.", "skills", &mut config.scopes.skills);
         reader.take(&mut scopes, "scopes.", "prompts", &mut config.scopes.prompts);
+        config.mdp = mdp::read(&mut reader, &mut fields);
         reader.unknown(&fields, "");
         reader.unknown(&scopes, "scopes.");
         reader.unknown(&tiers, "tiers.");
@@ -206,17 +212,22 @@ impl Config {
     }
 }
 
-struct Reader<'a> {
+/// Takes settings out of a mapping, and notes what it could not use.
+pub(crate) struct Reader<'a> {
     path: &'a Path,
-    warnings: Vec<String>,
+    pub(crate) warnings: Vec<String>,
 }
 
-impl Reader<'_> {
-    fn warn(&mut self, what: String) {
+impl<'a> Reader<'a> {
+    pub(crate) const fn new(path: &'a Path) -> Self {
+        Self { path, warnings: vec![] }
+    }
+
+    pub(crate) fn warn(&mut self, what: String) {
         self.warnings.push(format!("{}: {what}", self.path.display()));
     }
 
-    fn take<T: DeserializeOwned>(
+    pub(crate) fn take<T: DeserializeOwned>(
         &mut self,
         fields: &mut Map<String, Value>,
         prefix: &str,
@@ -292,7 +303,7 @@ impl Reader<'_> {
         rules
     }
 
-    fn unknown(&mut self, fields: &Map<String, Value>, prefix: &str) {
+    pub(crate) fn unknown(&mut self, fields: &Map<String, Value>, prefix: &str) {
         for name in fields.keys() {
             self.warn(format!("{prefix}{name} is not a setting; it is ignored"));
         }

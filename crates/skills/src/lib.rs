@@ -11,11 +11,13 @@
 //! - `late`: a registry that is still being opened
 //! - `open`: which registry a surface that stays is given
 //! - `people`: what a server knows of people
+//! - `open_files`: how many connections there may be
 //! - `commands`: what each command does
 //! - `output`: what it prints
 //! - `work`: what waits for disks and cores
 //! - `failure`: how an error is shown
 //! - `manifest`: `--manifest`
+//! - `mdp`: the Model Drive Protocol: its settings, and where its routes are
 
 pub mod attach;
 pub mod cli;
@@ -28,7 +30,9 @@ mod follow;
 mod keys;
 mod late;
 mod manifest;
+mod mdp;
 mod open;
+mod open_files;
 mod output;
 mod people;
 pub mod serve;

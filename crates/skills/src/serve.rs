@@ -12,6 +12,7 @@ use skills_bus::{Bus, Hub, HubConfig};
 use skills_gateway::Gateway;
 use skills_http::{Access, App, Guard, Readiness, Wording};
 use skills_mcp::{Mcp, Settings};
+use skills_mdp::Host;
 use skills_registry::{Registry, RegistryConfig, Skills};
 use skills_store::SqliteStore;
 use tokio::{
@@ -20,7 +21,7 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-use crate::{Failure, config::Config, people::People};
+use crate::{Failure, config::Config, mdp, people::People};
 
 /// Everything is over this long after the signal, whatever still runs.
 const STOP_WITHIN: Duration = Duration::from_millis(2400);
@@ -54,6 +55,9 @@ pub struct Server {
     bus: TcpListener,
     http: TcpListener,
     guard: Guard,
+    /// Clients of the Model Drive Protocol, who part when `parting` is cancelled.
+    mdp: Host,
+    parting: CancellationToken,
     data_dir: PathBuf,
     has_token: bool,
 }
@@ -85,7 +89,21 @@ impl Server {
         registry.execute_with(people.executor());
         skills_worker::serve(&offered, &registry, &keys);
         skills_worker::state::serve(&offered, &registry);
-        Ok(Self { hub, offered, registry, people, bus, http, guard, data_dir, has_token })
+        let parting = CancellationToken::new();
+        let mdp = Host::start(config.mdp, Some(registry.clone()), parting.clone());
+        Ok(Self {
+            hub,
+            offered,
+            registry,
+            people,
+            bus,
+            http,
+            guard,
+            mdp,
+            parting,
+            data_dir,
+            has_token,
+        })
     }
 
     /// Where iii workers connect.
@@ -110,15 +128,14 @@ impl Server {
     /// When a socket is gone.
     pub fn banner(&self) -> std::io::Result<String> {
         let catalog = self.registry.catalog();
+        let http = self.http_address()?;
         let count = |number: usize, what: &str| {
             format!("{number} {what}{}", if number == 1 { "" } else { "s" })
         };
         Ok(format!(
-            "skills {} is serving\n  bus   ws://{}\n  http  http://{}\n  mcp   http://{}/mcp\n  data  {} ({}, {})",
+            "skills {} is serving\n  bus   ws://{}\n  http  http://{http}\n  mcp   http://{http}/mcp\n  mdp   ws://{http}\n  data  {} ({}, {})",
             env!("CARGO_PKG_VERSION"),
             self.bus_address()?,
-            self.http_address()?,
-            self.http_address()?,
             self.data_dir.display(),
             count(catalog.skills().len(), "skill"),
             count(catalog.prompts().len(), "prompt"),
@@ -130,8 +147,8 @@ impl Server {
     /// # Errors
     /// When a listener fails.
     pub async fn run(self, shutdown: CancellationToken) -> Result<(), Failure> {
-        let Self { hub, offered: _offered, registry, people, bus, http, guard, has_token, .. } =
-            self;
+        let Self { hub, offered: _offered, registry, people, bus, http, guard, .. } = self;
+        let (mdp, parting, has_token) = (self.mdp, self.parting, self.has_token);
         // Kept to the end: what waits for the registry would otherwise be told that it is gone.
         let (_opened, opened) = watch::channel(Some(Arc::clone(&registry)));
         let gateway = people.gateway(opened);
@@ -143,12 +160,17 @@ impl Server {
         tokio::spawn(async move {
             signal.cancelled().await;
             draining.set(false);
+            parting.cancel();
         });
         let serving = async {
             let hub = hub.serve(bus, shutdown.clone());
-            let app = app(routes, guard, readiness);
+            let app = mdp::mount(app(routes, guard, readiness), &mdp);
             let http = skills_http::serve(http, app, shutdown.clone());
-            tokio::try_join!(hub, http).map(drop)
+            let served = tokio::try_join!(hub, http).map(drop);
+            if served.is_ok() {
+                mdp.ended().await;
+            }
+            served
         };
         let deadline = async {
             shutdown.cancelled().await;

@@ -509,7 +509,7 @@ async fn a_server_is_quiet_unless_it_is_asked_to_speak() {
         assert_eq!(stdout.so_far(), "", "stdout belongs to answers");
         if !debugs {
             let rest = said.lines().filter(|line| !line.contains("WARN")).count();
-            assert_eq!(rest, 5, "only the banner: {said}");
+            assert_eq!(rest, 6, "only the banner: {said}");
         }
     }
 }

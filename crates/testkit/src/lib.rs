@@ -7,6 +7,7 @@
 //! - [`Worker`]: a connection that serves and calls functions; [`Peer`]: one that reads only when told to
 //! - [`Request`]: what is asked over HTTP, and its [`Answer`]
 //! - [`as_published`]: the schema of an input as the contract has it
+//! - [`mdp::Client`]: a client of the Model Drive Protocol
 //! - [`Random`]: randomness that a failing test can name
 
 #![allow(
@@ -18,6 +19,7 @@
 
 mod contract;
 mod http;
+pub mod mdp;
 mod peer;
 mod process;
 mod random;

@@ -36,13 +36,24 @@ pub(super) fn preflight(headers: &HeaderMap) -> Response {
     response
 }
 
+/// A page that asks.
+pub(super) struct Page {
+    pub(super) origin: HeaderValue,
+    /// Whether it may ask with its cookies: not a page that is allowed as all pages are.
+    pub(super) with_cookies: bool,
+}
+
 /// Marks an answer as one for the page that asked, if a page did.
-pub(super) fn mark(answer: &mut HeaderMap, origin: Option<HeaderValue>) {
+pub(super) fn mark(answer: &mut HeaderMap, page: Option<Page>) {
     // Also without one: a cache must not give a page what was an answer to somebody else.
     answer.append(header::VARY, name(&header::ORIGIN));
-    if let Some(origin) = origin {
+    if let Some(Page { origin, with_cookies }) = page {
         answer.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, origin);
         answer.insert(header::ACCESS_CONTROL_EXPOSE_HEADERS, EXPOSED);
+        if with_cookies {
+            let yes = HeaderValue::from_static("true");
+            answer.insert(header::ACCESS_CONTROL_ALLOW_CREDENTIALS, yes);
+        }
     }
 }
 

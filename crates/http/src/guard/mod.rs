@@ -1,8 +1,8 @@
 //! Who may ask: the host that is named, the page that asks, and the token or key that is presented; and who that
 //! is, which every request carries on as an extension, a [`skills_core::Caller`].
 //!
-//! It stands before every route, also before those that do not exist, and knows none of them but the two
-//! that tell of health, which need no token.
+//! It stands before every route, also before those that do not exist, and knows none of them: [`admit`] before
+//! all, [`identify`] before those that are to know who asks, which are all but health.
 
 mod cors;
 mod host;
@@ -13,7 +13,7 @@ use std::{net::SocketAddr, sync::Arc};
 
 use axum::{
     extract::{Request, State},
-    http::{HeaderMap, header},
+    http::{HeaderMap, Method, header},
     middleware::Next,
     response::{IntoResponse as _, Response},
 };
@@ -22,14 +22,12 @@ use skills_core::{Caller, Identify, Identity, caller::NoKeys};
 
 pub use self::token::Credential;
 use self::{
+    cors::Page,
     host::Hosts,
     origin::Origins,
     token::{Presented, Token},
 };
-use crate::{
-    health,
-    refusal::{self, Refusal},
-};
+use crate::refusal::{self, Refusal};
 
 /// Who may ask, as it is set.
 #[derive(Clone)]
@@ -173,7 +171,7 @@ impl Door {
 }
 
 /// Lets a request through, or says why not.
-pub(crate) async fn admit(State(door): State<Door>, mut request: Request, next: Next) -> Response {
+pub(crate) async fn admit(State(door): State<Door>, request: Request, next: Next) -> Response {
     let rules = &*door.guard.0;
     let headers = request.headers();
     if let Err(refused) = rules.hosts.check(request.uri(), headers, door.bound) {
@@ -185,22 +183,53 @@ pub(crate) async fn admit(State(door): State<Door>, mut request: Request, next: 
         tracing::debug!(?origin, "refused");
         return refusal::ORIGIN_NOT_ALLOWED.into_response();
     }
-    let origin = headers.get(header::ORIGIN).cloned();
-    let open = [health::ALIVE, health::READY].contains(&request.uri().path());
-    let caller = if open { Ok(Caller::Anonymous) } else { rules.caller(headers) };
+    let page = headers
+        .get(header::ORIGIN)
+        .map(|origin| Page { origin: origin.clone(), with_cookies: rules.origins.name(origin) });
     let mut response = if cors::is_preflight(request.method(), headers) {
         cors::preflight(headers)
     } else {
-        match caller {
-            Ok(caller) => {
-                let credential = Credential::of(headers);
-                request.extensions_mut().insert(credential);
-                request.extensions_mut().insert(caller);
-                next.run(request).await
-            }
-            Err(refused) => refused.into_response(),
-        }
+        next.run(request).await
     };
-    cors::mark(response.headers_mut(), origin);
+    cors::mark(response.headers_mut(), page);
     response
+}
+
+/// Whether a request's credentials are left to the route that it is for.
+pub type OwnCheck = fn(&Method, &HeaderMap) -> bool;
+
+/// A guard before some routes.
+#[derive(Debug, Clone)]
+pub(crate) struct Gate {
+    guard: Guard,
+    own_check: Option<OwnCheck>,
+}
+
+impl Gate {
+    pub(crate) fn new(guard: Guard, own_check: Option<OwnCheck>) -> Self {
+        Self { guard, own_check }
+    }
+
+    fn caller(&self, method: &Method, headers: &HeaderMap) -> Result<Caller, Refusal> {
+        self.guard.0.caller(headers).or_else(|refused| {
+            let is_left = self.own_check.is_some_and(|is_left| is_left(method, headers));
+            if is_left { Ok(Caller::Anonymous) } else { Err(refused) }
+        })
+    }
+}
+
+/// Lets a request through with who asks, or says that nobody may who is not known.
+pub(crate) async fn identify(
+    State(gate): State<Gate>,
+    mut request: Request,
+    next: Next,
+) -> Response {
+    let caller = match gate.caller(request.method(), request.headers()) {
+        Ok(caller) => caller,
+        Err(refused) => return refused.into_response(),
+    };
+    let credential = Credential::of(request.headers());
+    request.extensions_mut().insert(credential);
+    request.extensions_mut().insert(caller);
+    next.run(request).await
 }

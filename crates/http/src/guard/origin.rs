@@ -64,9 +64,13 @@ impl Origins {
     }
 
     pub(super) fn allow(&self, origin: &HeaderValue) -> bool {
-        let Ok(text) = origin.to_str() else { return self.any };
+        self.any || (self.null && origin == "null") || self.name(origin)
+    }
+
+    /// Whether an origin is of this machine or listed by its name, and not only among all that may ask.
+    pub(super) fn name(&self, origin: &HeaderValue) -> bool {
         let known = |origin: Origin| origin.is_local() || self.listed.contains(&origin);
-        self.any || (self.null && text == "null") || Origin::parse(text).is_some_and(known)
+        origin.to_str().ok().and_then(Origin::parse).is_some_and(known)
     }
 }
 

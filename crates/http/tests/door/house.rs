@@ -19,7 +19,9 @@ use skills_core::{
     Caller, Digest, Identify, Identity, User,
     caller::{AdminName, NoKeys},
 };
-use skills_http::{Access, App, Credential, Guard, Limits, Readiness, serve};
+use skills_http::{
+    Access, App, Credential, Guard, Limits, OwnCheck, Readiness, Terms, Wing, serve,
+};
 use skills_testkit::{Answer, DEADLINE, Request};
 use tokio::{
     net::TcpListener,
@@ -65,12 +67,32 @@ impl House {
     }
 
     pub(crate) async fn with(limits: Limits) -> Self {
+        Self::build(limits, None, false).await
+    }
+
+    /// With a token, and with wings: one that waits at `/hall/wait`, takes large bodies at `/hall/raw`, and
+    /// checks itself who says `x-own`, and another that takes the rest.
+    pub(crate) async fn with_wings(limits: Limits, token: &str) -> Self {
+        Self::build(limits, Some(token.to_owned()), true).await
+    }
+
+    async fn build(limits: Limits, token: Option<String>, has_wings: bool) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let [arrived, released] = [(); 2].map(|()| Arc::new(Semaphore::new(0)));
         let routes = routes(&arrived, &released);
-        let guard = Guard::new(Access { keys: Arc::new(OneKey), ..Access::default() }).unwrap();
-        let app = App { limits, ..App::new(routes, guard, Readiness::default()) };
+        let access = Access { token, keys: Arc::new(OneKey), ..Access::default() };
+        let guard = Guard::new(access).unwrap();
+        let mut app = App { limits, ..App::new(routes.clone(), guard, Readiness::default()) };
+        if has_wings {
+            let own_check: OwnCheck = |_, headers| headers.contains_key("x-own");
+            let terms =
+                Terms { body_bytes: Some(8 << 20), waits: true, own_check: Some(own_check) };
+            app.wings = vec![Wing::new(Router::new().nest("/hall", routes), terms)];
+            let rest = Router::new().fallback(async || (StatusCode::IM_A_TEAPOT, "the rest"));
+            app.rest =
+                Some(Wing::new(rest, Terms { own_check: Some(own_check), ..Terms::default() }));
+        }
         let shutdown = CancellationToken::new();
         let served = tokio::spawn(serve(listener, app, shutdown.clone()));
         Self { address, shutdown, arrived, released, served }
@@ -90,8 +112,13 @@ impl House {
     /// Starts a request to `/wait`, which is being worked on when this returns.
     pub(crate) async fn busy(&self) -> JoinHandle<Answer> {
         let answer = self.ask(Request::get("/wait"));
-        self.arrived.acquire().await.unwrap().forget();
+        self.until_arrived(1).await;
         answer
+    }
+
+    /// Waits until so many requests to `/wait` have come in.
+    pub(crate) async fn until_arrived(&self, requests: u32) {
+        self.arrived.acquire_many(requests).await.unwrap().forget();
     }
 
     /// Lets one request to `/wait` go on.

@@ -10,7 +10,7 @@ use axum::{
 use serde::Deserialize;
 use serde_json::json;
 
-use super::{options, with_credentials};
+use super::options;
 use crate::{Host, auth::COOKIE, wire::Auth};
 
 const METHODS: &str = "GET, POST, DELETE, OPTIONS";
@@ -25,17 +25,15 @@ struct Posted {
 }
 
 pub(super) async fn answer(State(host): State<Host>, request: Request) -> Response {
-    let headers = request.headers().clone();
-    let response = match *request.method() {
-        Method::OPTIONS => return options(&headers, METHODS),
+    match *request.method() {
+        Method::OPTIONS => options(request.headers(), METHODS),
         Method::POST => match give(&host, request).await {
             Ok(cookie) => set(&host, &cookie, host.config().times.cookie.as_secs()),
             Err((status, error)) => (status, Json(json!({ "error": error }))).into_response(),
         },
         Method::DELETE => set(&host, "", 0),
         _ => StatusCode::NOT_FOUND.into_response(),
-    };
-    with_credentials(&headers, response)
+    }
 }
 
 async fn give(host: &Host, request: Request) -> Result<String, (StatusCode, String)> {

@@ -16,8 +16,8 @@ use serde::Deserialize;
 use serde_json::{json, value::RawValue};
 use uuid::Uuid;
 
-use super::{options, refusal::Refusal, with_credentials};
-use crate::{Close, Host, Mode, Next, Refused, Session, wire::WireError};
+use super::{options, refusal::Refusal};
+use crate::{Close, Host, Limits, Mode, Next, Refused, Session, wire::WireError};
 
 const METHODS: &str = "GET, POST, OPTIONS";
 const SESSION: &str = "x-mdp-session-id";
@@ -27,17 +27,21 @@ const ENVELOPE: usize = 1 << 10;
 const INVALID: &str = "Invalid MDP client message";
 
 pub(super) async fn answer(State(host): State<Host>, request: Request) -> Response {
-    let headers = request.headers().clone();
     let call = request.uri().path().trim_start_matches("/mdp/http-loop");
-    let response = match (request.method(), call) {
-        (&Method::OPTIONS, _) => return options(&headers, METHODS),
+    match (request.method(), call) {
+        (&Method::OPTIONS, _) => options(request.headers(), METHODS),
         (&Method::POST, "/connect") => connect(&host, request).await,
         (&Method::POST, "/send") => send(&host, request).await,
-        (&Method::GET, "/poll") => poll(&host, &headers, request.uri()).await,
-        (&Method::POST, "/disconnect") => disconnect(&host, &headers, request.uri()),
+        (&Method::GET, "/poll") => poll(&host, request.headers(), request.uri()).await,
+        (&Method::POST, "/disconnect") => disconnect(&host, request.headers(), request.uri()),
         _ => StatusCode::NOT_FOUND.into_response(),
-    };
-    with_credentials(&headers, response)
+    }
+}
+
+/// Bytes of the largest body: a result with what is around it.
+pub(super) fn max_body(host: &Host) -> usize {
+    let Limits { result_bytes, message_bytes, .. } = host.config().limits;
+    result_bytes.max(message_bytes).saturating_add(ENVELOPE)
 }
 
 #[derive(Deserialize, Default)]
@@ -105,7 +109,7 @@ async fn send(host: &Host, request: Request) -> Response {
     let Some(session) = session(host, request.headers(), request.uri()) else {
         return StatusCode::NOT_FOUND.into_response();
     };
-    let body = match body(request, host.config().limits.result_bytes + ENVELOPE).await {
+    let body = match body(request, max_body(host)).await {
         Ok(body) => body,
         Err(response) => return response,
     };

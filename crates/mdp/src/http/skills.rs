@@ -3,18 +3,17 @@
 use axum::{
     Json,
     extract::{Query, Request},
-    http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri, header},
+    http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri, header, request::Parts},
     response::{IntoResponse as _, Response},
 };
 use bytes::Bytes;
 use serde_json::{Map, Value};
-use skills_core::{Digest, etag};
+use skills_core::{Caller, Digest, etag};
 
 use super::{
     options,
     refusal::Refusal,
     target::{Malformed, Target},
-    with_credentials,
 };
 use crate::{
     Answer, Call, CallError, Host, REGISTRY,
@@ -34,23 +33,23 @@ const CREDENTIALS: [HeaderName; 3] =
 const OTHER_CREDENTIALS: [&str; 2] = ["x-api-key", "x-mdp-session-id"];
 
 pub(super) async fn answer(host: &Host, request: Request) -> Response {
-    let headers = request.headers();
-    let target = match Target::of(request.uri().path()) {
+    let (asked, _) = request.into_parts();
+    let target = match Target::of(asked.uri.path()) {
         None => return Refusal::nothing_here().into_response(),
         Some(Err(Malformed)) => {
             let message =
                 "the address has a percent sign that encodes nothing, or bytes that are not UTF-8";
             let refusal = Refusal::new(StatusCode::BAD_REQUEST, Code::BadRequest, message);
-            return with_credentials(headers, refusal.into_response());
+            return refusal.into_response();
         }
         Some(Ok(target)) => target,
     };
-    let response = match *request.method() {
-        Method::GET | Method::HEAD => read(host, &target, headers, request.uri()).await,
-        Method::OPTIONS => return options(headers, METHODS),
+    let response = match asked.method {
+        Method::GET | Method::HEAD => read(host, &target, &asked).await,
+        Method::OPTIONS => Ok(options(&asked.headers, METHODS)),
         _ => Ok(not_allowed()),
     };
-    with_credentials(headers, response.unwrap_or_else(|error| Refusal::from(error).into_response()))
+    response.unwrap_or_else(|error| Refusal::from(error).into_response())
 }
 
 fn not_allowed() -> Response {
@@ -61,29 +60,25 @@ fn not_allowed() -> Response {
     response
 }
 
-async fn read(
-    host: &Host,
-    target: &Target,
-    headers: &HeaderMap,
-    uri: &Uri,
-) -> Result<Response, CallError> {
-    match host.stored().filter(|_| target.client == REGISTRY) {
-        Some(stored) => {
-            let mut missing = None;
-            for path in target.documents() {
-                match stored.read(&path).await {
-                    Ok(document) => {
-                        let media_type = content_type(Some(&document.media_type));
-                        return Ok(tagged(headers, media_type, document.body, &document.digest));
-                    }
-                    Err(error @ CallError::NotFound { .. }) => missing = Some(error),
-                    Err(error) => return Err(error),
-                }
+async fn read(host: &Host, target: &Target, asked: &Parts) -> Result<Response, CallError> {
+    let Parts { headers, uri, extensions, .. } = asked;
+    let Some(stored) = host.stored().filter(|_| target.client == REGISTRY) else {
+        return ask(host, target, headers, uri).await;
+    };
+    let caller = extensions.get::<Caller>();
+    let stored = stored.seen_by(caller.unwrap_or(&Caller::Anonymous))?;
+    let mut missing = None;
+    for path in target.documents() {
+        match stored.read(&path).await {
+            Ok(document) => {
+                let media_type = content_type(Some(&document.media_type));
+                return Ok(tagged(headers, media_type, document.body, &document.digest));
             }
-            Err(missing.unwrap_or(CallError::NoClients))
+            Err(error @ CallError::NotFound { .. }) => missing = Some(error),
+            Err(error) => return Err(error),
         }
-        None => ask(host, target, headers, uri).await,
     }
+    Err(missing.unwrap_or(CallError::NoClients))
 }
 
 /// Asks the client that has the skill.

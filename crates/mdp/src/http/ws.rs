@@ -7,7 +7,7 @@ use axum::{
     Json,
     body::Body,
     extract::{Request, State},
-    http::{HeaderMap, HeaderName, StatusCode, header},
+    http::{HeaderMap, HeaderName, Method, StatusCode, header},
     response::{IntoResponse as _, Response},
 };
 use futures_util::{Sink, SinkExt as _, Stream, StreamExt as _};
@@ -41,8 +41,8 @@ const READ_BUFFER: usize = 8 << 10;
 const BURST: u32 = 32;
 
 /// Whether a request asks for a WebSocket, rightly or not.
-pub(super) fn is_asked(headers: &HeaderMap) -> bool {
-    has(headers, header::UPGRADE, "websocket")
+pub(super) fn is_asked(method: &Method, headers: &HeaderMap) -> bool {
+    method == Method::GET && has(headers, header::UPGRADE, "websocket")
 }
 
 fn has(headers: &HeaderMap, name: HeaderName, wanted: &str) -> bool {
@@ -58,7 +58,7 @@ pub(super) async fn only(State(host): State<Host>, request: Request) -> Response
 /// The handshake.
 pub(super) fn upgrade(host: &Host, mut request: Request) -> Response {
     let headers = request.headers();
-    let is_asked = is_asked(headers)
+    let is_asked = is_asked(request.method(), headers)
         && has(headers, header::CONNECTION, "upgrade")
         && has(headers, header::SEC_WEBSOCKET_VERSION, "13");
     let key = headers.get(header::SEC_WEBSOCKET_KEY).filter(|_| is_asked);
@@ -105,10 +105,12 @@ async fn serve(host: &Host, upgraded: Upgraded, session: Arc<Session>) {
         close = write(&session, &mut sink, host.config().times.stall) => close,
         close = read(host, &session, &mut stream) => close,
     };
-    match &close {
-        Some(close) => host.end(&session, close.clone()),
-        None => host.end(&session, Close::new(1000, "")),
-    }
+    host.end(&session, close.clone().unwrap_or_else(|| Close::new(1000, "")));
+    // The first reason counts: it may have been ended from elsewhere meanwhile.
+    let close = close.map(|close| match session.pop() {
+        Some(Next::Close(first)) => first,
+        _ => close,
+    });
     if let Ok(socket) = stream.reunite(sink) {
         part(socket, close).await;
     }
@@ -195,7 +197,7 @@ where
         while let Some(Ok(_)) = socket.next().await {}
         let io = socket.get_mut();
         let _ = io.shutdown().await;
-        let mut rest = [0; 4 << 10];
+        let mut rest = vec![0; 4 << 10];
         while matches!(io.read(&mut rest).await, Ok(count) if count > 0) {}
     };
     let _ = timeout(FAREWELL, farewell).await;

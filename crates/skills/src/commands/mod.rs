@@ -24,7 +24,7 @@ use crate::{
     config::Config,
     connect::{self, DEFAULT_DATA_DIR},
     manifest::manifest,
-    output,
+    open_files, output,
     serve::{Options, Server},
 };
 
@@ -67,13 +67,15 @@ pub async fn run(cli: Cli) -> Result<(), Failure> {
 
 #[expect(clippy::print_stderr, reason = "the one thing a server says unasked")]
 async fn serve(options: Serve, target: Target, mut config: Config) -> Result<(), Failure> {
-    let Serve { bus, http, allow_host, allow_origin, allow_upstream } = options;
+    let Serve { bus, http, allow_host, allow_origin, allow_upstream, mdp_token } = options;
     for origin in allow_upstream {
         let origin = origin.parse().map_err(|error: BadOrigin| {
             Failure::new("bad_origin", error.to_string()).hint("it is given to --allow-upstream")
         })?;
         config.execution.allow_upstream.push(origin);
     }
+    set_mdp_token(&mut config, mdp_token);
+    open_files::allow_many();
     let token = target.token.filter(|token| !token.is_empty());
     let data_dir = target.data_dir.unwrap_or_else(|| DEFAULT_DATA_DIR.into());
     let mut access = access(&config);
@@ -110,8 +112,17 @@ fn access(config: &Config) -> Access {
     }
 }
 
+/// A flag comes before the environment, that before the file.
+fn set_mdp_token(config: &mut Config, flag: Option<String>) {
+    let flag = flag.filter(|token| !token.is_empty());
+    let set = flag.or_else(|| environment("SKILLS_MDP_TOKEN"));
+    config.mdp.token = set.or_else(|| config.mdp.token.take());
+}
+
 /// Runs as a worker of the engine that is named.
-async fn attach(target: Target, headers: &[String], config: Config) -> Result<(), Failure> {
+async fn attach(target: Target, headers: &[String], mut config: Config) -> Result<(), Failure> {
+    set_mdp_token(&mut config, None);
+    open_files::allow_many();
     let header = |header: &String| match header.split_once('=') {
         Some((name, value)) => Ok((name.trim().to_owned(), value.trim().to_owned())),
         None => Err(Failure::new("bad_header", "--header takes name=value")),

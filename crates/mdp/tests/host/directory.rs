@@ -1,0 +1,178 @@
+//! What hosts ask, in the shapes of the protocol.
+
+use serde_json::{Value, json};
+use skills_mdp::{Call, CallError, Config, Limits, Times, wire::Method};
+use skills_testkit::mdp::{ok, skill};
+
+use crate::world::World;
+
+fn paths(listed: &Value) -> Vec<String> {
+    let paths = listed["paths"].as_array().unwrap().iter();
+    paths
+        .map(|path| {
+            format!("{}{}", path["clientId"].as_str().unwrap(), path["path"].as_str().unwrap())
+        })
+        .collect()
+}
+
+#[tokio::test]
+async fn clients_with_all_they_said_and_how_they_are_connected() {
+    let world = World::new().await;
+    let mut client = world.connect().await;
+    let described = json!({
+        "id": "c", "name": "C", "description": "d", "version": "1", "platform": "web",
+        "metadata": {"team": "Blue"}, "x-more": [1],
+        "paths": [{"type": "skill", "path": "/a/skill.md", "x-order": 1}],
+    });
+    let auth = json!({"token": "t"});
+    client.send(&json!({"type": "registerClient", "client": described, "auth": auth})).await;
+    world.until(|ids| ids == ["c"]).await;
+    let listed = world.host.list_clients(None).await.unwrap();
+    let mut listed = listed["clients"][0].as_object().unwrap().clone();
+    for time in ["connectedAt", "lastSeenAt"] {
+        let time = listed.remove(time).unwrap();
+        let time = time.as_str().unwrap();
+        assert!(time.len() == 24 && time.ends_with('Z'), "{time}");
+    }
+    let mut expected = described.as_object().unwrap().clone();
+    expected.insert("status".into(), "online".into());
+    let connection = json!({"mode": "ws", "secure": false, "authSource": "message"});
+    expected.insert("connection".into(), connection);
+    assert_eq!(Value::Object(listed), Value::Object(expected));
+    for (search, count) in [
+        ("BLUE", 1),
+        (" web ", 1),
+        ("skill", 1),
+        ("insecure", 1),
+        ("http-loop", 0),
+        ("", 1),
+        ("no", 0),
+    ] {
+        let found = world.host.list_clients(Some(search)).await.unwrap();
+        assert_eq!(found["clients"].as_array().unwrap().len(), count, "{search}");
+    }
+}
+
+#[tokio::test]
+async fn paths_by_client_by_depth_and_by_words() {
+    let world = World::new().await;
+    let catalogue = json!([
+        skill("/team/review/files/skill.md"),
+        {"type": "skill", "path": "/team/review/skill.md", "description": "About REVIEWS"},
+        {"type": "endpoint", "path": "/goods/:id", "method": "PATCH", "inputSchema": {"price": 1}},
+    ]);
+    let _b = world.client("b", catalogue).await;
+    let _a = world.client("a", json!([{"type": "prompt", "path": "/ask/prompt.md"}])).await;
+    let list = async |client: Option<&str>, search: Option<&str>, depth: Option<usize>| {
+        paths(&world.host.list_paths(client, search, depth).await.unwrap())
+    };
+    let shallow = ["b/team/review/skill.md", "b/goods/:id", "a/ask/prompt.md"];
+    assert_eq!(list(None, None, None).await, shallow);
+    assert_eq!(list(None, Some("  "), None).await, shallow);
+    assert_eq!(list(Some("b"), None, Some(2)).await.len(), 3);
+    assert_eq!(list(Some("nobody"), None, None).await.len(), 0);
+    assert_eq!(list(None, Some("review"), None).await.len(), 2, "searching goes all the way down");
+    assert_eq!(list(None, Some("review"), Some(1)).await.len(), 1);
+    assert_eq!(list(None, Some("patch"), None).await, ["b/goods/:id"]);
+    assert_eq!(list(None, Some("price"), None).await, ["b/goods/:id"]);
+    assert_eq!(list(None, Some("name of a"), None).await, ["a/ask/prompt.md"]);
+    let listed = world.host.list_paths(Some("b"), Some("patch"), None).await.unwrap();
+    let expected = json!({
+        "clientId": "b", "clientName": "Name of b", "type": "endpoint", "path": "/goods/:id",
+        "method": "PATCH", "inputSchema": {"price": 1},
+    });
+    assert_eq!(listed["paths"][0], expected);
+}
+
+#[tokio::test]
+async fn one_path_with_all_that_is_passed_on() {
+    let world = World::new().await;
+    let endpoint = json!([{"type": "endpoint", "path": "/goods/:id", "method": "POST"}]);
+    let client = world.client("c", endpoint).await;
+    client.serving(|call| ok(call.clone()));
+    let call = Call {
+        query: json!({"deep": {"a": null}}).as_object().cloned(),
+        body: Some(Value::Null),
+        headers: Some(vec![("x".into(), "y".into())]),
+        auth: serde_json::from_value(json!({"token": "t"})).unwrap(),
+        ..Call::new(Method::Post, "/goods/7")
+    };
+    let answer = world.host.call_path("c", &call).await.unwrap();
+    assert_eq!(answer["ok"], true);
+    let mut seen = answer["data"].as_object().unwrap().clone();
+    seen.remove("requestId").unwrap();
+    let expected = json!({
+        "type": "callClient", "clientId": "c", "method": "POST", "path": "/goods/7",
+        "params": {"id": "7"}, "query": {"deep": {"a": null}}, "body": null,
+        "headers": {"x": "y"}, "auth": {"token": "t"},
+    });
+    assert_eq!(Value::Object(seen), expected);
+
+    let error = async |client: &str, call: Call| {
+        world.host.call_path(client, &call).await.expect_err("refused").to_string()
+    };
+    let get = |path: &str| Call::new(Method::Get, path);
+    assert_eq!(error("zzz", get("/goods/7")).await, r#"Client "zzz" is not connected"#);
+    let words = r#"Path "/goods/7" with method "GET" was not found on client "c""#;
+    assert_eq!(error("c", get("/goods/7")).await, words);
+    assert!(error("c", get("/goods/SKU")).await.contains("is not a segment"));
+    assert!(error("c", get("/goods/:id")).await.contains("is a parameter"));
+    assert_eq!(error("c", get(&format!("/{}", "a".repeat(2000)))).await, "the path is too long");
+}
+
+#[tokio::test]
+async fn many_clients_each_with_what_became_of_it() {
+    let times = Times { answer_within: std::time::Duration::from_secs(3), ..Times::default() };
+    let limits = Limits { gathered_bytes: 1000, ..Limits::default() };
+    let world = World::with(Config { times, limits, ..Config::default() }, None).await;
+    let path = || json!([skill("/a/skill.md")]);
+    world.client("good", path()).await.serving(|_| ok("fine"));
+    let failure = json!({"ok": false, "error": {"code": "handler_error", "message": "broke"}});
+    world.client("bad", path()).await.serving(move |_| failure.clone());
+    let _silent = world.client("silent", path()).await;
+    world.client("other", json!([])).await.serving(|_| ok("never asked"));
+    let call = Call::new(Method::Get, "/a/skill.md");
+    let answer = world.host.call_paths(&[], &call).await.unwrap();
+    let error = |code: &str, message: &str| json!({"code": code, "message": message});
+    let timeout = error("timeout", "Invocation timed out for client \"silent\"");
+    let expected = json!([
+        {"clientId": "good", "ok": true, "data": "fine"},
+        {"clientId": "bad", "ok": false, "error": error("handler_error", "broke")},
+        {"clientId": "silent", "ok": false, "error": timeout},
+    ]);
+    assert_eq!(answer, json!({ "results": expected }));
+
+    let named = ["absent", "good", "good"].map(str::to_owned);
+    let answer = world.host.call_paths(&named, &call).await.unwrap();
+    let absent = error("not_found", "Client \"absent\" is not connected");
+    let expected = json!([
+        {"clientId": "absent", "ok": false, "error": absent},
+        {"clientId": "good", "ok": true, "data": "fine"},
+    ]);
+    assert_eq!(answer["results"], expected);
+    let nobody = world.host.call_paths(&[], &Call::new(Method::Get, "/none")).await;
+    assert_eq!(nobody.expect_err("none"), CallError::NoClients);
+
+    world.client("large", path()).await.serving(|_| ok("x".repeat(2000)));
+    let answer = world.host.call_paths(&["large".to_owned()], &call).await.unwrap();
+    assert_eq!(answer["results"][0]["error"]["code"], "transport_error");
+}
+
+#[tokio::test]
+async fn an_answer_that_is_nested_too_deeply_is_refused() {
+    let world = World::new().await;
+    let mut client = world.client("c", json!([skill("/a/skill.md")])).await;
+    let host = world.host.clone();
+    let calling =
+        tokio::spawn(
+            async move { host.call_path("c", &Call::new(Method::Get, "/a/skill.md")).await },
+        );
+    let call = client.asked().await;
+    let (open, close) = ("[".repeat(5000), "]".repeat(5000));
+    let text = format!(
+        r#"{{"type":"callClientResult","requestId":{},"ok":true,"data":{open}{close}}}"#,
+        call["requestId"]
+    );
+    client.send_raw(tokio_tungstenite::tungstenite::Message::text(text)).await;
+    assert_eq!(calling.await.unwrap().expect_err("deep"), CallError::TooDeep("c".into()));
+}

@@ -1,0 +1,122 @@
+//! What is stored, as the paths of a client.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use serde_json::{Value, json};
+use skills_core::{Bundle, Digest};
+use skills_mdp::{Call, Config, wire::Method};
+use skills_registry::{Registry, RegistryConfig, Skills};
+use skills_store::MemoryStore;
+use skills_testkit::{Request, mdp::registration};
+
+use crate::world::{World, text};
+
+const ROOT: &str = "---\nname: many\ndescription: Many files.\n---\n# Many\n\nText.\n";
+
+async fn world() -> (World, Arc<Registry>) {
+    let store = Arc::new(MemoryStore::new());
+    let registry = Registry::open(store, None, RegistryConfig::default()).unwrap();
+    registry.register_skill("t", "plain", "# Plain\n\nOne line.\n".to_owned()).await.unwrap();
+    let files = [
+        ("references/guide.md", &b"# Guide"[..]),
+        ("files/SKILL.md", b"# Files"),
+        ("deep er.md", b"# Deeper"),
+        ("logo.png", b"\x89PNG\xff"),
+    ];
+    let files = files.map(|(path, bytes)| (path.parse().unwrap(), Bytes::from_static(bytes)));
+    let bundle = Bundle::new(ROOT.to_owned(), files.to_vec()).unwrap();
+    registry.register_bundle("t", "many", bundle).await.unwrap();
+    let skills: Arc<dyn Skills> = registry.clone();
+    (World::with(Config::default(), Some(skills)).await, registry)
+}
+
+#[tokio::test]
+async fn the_same_addresses_without_a_hop() {
+    let (world, registry) = world().await;
+    for (address, body) in [
+        ("/skills/registry/plain", "# Plain\n\nOne line.\n"),
+        ("/registry/skills/plain/skill.md", "# Plain\n\nOne line.\n"),
+        ("/skills/registry/plain/SKILL.md", "# Plain\n\nOne line.\n"),
+        ("/skills/registry/many", ROOT),
+        ("/skills/registry/many/files", "# Files"),
+        ("/skills/registry/many/files/skill.md", "# Files"),
+        ("/skills/registry/many/files/SKILL.md", "# Files"),
+        ("/skills/registry/many/references/guide.md", "# Guide"),
+        ("/skills/registry/many/deep%20er.md", "# Deeper"),
+    ] {
+        let answer = world.get(address).await;
+        assert_eq!((answer.status, text(&answer)), (200, body), "{address}");
+        let media_type = answer.header("content-type").unwrap();
+        assert_eq!(media_type, "text/markdown; charset=utf-8", "{address}");
+        let tag = format!("\"{}\"", Digest::of(body.as_bytes()));
+        assert_eq!(answer.header("etag").as_deref(), Some(&*tag), "{address}");
+        let again = world.ask(Request::get(address).header("If-None-Match", &tag)).await;
+        assert_eq!(again.status, 304, "{address}");
+    }
+    let picture = world.get("/skills/registry/many/logo.png").await;
+    assert_eq!(picture.body, b"\x89PNG\xff");
+    assert_eq!(picture.header("content-type").as_deref(), Some("image/png"));
+    for address in [
+        "/skills/registry",
+        "/skills/registry/none",
+        "/skills/registry/many/none.md",
+        "/skills/registry/many/../plain",
+        "/skills/registry/plain/state::get",
+        "/skills/registry/skills",
+    ] {
+        assert_eq!(world.get(address).await.refusal(), (404, "not_found".to_owned()), "{address}");
+    }
+    registry.register_skill("t", "plain", "# New".to_owned()).await.unwrap();
+    let changed = world.get("/skills/registry/plain").await;
+    assert_eq!(text(&changed), "# New");
+    assert_eq!(changed.header("etag").unwrap(), format!("\"{}\"", Digest::of(b"# New")));
+}
+
+#[tokio::test]
+async fn a_client_among_the_others() {
+    let (world, _registry) = world().await;
+    let mut client = world.connect().await;
+    client.send(&registration("live", json!([]))).await;
+    world.until(|ids| ids == ["live"]).await;
+    let clients = world.host.list_clients(None).await.unwrap();
+    let ids: Vec<_> = clients["clients"].as_array().unwrap().iter().map(|one| &one["id"]).collect();
+    assert_eq!(ids, ["registry", "live"]);
+    assert_eq!(clients["clients"][0]["status"], "online");
+
+    let paths = world.host.list_paths(Some("registry"), None, None).await.unwrap();
+    let listed: Vec<(&str, &str)> = paths["paths"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|path| (path["type"].as_str().unwrap(), path["path"].as_str().unwrap()))
+        .collect();
+    assert_eq!(
+        listed,
+        [
+            ("skill", "/many/skill.md"),
+            ("endpoint", "/many/deep er.md"),
+            ("skill", "/many/files/SKILL.md"),
+            ("endpoint", "/many/references/guide.md"),
+            ("skill", "/plain/skill.md"),
+        ]
+    );
+    assert_eq!(paths["paths"][4]["description"], "One line.");
+
+    // Whatever is listed can be read.
+    for path in paths["paths"].as_array().unwrap() {
+        let call = Call::new(Method::Get, path["path"].as_str().unwrap());
+        let answer = world.host.call_path("registry", &call).await.unwrap();
+        assert!(answer["ok"] == true && answer["data"].is_string(), "{path}: {answer}");
+    }
+    let picture = Call::new(Method::Get, "/many/logo.png");
+    let answer = world.host.call_path("registry", &picture).await.unwrap();
+    assert_eq!(answer["data"]["contentType"], "image/png");
+    let post = Call::new(Method::Post, "/plain/skill.md");
+    assert!(world.host.call_path("registry", &post).await.is_err());
+    let found =
+        world.host.call_paths(&[], &Call::new(Method::Get, "/plain/skill.md")).await.unwrap();
+    let expected: Value =
+        json!([{"clientId": "registry", "ok": true, "data": "# Plain\n\nOne line.\n"}]);
+    assert_eq!(found["results"], expected);
+}
