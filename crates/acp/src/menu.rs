@@ -80,7 +80,9 @@ fn command_names(
             if !skill.user_invocable || (skill.name == *id) != by_id {
                 continue;
             }
-            *name = [&skill.name, id].into_iter().find(|name| !taken.contains(*name)).cloned();
+            // The id of a live one is an address, which is no command.
+            let mut names = [&skill.name, id].into_iter().filter(|name| !name.contains('/'));
+            *name = names.find(|name| !taken.contains(*name)).cloned();
             taken.extend(name.clone());
         }
     }

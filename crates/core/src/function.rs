@@ -6,8 +6,18 @@ use crate::{Field, RuleError, limits::MAX_FUNCTION_ID_BYTES};
 
 /// Namespaces of the infrastructure. A section or a prompt that could name one of these would be a
 /// tunnel from content into the engine, its state, or this registry's own administration.
-pub const RESERVED_PREFIXES: [&str; 9] =
-    ["engine::", "state::", "stream::", "iii.", "iii::", "mcp::", "a2a::", "skills::", "prompts::"];
+pub const RESERVED_PREFIXES: [&str; 10] = [
+    "engine::",
+    "state::",
+    "stream::",
+    "iii.",
+    "iii::",
+    "mcp::",
+    "mdp::",
+    "a2a::",
+    "skills::",
+    "prompts::",
+];
 
 /// The id of a function that may back a section or a prompt. Surrounding white space is not part of it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]

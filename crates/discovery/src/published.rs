@@ -87,7 +87,8 @@ impl State {
     ) -> Result<Published, ArtifactError> {
         let (mut index, mut legacy, mut ids) = (Vec::new(), Vec::new(), HashMap::new());
         for AvailableSkill { id, skill } in available(catalog, &Filter::default()).skills {
-            let Some(row) = catalog.skill(&id) else { continue };
+            // Published is what is stored: what live clients have may be gone a moment later.
+            let Some(row) = catalog.skill(&id).filter(|row| !row.is_live()) else { continue };
             // A name that is another skill's id belongs to that one.
             let is_taken = catalog.skill(&skill.name).is_some_and(|other| *other.id != *id);
             if is_taken || ids.contains_key(&skill.name) {

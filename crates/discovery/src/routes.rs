@@ -205,7 +205,11 @@ async fn available_skills(
         .map_err(|error| Refused(StatusCode::BAD_REQUEST, "invalid_query", error.body_text()))?;
     let Wanted { license, compatibility, tool } = wanted;
     let catalog = visit.skills.catalog().await?;
-    let answer = available(&catalog, &Filter { license, compatibility, tool });
+    let mut answer = available(&catalog, &Filter { license, compatibility, tool });
+    // As published: only what is stored.
+    let is_stored = |id: &str| catalog.skill(id).is_none_or(|row| !row.is_live());
+    answer.skills.retain(|skill| is_stored(&skill.id));
+    answer.left_out.retain(|left_out| is_stored(&left_out.id));
     let body = serde_json::to_vec(&answer).unwrap_or_default();
     Ok(visit.tagged(JSON, body.into()))
 }

@@ -195,7 +195,10 @@ fn of_registry(error: &RegistryError) -> StatusCode {
         RegistryError::Handler { problem: HandlerProblem::TimedOut(_), .. } => {
             StatusCode::GATEWAY_TIMEOUT
         }
-        RegistryError::Handler { .. } | RegistryError::Output { .. } => StatusCode::BAD_GATEWAY,
+        RegistryError::Live(error) if error.code == "timeout" => StatusCode::GATEWAY_TIMEOUT,
+        RegistryError::Handler { .. } | RegistryError::Output { .. } | RegistryError::Live(_) => {
+            StatusCode::BAD_GATEWAY
+        }
         RegistryError::Remote { code, .. } if code == "conflict" => StatusCode::CONFLICT,
         RegistryError::Unsupported(_) => StatusCode::CONFLICT,
         RegistryError::NoExecutor

@@ -13,6 +13,7 @@ const MAX_CHARS: usize = 500;
 pub(crate) fn to_mcp(error: &RegistryError) -> ErrorData {
     let code = match error {
         RegistryError::NotFound { .. } => ErrorCode::RESOURCE_NOT_FOUND,
+        RegistryError::Live(error) if error.code == "not_found" => ErrorCode::RESOURCE_NOT_FOUND,
         RegistryError::Rule(_) => ErrorCode::INVALID_PARAMS,
         // A registry at the other end of a bus: its codes are those of this one, if it is of this make.
         RegistryError::Remote { code, message } => match code.as_str() {

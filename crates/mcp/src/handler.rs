@@ -37,7 +37,7 @@ use crate::{
         Begun, Ear, End, Follow, MAX_SUBSCRIPTIONS, MAX_URI_BYTES, Source, Subscriptions, Wants,
     },
     prompts, resources,
-    server::{Shared, TTL_MS, VERSIONS},
+    server::{Profile, Shared, TTL_MS, VERSIONS},
     skills_extension, tools,
 };
 
@@ -121,6 +121,18 @@ impl Handler {
         }
     }
 
+    /// Whether there is more than tools.
+    fn has_content(&self, method: &str) -> Result<(), ErrorData> {
+        match self.shared.settings.profile {
+            Profile::Full => Ok(()),
+            Profile::Mdp => Err(ErrorData::new(
+                ErrorCode::METHOD_NOT_FOUND,
+                format!("{method} is not offered here: there are tools and nothing else"),
+                None,
+            )),
+        }
+    }
+
     fn hints(&self, context: &RequestContext<RoleServer>) -> (Option<u64>, Option<CacheScope>) {
         self.shared.settings.cache_hints(context).unzip()
     }
@@ -186,8 +198,14 @@ impl ServerHandler for Handler {
         self.follower.get_or_init(|| {
             let greeted = self.greeted.lock().unwrap_or_else(PoisonError::into_inner).take();
             let source = greeted.unwrap_or_else(|| Source::new(&self.shared));
-            let follow =
-                Follow::new(source, Wants::Session(self.subscriptions.clone()), self.ear.clone());
+            let wants = match self.shared.settings.profile {
+                Profile::Full => Wants::Session(self.subscriptions.clone()),
+                // Nothing is told of what is not offered.
+                Profile::Mdp => {
+                    Wants::Filter(SubscriptionFilter::builder().tools_list_changed().build())
+                }
+            };
+            let follow = Follow::new(source, wants, self.ear.clone());
             AbortOnDropHandle::new(tokio::spawn(async move {
                 let send = |notification| {
                     let peer = peer.clone();
@@ -234,6 +252,7 @@ impl ServerHandler for Handler {
         request: Option<PaginatedRequestParams>,
         context: RequestContext<RoleServer>,
     ) -> Result<ListResourcesResult, ErrorData> {
+        self.has_content("resources/list")?;
         let cursor = cursor(request);
         let mut page = guarded(resources::list(&*self.shared.skills, cursor.as_deref())).await?;
         (page.ttl_ms, page.cache_scope) = self.hints(&context);
@@ -245,6 +264,7 @@ impl ServerHandler for Handler {
         request: Option<PaginatedRequestParams>,
         context: RequestContext<RoleServer>,
     ) -> Result<ListResourceTemplatesResult, ErrorData> {
+        self.has_content("resources/templates/list")?;
         crate::cursor::none(cursor(request).as_deref())?;
         let mut page = resources::templates();
         (page.ttl_ms, page.cache_scope) = self.hints(&context);
@@ -256,6 +276,7 @@ impl ServerHandler for Handler {
         request: ReadResourceRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<ReadResourceResponse, ErrorData> {
+        self.has_content("resources/read")?;
         match guarded(self.contents(&request.uri)).await {
             Ok(contents) => {
                 let mut result = ReadResourceResult::new(vec![contents]);
@@ -303,6 +324,7 @@ impl ServerHandler for Handler {
         request: Option<PaginatedRequestParams>,
         context: RequestContext<RoleServer>,
     ) -> Result<ListPromptsResult, ErrorData> {
+        self.has_content("prompts/list")?;
         let cursor = cursor(request);
         let mut page = guarded(prompts::list(&*self.shared.skills, cursor.as_deref())).await?;
         (page.ttl_ms, page.cache_scope) = self.hints(&context);
@@ -314,6 +336,7 @@ impl ServerHandler for Handler {
         request: GetPromptRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<GetPromptResponse, ErrorData> {
+        self.has_content("prompts/get")?;
         match guarded(prompts::get(&*self.shared.skills, request)).await {
             Ok(result) => Ok(result.into()),
             Err(error) => {
@@ -362,6 +385,7 @@ impl ServerHandler for Handler {
         if TYPED.contains(&method) || (SESSION_TYPED.contains(&method) && !is_stateless(&context)) {
             return Err(invalid(format!("the parameters of {method} are not what it takes")));
         }
+        self.has_content(method)?;
         let hints = self.shared.settings.cache_hints(&context);
         let answer = skills_extension::answer(&self.shared, request, hints);
         guarded(answer).await.map(CustomResult::new)

@@ -26,7 +26,7 @@ mod skills_extension;
 pub mod stdio;
 mod tools;
 
-pub use server::{Mcp, Settings};
+pub use server::{Mcp, Profile, Settings};
 
 /// Whether a log event only repeats what a client was told: rmcp warns of every error it answers with.
 #[must_use]

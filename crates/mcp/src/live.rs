@@ -16,7 +16,7 @@ use rmcp::model::{
     ResourceUpdatedNotificationParam, ServerNotification, SubscriptionFilter,
     ToolListChangedNotification,
 };
-use skills_core::{Tier, id::INDEX_ID, uri};
+use skills_core::{Tier, id::INDEX_ID, skill::ROOT_PATH, uri};
 use skills_registry::{Changed, Changes, Skills};
 use tokio::sync::watch;
 
@@ -152,7 +152,23 @@ impl News {
         let in_tier = segments.next().filter(|_| id.parse::<Tier>().is_ok());
         let is_index = path == INDEX_ID && !self.skills.is_empty();
         let has_changed = |id| self.skills.contains(id);
-        self.any_skill || is_index || has_changed(id) || in_tier.is_some_and(has_changed)
+        self.any_skill
+            || is_index
+            || has_changed(id)
+            || in_tier.is_some_and(has_changed)
+            || self.affects_live(path)
+    }
+
+    /// The id of a live skill is the whole path, and its client alone is the address of all of them.
+    fn affects_live(&self, path: &str) -> bool {
+        let is_of = |id: &Arc<str>| id.strip_prefix(path).is_some_and(|rest| rest.starts_with('/'));
+        let folder = || path.strip_suffix(ROOT_PATH).map(|folder| format!("{folder}skill.md"));
+        match path.contains('/') {
+            true => {
+                self.skills.contains(path) || folder().is_some_and(|id| self.skills.contains(&*id))
+            }
+            false => self.skills.iter().any(is_of),
+        }
     }
 
     /// The notifications that tell a client of it.

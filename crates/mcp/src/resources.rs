@@ -52,8 +52,9 @@ fn index() -> Resource {
 fn skill(row: &Arc<SkillRow>) -> Resource {
     let mut resource = Resource::new(format!("{SCHEME}{}", row.id), &*row.id)
         .with_title(row.title())
-        .with_mime_type(MARKDOWN)
-        .with_size(row.bytes());
+        .with_mime_type(MARKDOWN);
+    // How large what a client will give is nobody knows.
+    resource.size = (!row.is_live()).then(|| row.bytes());
     resource.description.clone_from(&row.meta.description);
     let mut annotations = Annotations::default();
     annotations.last_modified = Some(row.registered_at.to_string());

@@ -39,9 +39,21 @@ pub(crate) const VERSIONS: &[ProtocolVersion] = &[
     ProtocolVersion::V_2026_07_28,
 ];
 
+/// How much is offered.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Profile {
+    /// Everything.
+    #[default]
+    Full,
+    /// The four tools of the Model Drive Protocol, and nothing else.
+    Mdp,
+}
+
 /// What can be set.
 #[derive(Debug, Clone, Default)]
 pub struct Settings {
+    /// How much is offered.
+    pub profile: Profile,
     /// Answers depend on who asks, so that nobody may keep them for others.
     pub is_private: bool,
     /// Ends streams in good order.
@@ -66,7 +78,7 @@ impl Settings {
 #[derive(Clone)]
 pub struct Mcp {
     pub(crate) shared: Arc<Shared>,
-    _tools: Arc<AbortOnDropHandle<()>>,
+    tools: Arc<AbortOnDropHandle<()>>,
 }
 
 /// What connections of one caller share, most of it with those of all others.
@@ -114,15 +126,25 @@ impl Mcp {
     /// A server of a registry. Needs a Tokio runtime.
     #[must_use]
     pub fn new(skills: Arc<dyn Skills>, settings: Settings) -> Self {
+        let info = Arc::new(info(settings.profile));
         let shared = Arc::new(Shared {
             skills,
             settings,
             worker_tools: Arc::new(watch::Sender::new(None)),
             described: Arc::default(),
-            info: Arc::new(info()),
+            info,
         });
         let follower = tokio::spawn(follow_tools(Arc::clone(&shared)));
-        Self { shared, _tools: Arc::new(AbortOnDropHandle::new(follower)) }
+        Self { shared, tools: Arc::new(AbortOnDropHandle::new(follower)) }
+    }
+
+    /// The same server, of which so much is offered.
+    #[must_use]
+    pub fn with_profile(&self, profile: Profile) -> Self {
+        let settings = Settings { profile, ..self.shared.settings.clone() };
+        let info = Arc::new(info(profile));
+        let shared = Arc::new(Shared { settings, info, ..Shared::clone(&self.shared) });
+        Self { shared, tools: Arc::clone(&self.tools) }
     }
 
     /// A handler of a client that can always be told of something, or, with an ear, only while that is open.
@@ -147,7 +169,16 @@ impl Mcp {
 }
 
 #[expect(deprecated, reason = "log levels are alive in the older revisions")]
-fn info() -> ServerConfig {
+fn info(profile: Profile) -> ServerConfig {
+    let mut implementation = Implementation::new("skills", env!("CARGO_PKG_VERSION"));
+    implementation.title = Some("Skills".to_owned());
+    if profile == Profile::Mdp {
+        let capabilities =
+            ServerCapabilities::builder().enable_tools().enable_tool_list_changed().build();
+        return ServerConfig::new(capabilities)
+            .with_protocol_version(ProtocolVersion::V_2025_11_25)
+            .with_server_info(implementation);
+    }
     let mut capabilities = ServerCapabilities::builder()
         .enable_completions()
         .enable_logging()
@@ -161,8 +192,6 @@ fn info() -> ServerConfig {
         .build();
     let extension = (skills_extension::ID.to_owned(), skills_extension::capability());
     capabilities.extensions = Some([extension].into_iter().collect());
-    let mut implementation = Implementation::new("skills", env!("CARGO_PKG_VERSION"));
-    implementation.title = Some("Skills".to_owned());
     ServerConfig::new(capabilities)
         .with_protocol_version(ProtocolVersion::V_2025_11_25)
         .with_server_info(implementation)

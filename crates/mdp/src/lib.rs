@@ -23,6 +23,7 @@ mod directory;
 mod error;
 mod host;
 pub mod http;
+pub mod live;
 pub mod path;
 mod stored;
 pub mod trie;

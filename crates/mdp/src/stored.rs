@@ -58,7 +58,7 @@ impl Stored {
     pub(crate) async fn descriptors(&self) -> Result<Vec<Descriptor>, CallError> {
         let catalog = self.skills.catalog().await.map_err(failed)?;
         let mut descriptors = Vec::new();
-        for row in catalog.skills_after(None) {
+        for row in catalog.skills_after(None).filter(|row| !row.is_live()) {
             descriptors.push(root(row));
             let others = row.meta.files.iter().map(|file| file.path.as_str());
             let documents =

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use serde_json::{Map, Value};
 use skills_core::{Bundle, Caller, HandlerId, PromptArgument, PromptDefinition, Tier};
 
-use crate::{Catalog, Changes, Explanation, ExposedFunction, RegistryError};
+use crate::{Catalog, Changes, Explanation, ExposedFunction, RegistryError, live::Question};
 
 /// A skill in a listing.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
@@ -25,6 +25,9 @@ pub struct SkillInfo {
     pub bytes: u64,
     /// RFC 3339.
     pub registered_at: String,
+    /// The client that has it, if it is not stored; the tier then says nothing.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub live: Option<String>,
 }
 
 /// A prompt in a listing.
@@ -112,6 +115,14 @@ pub trait Skills: Send + Sync {
         name: &str,
         arguments: Value,
     ) -> Result<RenderedPrompt, RegistryError>;
+    /// Whether it can be asked about the paths of live clients.
+    async fn has_paths(&self) -> bool {
+        false
+    }
+    /// Asks about live clients and their paths.
+    async fn ask_paths(&self, _: Question) -> Result<Value, RegistryError> {
+        Err(RegistryError::Unsupported("this registry hosts no live clients"))
+    }
     /// The functions of workers that ask to be offered to agents.
     async fn functions(&self) -> Result<Vec<ExposedFunction>, RegistryError>;
     /// Calls a function of a worker.

@@ -7,7 +7,7 @@
 use serde::Serialize;
 use skills_core::{AgentSkill, frontmatter::is_skill_name};
 
-use crate::{Catalog, SkillRow};
+use crate::{Catalog, SkillRow, live};
 
 /// Longest description, in characters.
 const MAX_DESCRIPTION: usize = 1024;
@@ -113,8 +113,10 @@ fn offered(row: &SkillRow) -> Result<AgentSkill, String> {
 }
 
 fn plain(row: &SkillRow) -> AgentSkill {
+    // The id of a live one is an address, which names may not be.
+    let live = row.origin().and_then(|(client, path)| live::name(&client.parse().ok()?, path));
     AgentSkill {
-        name: row.id.to_string(),
+        name: live.map_or_else(|| row.id.to_string(), |name| name.to_string()),
         description: row
             .meta
             .description

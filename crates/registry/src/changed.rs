@@ -7,7 +7,10 @@ use skills_core::{Kind, Layer, Owner, resolve::Prefix};
 use skills_store::Change;
 use tokio::sync::watch;
 
-use crate::feed::{Delivery, Subscription};
+use crate::{
+    feed::{Delivery, Subscription},
+    live::LiveChange,
+};
 
 /// Something that is different from before.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -30,11 +33,12 @@ pub type Changes = BoxStream<'static, Changed>;
 /// Where news come from.
 pub(crate) struct Sources {
     pub(crate) feed: Subscription<Arc<Change>>,
+    pub(crate) live: Subscription<LiveChange>,
     pub(crate) functions: Option<watch::Receiver<u64>>,
     pub(crate) refreshed: watch::Receiver<u64>,
 }
 
-/// The news of a feed of changes and of a bus, as far as they concern somebody: what changes in the private layer
+/// The news of feeds of changes and of a bus, as far as they concern somebody: what changes in the private layer
 /// of an owner is news for nobody else.
 pub(crate) fn of_feed(
     sources: Sources,
@@ -42,11 +46,8 @@ pub(crate) fn of_feed(
     is_of_tool: impl Fn(&Change) -> bool + Send + 'static,
     prefix: Prefix,
 ) -> Changes {
-    let Sources { feed, functions, refreshed } = sources;
-    let deliveries = futures_util::stream::unfold(feed, |mut feed| async move {
-        feed.next().await.map(|delivery| (delivery, feed))
-    });
-    let entries = deliveries.flat_map(move |delivery| {
+    let Sources { feed, live, functions, refreshed } = sources;
+    let entries = deliveries(feed).flat_map(move |delivery| {
         let changed = match delivery {
             Delivery::Item(change) if is_for(&change.key.layer, owner.as_ref()) => {
                 let tools = is_of_tool(&change).then_some(Changed::Tools);
@@ -57,6 +58,11 @@ pub(crate) fn of_feed(
         };
         futures_util::stream::iter(changed)
     });
+    let live = deliveries(live).map(|delivery| match delivery {
+        Delivery::Item(LiveChange { kind, id, .. }) => Changed::entry(kind)(id),
+        Delivery::Missed(_) => Changed::Everything,
+    });
+    let entries = futures_util::stream::select(entries, live);
     let entries = futures_util::stream::select(entries, times(refreshed, Changed::Tools));
     match functions {
         Some(functions) => {
@@ -64,6 +70,14 @@ pub(crate) fn of_feed(
         }
         None => entries.boxed(),
     }
+}
+
+fn deliveries<T: Clone + Send + 'static>(
+    feed: Subscription<T>,
+) -> impl Stream<Item = Delivery<T>> + Send {
+    futures_util::stream::unfold(feed, |mut feed| async move {
+        feed.next().await.map(|delivery| (delivery, feed))
+    })
 }
 
 /// The same news each time a number changes.
@@ -87,10 +101,13 @@ impl Changed {
     fn of(change: &Change, prefix: &Prefix) -> Vec<Self> {
         let id = &change.key.id;
         let names = std::iter::once(Arc::clone(id)).chain(prefix.stripped(id).map(Arc::from));
-        let changed = match change.key.kind {
+        names.map(Self::entry(change.key.kind)).collect()
+    }
+
+    fn entry(kind: Kind) -> fn(Arc<str>) -> Self {
+        match kind {
             Kind::Skill => Self::Skill,
             Kind::Prompt => Self::Prompt,
-        };
-        names.map(changed).collect()
+        }
     }
 }

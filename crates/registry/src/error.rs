@@ -6,7 +6,7 @@ use skills_bus::CallError;
 use skills_core::{Kind, OutputError, RuleError, Tier, schema::Violation};
 use skills_store::{BatchError, StoreError};
 
-use crate::{ExecuteError, execute::sentence};
+use crate::{ExecuteError, execute::sentence, live::LiveError};
 
 /// The one error type of the registry. Every surface maps it once.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -54,6 +54,9 @@ pub enum RegistryError {
         /// What is wrong with it.
         reason: String,
     },
+    /// A live client gave nothing.
+    #[error(transparent)]
+    Live(#[from] LiveError),
     /// A skill that has no manifest.
     #[error("{0} is not a tool: it has no manifest")]
     NotATool(String),
@@ -161,6 +164,7 @@ impl RegistryError {
             Self::Output { .. } => "handler_output",
             Self::Store(error) => error.code(),
             Self::CorruptEntry { .. } => "corrupt_entry",
+            Self::Live(error) => error.code,
             Self::NotATool(_) => "not_a_tool",
             Self::Arguments { .. } => "invalid_arguments",
             Self::Execute(error) => &error.code,

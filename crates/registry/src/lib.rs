@@ -1,6 +1,7 @@
 //! The registry: the only door to skills and prompts.
 //!
-//! - [`Registry`]: reading, resolving and rendering (`reading`), and `writing`; a [`View`] is it as one caller sees it
+//! - [`Registry`]: reading, resolving and rendering (`reading`; `reading_live` for what is not stored), and
+//!   `writing`; a [`View`] is it as one caller sees it
 //! - [`catalog`]: the immutable snapshot all reads are answered from, in views of callers
 //! - `writer`: the one thread that commits, swaps the catalog and announces
 //! - [`feed`]: announcements in commit order, for any number of subscribers, in bounded memory
@@ -8,6 +9,7 @@
 //! - [`available`]: which skills can be offered as Agent Skills
 //! - [`bundles`]: reading whole bundles
 //! - [`search`]: finding skills by words
+//! - [`live`]: what live clients have, which is listed and read but not stored
 //! - `execute`: calling tools
 //! - `functions`: which functions of workers are offered to agents
 //! - `blobs`: bodies, through a bounded cache
@@ -28,8 +30,10 @@ mod error;
 mod execute;
 pub mod feed;
 mod functions;
+pub mod live;
 mod local;
 mod reading;
+mod reading_live;
 mod registry;
 pub mod remote;
 pub mod search;

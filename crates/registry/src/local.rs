@@ -13,6 +13,7 @@ use crate::{
     RenderedPrompt, Resource, SkillInfo, SkillRow, Skills,
     changed::{self, Sources},
     functions,
+    live::Question,
 };
 
 /// Who is named in the log for writes that come through the trait without a credential.
@@ -27,6 +28,7 @@ impl From<&SkillRow> for SkillInfo {
             description: row.meta.description.clone(),
             bytes: row.bytes(),
             registered_at: row.registered_at.to_string(),
+            live: row.origin().map(|(client, _)| client.to_owned()),
         }
     }
 }
@@ -62,6 +64,7 @@ impl Registry {
         let published = self.published();
         let sources = Sources {
             feed: published.changes.subscribe(),
+            live: self.live_changes(),
             functions,
             refreshed: published.refreshed.subscribe(),
         };
@@ -117,6 +120,14 @@ macro_rules! local {
                 arguments: Value,
             ) -> Result<Value, RegistryError> {
                 $registry.call(function.as_str(), &arguments).await
+            }
+
+            async fn has_paths(&$self) -> bool {
+                $registry.hosts_clients()
+            }
+
+            async fn ask_paths(&$self, question: Question) -> Result<Value, RegistryError> {
+                $registry.ask_paths($caller, question).await
             }
 
             async fn call_tool(

@@ -14,7 +14,10 @@ use skills_core::{
 };
 use skills_store::{Change, StoreError};
 
-use crate::{Catalog, Explanation, Registry, RegistryError, RenderedPrompt, Resource, SkillRow};
+use crate::{
+    Catalog, Explanation, Registry, RegistryError, RenderedPrompt, Resource, SkillRow,
+    live::LiveDocument,
+};
 
 /// What is wrong with an entry whose bytes are not there.
 const NO_BODY: &str = "its body is missing from the store";
@@ -45,6 +48,10 @@ impl Registry {
     /// be read, or its function gives no result.
     pub async fn read_as(&self, caller: &Caller, uri: &str) -> Result<Resource, RegistryError> {
         let parsed: ResourceUri = uri.parse()?;
+        if let Some(document) = self.live(caller, &parsed).await? {
+            let LiveDocument { media_type, body } = document;
+            return Ok(Resource { uri: uri.to_owned(), mime_type: media_type, body });
+        }
         let (mime_type, body) = match parsed {
             ResourceUri::Index => {
                 (output::MARKDOWN, Bytes::from_owner(IndexText(self.catalog_of(caller).index())))
@@ -188,7 +195,7 @@ impl Registry {
     }
 
     /// Looks for an entry that the catalog does not have, if the store may have more than it told.
-    async fn look_for(&self, key: &EntryKey) -> Result<(), RegistryError> {
+    pub(crate) async fn look_for(&self, key: &EntryKey) -> Result<(), RegistryError> {
         if self.store().is_complete() { Ok(()) } else { self.look_again(key).await }
     }
 
@@ -225,6 +232,11 @@ impl Registry {
             self.look_for(&key).await?;
         }
         let catalog = self.catalog_of(caller);
+        if let Some(row) = catalog.prompt(name.as_str())
+            && let Some(origin) = &row.origin
+        {
+            return self.render_live(row, origin, arguments).await;
+        }
         let missing = || RegistryError::NotFound { kind: Kind::Prompt, id: name.to_string() };
         let definition = &catalog.prompt(name.as_str()).ok_or_else(missing)?.readable()?.definition;
         let arguments = match arguments {

@@ -17,7 +17,8 @@ use tokio::sync::watch;
 use crate::{
     BusState, Catalog, ChangeFeed, Execute, RegistryError,
     blobs::Blobs,
-    feed::Feed,
+    feed::{Feed, Subscription},
+    live::{LiveChange, LiveSource, LiveUpdate},
     writer::{Foreign, Published, WriteError, Writer},
 };
 
@@ -25,6 +26,8 @@ use crate::{
 const CHANGE_FEED_BYTES: usize = 4 << 20;
 /// The same for changes of the bus state, which carry their values.
 const STATE_FEED_BYTES: usize = 16 << 20;
+/// The same for what is not stored, of which only ids are told.
+const LIVE_FEED_BYTES: usize = 1 << 20;
 
 /// What can be set about a registry.
 #[derive(Debug, Clone)]
@@ -58,6 +61,8 @@ pub struct Registry {
     blobs: Blobs,
     executor: OnceLock<Arc<dyn Execute>>,
     config: RegistryConfig,
+    /// Weak, because whoever hosts live clients shows them what is stored.
+    live: OnceLock<Weak<dyn LiveSource>>,
 }
 
 impl std::fmt::Debug for Registry {
@@ -85,6 +90,7 @@ impl Registry {
             )),
             changes: Feed::new(CHANGE_FEED_BYTES),
             state: Feed::new(STATE_FEED_BYTES),
+            live: Feed::new(LIVE_FEED_BYTES),
             refreshed: watch::Sender::new(0),
         });
         let (writer, thread) = Writer::start(Arc::clone(&store), Arc::clone(&published))
@@ -98,6 +104,7 @@ impl Registry {
             bus,
             published,
             config,
+            live: OnceLock::new(),
         }))
     }
 
@@ -112,6 +119,44 @@ impl Registry {
         // Subscribe first: a change between the two steps is then seen twice, and skipped once.
         let live = self.published.changes.subscribe();
         ChangeFeed::new(live, Arc::clone(&self.store), self.catalog().revision())
+    }
+
+    /// Every change of what is not stored from now on. Who falls behind is told how many were missed.
+    #[must_use]
+    pub fn live_changes(&self) -> Subscription<LiveChange> {
+        self.published.live.subscribe()
+    }
+
+    /// Names whoever hosts live clients. The first counts.
+    pub fn set_live_source(&self, source: Weak<dyn LiveSource>) {
+        let _ = self.live.set(source);
+    }
+
+    /// Whether somebody hosts live clients.
+    #[must_use]
+    pub fn hosts_clients(&self) -> bool {
+        self.live_source().is_some()
+    }
+
+    /// Whoever hosts live clients, if somebody does.
+    pub(crate) fn live_source(&self) -> Option<Arc<dyn LiveSource>> {
+        self.live.get()?.upgrade()
+    }
+
+    /// Takes in what became of live clients: their skills and prompts are listed with what is stored, below it.
+    /// Queued when called, and in order.
+    pub fn set_live(
+        &self,
+        updates: Vec<LiveUpdate>,
+    ) -> impl Future<Output = Result<(), RegistryError>> + Send + use<> {
+        let writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
+        let queued = writer.as_ref().map(|writer| writer.live(updates));
+        async move {
+            match queued {
+                Some(queued) => queued.await,
+                None => Err(RegistryError::Closed),
+            }
+        }
     }
 
     /// The bus's key-value store.

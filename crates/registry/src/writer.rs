@@ -21,7 +21,11 @@ use skills_store::{
 };
 use tokio::sync::{mpsc, oneshot, watch};
 
-use crate::{Catalog, RegistryError, feed::Feed};
+use crate::{
+    Catalog, RegistryError,
+    feed::Feed,
+    live::{LiveChange, LiveUpdate},
+};
 
 /// How many batches one group may have; more would keep the first of them waiting.
 const GROUP: usize = 512;
@@ -31,6 +35,8 @@ const GROUP_BYTES: usize = 8 << 20;
 const MAX_QUEUED_BYTES: usize = 256 << 20;
 /// What a batch costs in the queue beside its content.
 const BATCH_OVERHEAD: usize = 512;
+/// What the news of something that is not stored cost beside its id.
+const LIVE_OVERHEAD: usize = 64;
 
 /// Why a batch was not carried out.
 #[derive(Debug, thiserror::Error)]
@@ -64,9 +70,12 @@ impl From<Result<Option<Change>, StoreError>> for Foreign {
 type Look = Box<dyn FnOnce(Timestamp) -> Foreign + Send>;
 type LookReply = oneshot::Sender<Result<usize, RegistryError>>;
 
+type LiveReply = oneshot::Sender<()>;
+
 enum Request {
     Write { batch: Batch, bytes: usize, reply: Reply },
     Look { look: Look, reply: LookReply },
+    Live { updates: Vec<LiveUpdate>, reply: LiveReply },
 }
 
 /// What the writer changes besides the store.
@@ -75,6 +84,7 @@ pub(crate) struct Published {
     pub(crate) catalog: ArcSwap<Catalog>,
     pub(crate) changes: Feed<Arc<Change>>,
     pub(crate) state: Feed<Arc<StateChange>>,
+    pub(crate) live: Feed<LiveChange>,
     /// How often the tools were to be asked for again.
     pub(crate) refreshed: watch::Sender<u64>,
 }
@@ -140,6 +150,22 @@ impl Writer {
     }
 }
 
+impl Writer {
+    /// Queues what became of live clients, which is not stored. It comes here because the catalog is swapped
+    /// by one thread alone.
+    pub(crate) fn live(
+        &self,
+        updates: Vec<LiveUpdate>,
+    ) -> impl Future<Output = Result<(), RegistryError>> + Send + use<> {
+        let (reply, answer) = oneshot::channel();
+        let sent = self.queue.send(Request::Live { updates, reply });
+        async move {
+            sent.map_err(|_| RegistryError::Closed)?;
+            answer.await.map_err(|_| RegistryError::Closed)
+        }
+    }
+}
+
 fn weight(mutation: &Mutation) -> usize {
     match mutation {
         Mutation::Put { content, blobs, .. } => {
@@ -171,6 +197,9 @@ fn run(
                 publish(published, changes.into_iter().map(Effect::Changed).collect());
                 let _ = reply.send(error.map_or(Ok(count), |error| Err(error.into())));
             }
+            if !waiting.live.is_empty() {
+                publish_live(published, waiting.live.drain(..).collect());
+            }
             waiting.add_all(&mut requests);
         }
     }
@@ -182,17 +211,19 @@ fn run(
 struct Waiting {
     writes: VecDeque<(Batch, usize, Reply)>,
     looks: VecDeque<(Look, LookReply)>,
+    live: VecDeque<(Vec<LiveUpdate>, LiveReply)>,
 }
 
 impl Waiting {
     fn is_empty(&self) -> bool {
-        self.writes.is_empty() && self.looks.is_empty()
+        self.writes.is_empty() && self.looks.is_empty() && self.live.is_empty()
     }
 
     fn add(&mut self, request: Request) {
         match request {
             Request::Write { batch, bytes, reply } => self.writes.push_back((batch, bytes, reply)),
             Request::Look { look, reply } => self.looks.push_back((look, reply)),
+            Request::Live { updates, reply } => self.live.push_back((updates, reply)),
         }
     }
 
@@ -263,6 +294,21 @@ fn publish(published: &Published, effects: Vec<Effect>) {
         let size = |value: &Option<String>| value.as_ref().map_or(0, String::len);
         let bytes = BATCH_OVERHEAD + size(&change.old) + size(&change.new);
         published.state.send(Arc::new(change), bytes);
+    }
+}
+
+/// The same for what is not stored.
+fn publish_live(published: &Published, waiting: Vec<(Vec<LiveUpdate>, LiveReply)>) {
+    let (updates, replies): (Vec<_>, Vec<_>) = waiting.into_iter().unzip();
+    let updates: Vec<LiveUpdate> = updates.into_iter().flatten().collect();
+    let (next, told) = published.catalog.load().with_live(&updates, now());
+    published.catalog.store(Arc::new(next));
+    for change in told {
+        let bytes = LIVE_OVERHEAD + change.id.len();
+        published.live.send(change, bytes);
+    }
+    for reply in replies {
+        let _ = reply.send(());
     }
 }
 

@@ -23,7 +23,7 @@ use crate::{
     Failure,
     config::{Config, StoreChoice},
     late::Late,
-    mdp,
+    mdp::{self, Joined},
     people::People,
     serve::{Door, app, bind, open_registry, surfaces},
     state_events::listen,
@@ -74,12 +74,14 @@ pub async fn run(options: Options, shutdown: CancellationToken) -> Result<(), Fa
     let (late, skills) = Late::new();
     let (registry, opened) = watch::channel(None);
     let executor = people.executor();
-    let opening = Opening { readiness: Readiness::default(), skills, registry, executor };
+    let mut opening =
+        Opening { readiness: Readiness::default(), skills, registry, executor, mdp: None };
     let served = http.map(|listener| {
         let gateway = people.gateway(opened);
         let skills: Arc<dyn Skills> = Arc::new(late);
         let routes = surfaces(Arc::clone(&skills), &gateway, is_private, &shutdown);
         let mdp = Host::start(config.mdp.clone(), Some(skills), shutdown.clone());
+        opening.mdp = Some(mdp.clone());
         let app = mdp::mount(app(routes, guard, opening.readiness.clone()), &mdp);
         let serving = skills_http::serve(listener, app, shutdown.clone());
         tokio::spawn(async move {
@@ -107,14 +109,24 @@ struct Opening {
     skills: watch::Sender<Option<Arc<dyn Skills>>>,
     registry: watch::Sender<Option<Arc<Registry>>>,
     executor: Arc<dyn Execute>,
+    mdp: Option<Host>,
 }
 
 impl Opening {
-    fn done(&self, registry: &Arc<Registry>) {
+    /// Lets everyone in. Live clients are part of it for as long as what is returned is kept.
+    #[must_use]
+    fn done(
+        &self,
+        bus: &dyn Bus,
+        registry: &Arc<Registry>,
+        keys: &Arc<dyn Identify>,
+    ) -> Option<Joined> {
+        let joined = self.mdp.as_ref().map(|mdp| mdp::join(mdp, bus, registry, keys));
         registry.execute_with(Arc::clone(&self.executor));
         self.skills.send_replace(Some(registry.clone()));
         self.registry.send_replace(Some(Arc::clone(registry)));
         self.readiness.set(true);
+        joined
     }
 }
 
@@ -134,8 +146,9 @@ async fn work(
     let Some(place) = place else {
         let registry = open_registry(data_dir, Some(Arc::downgrade(&bus)), settings).await?;
         skills_worker::serve(&bus, &registry, keys);
-        opening.done(&registry);
+        let joined = opening.done(&*bus, &registry, keys);
         let outcome = rejected(&mut connection).await;
+        drop(joined);
         return close(registry, outcome).await;
     };
     // Listening comes first, so that what is written while everything is read is not missed.
@@ -145,8 +158,9 @@ async fn work(
     let follower = Follower::new(Arc::clone(&registry), store);
     ear.follow(&follower);
     skills_worker::serve(&bus, &registry, keys);
-    opening.done(&registry);
+    let joined = opening.done(&*bus, &registry, keys);
     let outcome = keep_in_step(&follower, &mut connection, epoch).await;
+    drop(joined);
     close(registry, outcome).await
 }
 

@@ -7,6 +7,7 @@ use std::{fmt, path::PathBuf};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use skills_core::Tier;
+use skills_mcp::Profile;
 
 pub use people::{GrantArgs, KeyCommand, KeyCreate, KeyRevoke, SecretArgs, SecretCommand};
 
@@ -78,7 +79,11 @@ pub enum Command {
     /// Serve bus, registry and HTTP in one process
     Serve(Serve),
     /// Serve MCP over standard input and output, for a host that starts this program
-    Mcp,
+    Mcp {
+        /// How much is offered
+        #[arg(long, value_enum, value_name = "PROFILE", default_value_t)]
+        profile: McpProfile,
+    },
     /// Be an ACP agent on standard input and output, for an editor that starts this program
     Acp {
         /// Who is sent the list of skills, which is a proposal and not part of ACP yet
@@ -190,6 +195,25 @@ impl From<TierName> for Tier {
             TierName::Private => Self::Private,
             TierName::Official => Self::Official,
             TierName::Market => Self::Market,
+        }
+    }
+}
+
+/// How much MCP offers.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+pub enum McpProfile {
+    /// Resources, prompts and all tools
+    #[default]
+    Full,
+    /// The four tools of the Model Drive Protocol, and nothing else
+    Mdp,
+}
+
+impl From<McpProfile> for Profile {
+    fn from(profile: McpProfile) -> Self {
+        match profile {
+            McpProfile::Full => Self::Full,
+            McpProfile::Mdp => Self::Mdp,
         }
     }
 }
@@ -349,13 +373,13 @@ pub struct Serve {
     #[arg(long, value_name = "ORIGIN")]
     pub allow_origin: Vec<String>,
 
-    /// An origin that tools may call whatever its address is, such as http://127.0.0.1:8080; may be repeated
-    #[arg(long, value_name = "ORIGIN")]
-    pub allow_upstream: Vec<String>,
-
     /// What clients of the Model Drive Protocol must present to register
     #[arg(long, value_name = "TOKEN")]
     pub mdp_token: Option<String>,
+
+    /// An origin that tools may call whatever its address is, such as http://127.0.0.1:8080; may be repeated
+    #[arg(long, value_name = "ORIGIN")]
+    pub allow_upstream: Vec<String>,
 }
 
 impl Cli {

@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 use skills_core::{Bundle, Caller, HandlerId, PromptDefinition, Tier};
 use skills_registry::{
     Catalog, Changed, Changes, Explanation, ExposedFunction, RegistryError, RenderedPrompt,
-    Resource, SkillInfo, Skills,
+    Resource, SkillInfo, Skills, live::Question,
 };
 use tokio::sync::watch;
 
@@ -78,6 +78,17 @@ impl Skills for Late {
 
     async fn explain(&self, id: &str) -> Result<Explanation, RegistryError> {
         self.get().await?.explain(id).await
+    }
+
+    async fn has_paths(&self) -> bool {
+        match self.get().await {
+            Ok(skills) => skills.has_paths().await,
+            Err(_) => false,
+        }
+    }
+
+    async fn ask_paths(&self, question: Question) -> Result<Value, RegistryError> {
+        self.get().await?.ask_paths(question).await
     }
 
     async fn read(&self, uri: &str) -> Result<Resource, RegistryError> {

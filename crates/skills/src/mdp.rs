@@ -1,10 +1,14 @@
 //! The Model Drive Protocol on this server: its section of the configuration, and where its routes are.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use serde_json::{Map, Value};
+use skills_bus::Bus;
+use skills_core::Identify;
 use skills_http::{App, OwnCheck, Terms, Wing};
 use skills_mdp::{Config, Host, Limits, Times, http};
+use skills_registry::{Registry, live::LiveSource};
+use tokio_util::task::AbortOnDropHandle;
 
 use crate::config::Reader;
 
@@ -33,6 +37,29 @@ pub(crate) fn mount(app: App, host: &Host) -> App {
     app.wings.push(Wing::new(http::polls(host), polls));
     app.rest = Some(Wing::new(http::rest(host), rest));
     app
+}
+
+/// What makes the clients of a host part of a registry and a bus.
+pub(crate) struct Joined {
+    /// The host as the registry knows it, which holds it weakly.
+    _source: Arc<dyn LiveSource>,
+    _follower: AbortOnDropHandle<()>,
+}
+
+/// Makes what clients have part of a registry, and what hosts ask about them part of a bus, for as long as what is
+/// returned is kept.
+#[must_use]
+pub(crate) fn join(
+    host: &Host,
+    bus: &dyn Bus,
+    registry: &Arc<Registry>,
+    keys: &Arc<dyn Identify>,
+) -> Joined {
+    let source: Arc<dyn LiveSource> = Arc::new(host.clone());
+    registry.set_live_source(Arc::downgrade(&source));
+    skills_worker::paths::serve(bus, registry, keys);
+    let follow = skills_mdp::live::follow(host.clone(), Arc::clone(registry));
+    Joined { _source: source, _follower: AbortOnDropHandle::new(tokio::spawn(follow)) }
 }
 
 /// What a host is started with unless the file says otherwise.

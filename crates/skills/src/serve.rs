@@ -21,7 +21,12 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-use crate::{Failure, config::Config, mdp, people::People};
+use crate::{
+    Failure,
+    config::Config,
+    mdp::{self, Joined},
+    people::People,
+};
 
 /// Everything is over this long after the signal, whatever still runs.
 const STOP_WITHIN: Duration = Duration::from_millis(2400);
@@ -57,6 +62,8 @@ pub struct Server {
     guard: Guard,
     /// Clients of the Model Drive Protocol, who part when `parting` is cancelled.
     mdp: Host,
+    /// Makes clients part of the registry and the bus.
+    joined: Joined,
     parting: CancellationToken,
     data_dir: PathBuf,
     has_token: bool,
@@ -91,6 +98,7 @@ impl Server {
         skills_worker::state::serve(&offered, &registry);
         let parting = CancellationToken::new();
         let mdp = Host::start(config.mdp, Some(registry.clone()), parting.clone());
+        let joined = mdp::join(&mdp, &*offered, &registry, &keys);
         Ok(Self {
             hub,
             offered,
@@ -100,6 +108,7 @@ impl Server {
             http,
             guard,
             mdp,
+            joined,
             parting,
             data_dir,
             has_token,
@@ -148,7 +157,7 @@ impl Server {
     /// When a listener fails.
     pub async fn run(self, shutdown: CancellationToken) -> Result<(), Failure> {
         let Self { hub, offered: _offered, registry, people, bus, http, guard, .. } = self;
-        let (mdp, parting, has_token) = (self.mdp, self.parting, self.has_token);
+        let Self { mdp, joined, parting, has_token, .. } = self;
         // Kept to the end: what waits for the registry would otherwise be told that it is gone.
         let (_opened, opened) = watch::channel(Some(Arc::clone(&registry)));
         let gateway = people.gateway(opened);
@@ -176,13 +185,14 @@ impl Server {
             shutdown.cancelled().await;
             tokio::time::sleep(STOP_WITHIN).await;
         };
-        let outcome = tokio::select! {
+        let outcome: std::io::Result<()> = tokio::select! {
             served = serving => served,
             () = deadline => {
                 tracing::warn!("some connections did not end in time");
                 Ok(())
             }
         };
+        drop(joined);
         // Queued writes are still stored; their callers may be gone, the promise is not.
         let close = tokio::task::spawn_blocking(move || {
             registry.close();
@@ -212,7 +222,8 @@ pub(crate) fn surfaces(
 ) -> Router {
     let discovery = skills_discovery::Settings { is_private };
     let discovery = skills_discovery::routes(Arc::clone(&skills), discovery);
-    let mcp = Mcp::new(skills, Settings { is_private, shutdown: shutdown.clone() });
+    let settings = Settings { is_private, shutdown: shutdown.clone(), ..Settings::default() };
+    let mcp = Mcp::new(skills, settings);
     let gateway = skills_gateway::routes(gateway);
     skills_mcp::http::routes(&mcp).merge(discovery).merge(gateway)
 }

@@ -172,9 +172,9 @@ fn catalog(
     })
 }
 
-/// An id and a tier, with a slash between them, which is in no id.
+/// An id and a tier, with a slash between them, which is in no tier.
 fn layered_cursor(after: &str) -> Result<(&str, rules::Tier), RegistryError> {
-    let parts = after.split_once('/').and_then(|(id, tier)| Some((id, tier.parse().ok()?)));
+    let parts = after.rsplit_once('/').and_then(|(id, tier)| Some((id, tier.parse().ok()?)));
     parts.ok_or_else(|| RuleError::Cursor.into())
 }
 
@@ -184,8 +184,10 @@ fn page<'a>(
     next: impl Fn(&SkillRow) -> String,
 ) -> CatalogOutput {
     let limit = input.limit.unwrap_or(PAGE).clamp(1, PAGE);
-    let is_wanted =
-        |row: &&Arc<SkillRow>| input.tier.is_none_or(|tier| rules::Tier::from(tier) == row.tier);
+    let is_wanted = |row: &&Arc<SkillRow>| match input.tier {
+        Some(tier) => rules::Tier::from(tier) == row.tier && !row.is_live(),
+        None => true,
+    };
     let mut rows = rows.filter(is_wanted).peekable();
     let mut skills = Vec::new();
     let (mut files, mut last) = (0, None);
@@ -212,5 +214,6 @@ fn entry(row: &SkillRow) -> CatalogEntry {
         agent: row.meta.agent.clone(),
         tool: row.meta.tool.clone(),
         corrupt: row.corruption().map(str::to_owned),
+        live: row.origin().map(|(client, _)| client.to_owned()),
     }
 }

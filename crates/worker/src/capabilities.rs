@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use skills_bus::{Bus, Json};
-use skills_registry::{Registry, RegistryError};
+use skills_registry::{Registry, RegistryError, live::Question};
 
 use crate::{
     beyond::{AVAILABLE, CATALOG, EXECUTE, FILES, RESOLVE},
@@ -18,6 +18,17 @@ const CAPABILITIES: &str = "skills::capabilities";
 /// The functions beside the published eleven, sorted. A test compares them with what is offered.
 const ADDITIONAL: [&str; 6] = [AVAILABLE, CAPABILITIES, CATALOG, EXECUTE, FILES, RESOLVE];
 
+/// What it has beyond the published functions, sorted.
+fn functions(registry: &Registry) -> Vec<String> {
+    let hosts = registry.hosts_clients();
+    let questions = Question::TOOLS.into_iter().filter(|_| hosts);
+    let questions = questions.filter_map(Question::function);
+    let mut functions: Vec<String> =
+        ADDITIONAL.into_iter().chain(questions).map(str::to_owned).collect();
+    functions.sort_unstable();
+    functions
+}
+
 pub(crate) fn register(bus: &dyn Bus, registry: &Arc<Registry>) {
     let spec = spec::<EmptyInput, CapabilitiesOutput>(
         CAPABILITIES,
@@ -28,7 +39,7 @@ pub(crate) fn register(bus: &dyn Bus, registry: &Arc<Registry>) {
         let output = CapabilitiesOutput {
             name: "skills".to_owned(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
-            functions: ADDITIONAL.map(str::to_owned).to_vec(),
+            functions: functions(&registry),
             prefix: registry.catalog().prefix().to_string(),
         };
         Json::from_serialize(&output).map_err(|_| RegistryError::Unexpected("what it can do"))

@@ -6,6 +6,7 @@
 //! - `capabilities`: the one that tells of those
 //! - `rendered`: listings as JSON text, made once for each state of the catalog
 //! - `on_change`: the trigger types, and the observable functions of the same names
+//! - [`paths`]: the `mdp::*` functions, where live clients are hosted
 //! - [`state`]: the `state::*` functions, for a bus that has no state worker of its own
 //! - `who`: whom the key of a call stands for
 //! - `error`: the one mapping from the registry's errors to the bus's
@@ -19,6 +20,7 @@ mod error;
 mod functions;
 mod offer;
 mod on_change;
+pub mod paths;
 mod rendered;
 pub mod state;
 mod who;

@@ -17,7 +17,7 @@ use skills_bus::{
     TriggerBinding, TriggerProvider, TriggerTypeSpec,
 };
 use skills_core::{Kind, Tier};
-use skills_registry::{ChangeFeed, Registry};
+use skills_registry::{ChangeFeed, Delivery, Registry, Subscription, live::LiveChange};
 use skills_store::Change;
 use tokio_util::task::AbortOnDropHandle;
 use uuid::Uuid;
@@ -96,8 +96,12 @@ impl Announcer {
         let mut targets = self.targets();
         let target = targets.entry(function_id.to_owned()).or_insert_with(|| {
             // Subscribed here and now: what the subscriber does next is already announced to it.
-            let follow =
-                follow(self.myself.clone(), function_id.to_owned(), self.registry.changes());
+            let follow = follow(
+                self.myself.clone(),
+                function_id.to_owned(),
+                self.registry.changes(),
+                self.registry.live_changes(),
+            );
             Target {
                 triggers: BTreeSet::new(),
                 observers: BTreeMap::new(),
@@ -124,8 +128,7 @@ impl Announcer {
     }
 
     /// What to send a target about a change, if it still wants to hear of it.
-    fn delivery(&self, function_id: &str, change: &Change) -> Option<(Json, Option<Activation>)> {
-        let payload = payload(change);
+    fn delivery(&self, function_id: &str, payload: Value) -> Option<(Json, Option<Activation>)> {
         let targets = self.targets();
         let target = targets.get(function_id)?;
         if !target.triggers.is_empty() {
@@ -145,13 +148,27 @@ impl Announcer {
         Some((Json::from(&data), Some(activation)))
     }
 
-    async fn deliver(&self, function_id: &str, change: &Change) {
+    /// What is told of a change, if anything is.
+    fn told(&self, change: &Change) -> Option<Value> {
         // A bus is open to all who are on it: what is private is not announced there.
-        if change.key.kind != self.kind || change.key.layer.tier() == Tier::Private {
-            return;
+        let is_told = change.key.kind == self.kind && change.key.layer.tier() != Tier::Private;
+        is_told.then(|| payload(change.key.kind, &change.key.id, change.content.is_some()))
+    }
+
+    /// The same of what is not stored.
+    fn told_live(&self, delivery: Delivery<LiveChange>) -> Option<Value> {
+        match delivery {
+            Delivery::Item(LiveChange { kind, id, is_here, .. }) => {
+                (kind == self.kind).then(|| payload(kind, &id, is_here))
+            }
+            // Nobody keeps a log of it: who hears this lists anew.
+            Delivery::Missed(_) => Some(json!({ "op": "reset" })),
         }
+    }
+
+    async fn deliver(&self, function_id: &str, payload: Option<Value>) {
         let (Some((data, activation)), Some(bus)) =
-            (self.delivery(function_id, change), self.bus.upgrade())
+            (payload.and_then(|payload| self.delivery(function_id, payload)), self.bus.upgrade())
         else {
             return;
         };
@@ -161,12 +178,34 @@ impl Announcer {
     }
 }
 
-async fn follow(announcer: Weak<Announcer>, function_id: String, mut changes: ChangeFeed) {
+/// What is stored and what is not are followed side by side: each is told in its own order.
+async fn follow(
+    announcer: Weak<Announcer>,
+    function_id: String,
+    changes: ChangeFeed,
+    live: Subscription<LiveChange>,
+) {
+    let stored = follow_stored(announcer.clone(), &function_id, changes);
+    tokio::join!(stored, follow_live(announcer, &function_id, live));
+}
+
+async fn follow_live(
+    announcer: Weak<Announcer>,
+    function_id: &str,
+    mut live: Subscription<LiveChange>,
+) {
+    while let Some(delivery) = live.next().await {
+        let Some(announcer) = announcer.upgrade() else { return };
+        announcer.deliver(function_id, announcer.told_live(delivery)).await;
+    }
+}
+
+async fn follow_stored(announcer: Weak<Announcer>, function_id: &str, mut changes: ChangeFeed) {
     loop {
         let next = changes.next().await;
         let Some(announcer) = announcer.upgrade() else { return };
         match next {
-            Ok(Some(change)) => announcer.deliver(&function_id, &change).await,
+            Ok(Some(change)) => announcer.deliver(function_id, announcer.told(&change)).await,
             Ok(None) => return,
             Err(error) => {
                 tracing::error!(function_id, %error, "the log of changes cannot be read; trying again");
@@ -177,11 +216,11 @@ async fn follow(announcer: Weak<Announcer>, function_id: String, mut changes: Ch
     }
 }
 
-fn payload(change: &Change) -> Value {
-    let op = if change.content.is_some() { "register" } else { "unregister" };
-    match change.key.kind {
-        Kind::Skill => json!({ "op": op, "id": &*change.key.id }),
-        Kind::Prompt => json!({ "op": op, "name": &*change.key.id }),
+fn payload(kind: Kind, id: &str, is_here: bool) -> Value {
+    let op = if is_here { "register" } else { "unregister" };
+    match kind {
+        Kind::Skill => json!({ "op": op, "id": id }),
+        Kind::Prompt => json!({ "op": op, "name": id }),
     }
 }
 

@@ -27,7 +27,7 @@ use crate::{
 
 #[derive(Default)]
 struct Listings {
-    revision: u64,
+    version: (u64, u64),
     skills: OnceLock<Json>,
     resources: OnceLock<Json>,
     prompts: OnceLock<Json>,
@@ -86,7 +86,7 @@ impl Rendered {
                         title: row.title(),
                         description: row.meta.description.as_deref(),
                         mime_type: MARKDOWN,
-                        size: Some(row.bytes()),
+                        size: (!row.is_live()).then(|| row.bytes()),
                     })
                 };
                 let skills = catalog.skills();
@@ -168,8 +168,8 @@ impl Rendered {
             return render(&catalog).map_err(failed);
         }
         let mut listings = self.listings.load_full();
-        if listings.revision != catalog.revision() {
-            listings = Arc::new(Listings { revision: catalog.revision(), ..Listings::default() });
+        if listings.version != catalog.version() {
+            listings = Arc::new(Listings { version: catalog.version(), ..Listings::default() });
             self.listings.store(Arc::clone(&listings));
         }
         let slot = slot(&listings);

@@ -71,7 +71,9 @@ pub(super) fn effective<'a>(
     let after = cursor.map(|cursor| cursor.parse::<SkillId>().map_err(|_| GatewayError::Cursor));
     let after = after.transpose()?;
     let rows = catalog.skills_after(after.as_ref().map(SkillId::as_str));
-    Ok(page(rows.filter(|row| is_wanted(row)), limit, |row| row.id.to_string()))
+    // What live clients have is not stored, and not listed with what is.
+    let rows = rows.filter(|row| !row.is_live() && is_wanted(row));
+    Ok(page(rows, limit, |row| row.id.to_string()))
 }
 
 /// A page of every layer, or of one.
@@ -89,7 +91,7 @@ fn layered<'a>(
     });
     let last = last.transpose()?;
     let rows = catalog.layered_after(last.as_ref().map(|(id, tier)| (id.as_str(), *tier)));
-    let rows = rows.filter(|row| tier.is_none_or(|tier| row.tier == tier));
+    let rows = rows.filter(|row| !row.is_live() && tier.is_none_or(|tier| row.tier == tier));
     Ok(page(rows, limit, |row| format!("{}:{}", row.id, row.tier)))
 }
 

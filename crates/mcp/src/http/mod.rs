@@ -26,13 +26,18 @@ use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, Stream
 use skills_core::Caller;
 
 use self::sessions::{Access, Manager, Sessions};
-use crate::{Mcp, ending};
+use crate::{Mcp, Profile, ending};
 
 /// The largest request that is read.
 const MAX_REQUEST_BYTES: usize = 4 << 20;
 
-/// The routes of MCP, to be mounted where HTTP is served. Needs a Tokio runtime.
+/// The routes of MCP, to be mounted where HTTP is served: `/mcp`, and `/mcp/mdp` with the tools of the Model Drive
+/// Protocol alone. Needs a Tokio runtime.
 pub fn routes(mcp: &Mcp) -> Router {
+    at("/mcp", mcp).merge(at("/mcp/mdp", &mcp.with_profile(Profile::Mdp)))
+}
+
+fn at(path: &str, mcp: &Mcp) -> Router {
     let config = StreamableHttpServerConfig::default()
         .with_json_response(true)
         .with_sse_retry(None)
@@ -49,7 +54,7 @@ pub fn routes(mcp: &Mcp) -> Router {
         handler.map_err(std::io::Error::other)
     };
     let service = StreamableHttpService::new(handler, manager, config);
-    Router::new().route_service("/mcp", service).layer(from_fn_with_state(sessions, with_session))
+    Router::new().route_service(path, service).layer(from_fn_with_state(sessions, with_session))
 }
 
 async fn with_session(

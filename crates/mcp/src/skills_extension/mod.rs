@@ -5,11 +5,12 @@
 //! knows; `iii://{id}` stays what was registered. The last segment before `SKILL.md` has to be the name in
 //! the frontmatter: where that is not the id, it follows the id, as `skill://{id}/{name}/SKILL.md`.
 //! Functions that a body links as its sections are files in a directory `sections`, and make the skill
-//! `"dynamic"`.
+//! `"dynamic"`. Skills of live clients are in `live`.
 //!
 //! rmcp has no types for any of this yet; when it has, this module is what changes.
 
 mod described;
+mod live;
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -98,11 +99,19 @@ async fn list(shared: &Shared, cursor: Option<&str>) -> Result<Value, ErrorData>
     let rows = catalog.skills_after(after.as_deref());
     let (rows, next) = cursor::page(Listing::Skills, rows, PAGE, |row| &row.id);
     let described: Vec<_> = stream::iter(rows.into_iter().cloned())
-        .map(|row| async move { (describe(shared, &row).await, row) })
+        .map(|row| async move {
+            let described = match row.is_live() {
+                true => None,
+                false => Some(describe(shared, &row).await),
+            };
+            (described, row)
+        })
         .buffered(READ_AHEAD)
         .collect()
         .await;
-    let entry = |(described, row): (Result<Arc<Described>, RegistryError>, Arc<SkillRow>)| {
+    type Read = Option<Result<Arc<Described>, RegistryError>>;
+    let entry = |(described, row): (Read, Arc<SkillRow>)| {
+        let Some(described) = described else { return live::entry(&row) };
         // It may have gone since the catalog was looked at. A listing may leave skills out.
         described
             .inspect_err(|error| tracing::warn!(id = %row.id, %error, "left out of skills/list"))
@@ -117,6 +126,9 @@ async fn list(shared: &Shared, cursor: Option<&str>) -> Result<Value, ErrorData>
 }
 
 async fn get(shared: &Shared, uri: &str) -> Result<Value, ErrorData> {
+    if let Some(row) = live_at(shared, uri).await? {
+        return live::entry(&row).ok_or_else(|| nothing_at(uri));
+    }
     let place = Place::find(shared, uri).await?;
     match place.path.as_deref() {
         Some(ROOT_PATH) => Ok(place.described.entry(&place.row.id)),
@@ -159,8 +171,22 @@ fn inside<'a>(path: &'a str, folder: &str) -> Option<&'a str> {
     }
 }
 
+/// The live skill at a URI where no stored one is.
+async fn live_at(shared: &Shared, uri: &str) -> Result<Option<Arc<SkillRow>>, ErrorData> {
+    let catalog = shared.skills.catalog().await.map_err(|error| to_mcp(&error))?;
+    let Some(row) = live::find(&catalog, uri) else { return Ok(None) };
+    let is_stored = row.origin().is_some_and(|(client, _)| catalog.skill(client).is_some());
+    // A stored skill of the client's id may have a file there.
+    Ok((!is_stored || Place::find(shared, uri).await.is_err()).then(|| Arc::clone(row)))
+}
+
 /// Reads a file by its `skill://` URI.
 pub(crate) async fn read(shared: &Shared, uri: &str) -> Result<Resource, ErrorData> {
+    if let Some(row) = live_at(shared, uri).await? {
+        let body = body(shared, &row.id).await.map_err(|error| to_mcp(&error))?;
+        let body = format!("{}{body}", live::header(&row, &body)).into();
+        return Ok(Resource { uri: uri.to_owned(), mime_type: MARKDOWN.to_owned(), body });
+    }
     let Place { row, described, path } = Place::find(shared, uri).await.map_err(as_resource)?;
     let path = path.unwrap_or_default();
     let file = described.files.iter().find(|file| file.path == path);

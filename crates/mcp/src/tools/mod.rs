@@ -1,7 +1,8 @@
-//! Tools: three of our own, for hosts that cannot read resources, the functions of workers that ask for it, and
-//! the skills that have a manifest.
+//! Tools: three of our own, for hosts that cannot read resources, four about live clients where there may be any, the
+//! functions of workers that ask for it, and the skills that have a manifest.
 
 mod own;
+mod paths;
 mod stored;
 mod worker;
 
@@ -9,14 +10,18 @@ use std::borrow::Cow;
 
 use rmcp::{
     ErrorData,
-    model::{CallToolRequestParams, CallToolResult, ContentBlock, ListToolsResult, Tool},
+    model::{
+        CallToolRequestParams, CallToolResult, ContentBlock, JsonObject, ListToolsResult, Tool,
+    },
 };
+
+use serde_json::Value;
 
 pub(crate) use self::worker::WorkerTools;
 use crate::{
     cursor::{self, Listing},
     error::{invalid, to_mcp},
-    server::{PAGE, Shared},
+    server::{PAGE, Profile, Shared},
 };
 
 /// A page of the tools: ours first, then those of workers and those that are stored, in the order of their names.
@@ -25,9 +30,13 @@ pub(crate) async fn list(
     cursor: Option<&str>,
 ) -> Result<ListToolsResult, ErrorData> {
     let after = cursor::read(Listing::Tools, cursor)?;
+    if shared.settings.profile == Profile::Mdp {
+        return Ok(ListToolsResult::with_all_items(paths::TOOLS.to_vec()));
+    }
+    let of_clients = paths::offered(shared).await;
     let workers = shared.worker_tools().await;
     let catalog = shared.catalog_of_tools().await;
-    let ours = own::TOOLS.iter().filter(|_| after.is_none());
+    let ours = own::TOOLS.iter().chain(of_clients).filter(|_| after.is_none());
     let theirs =
         workers.tools().filter(|tool| after.as_deref().is_none_or(|last| &*tool.name > last));
     let theirs = theirs.map(|tool| (tool.name.to_string(), tool.clone()));
@@ -57,6 +66,7 @@ fn merged(
 pub(crate) fn get(shared: &Shared, name: &str) -> Option<Tool> {
     own::TOOLS
         .iter()
+        .chain(paths::TOOLS.iter())
         .find(|tool| tool.name == name)
         .cloned()
         .or_else(|| shared.known_worker_tools().get(name).map(|(tool, _)| tool.clone()))
@@ -67,7 +77,16 @@ pub(crate) async fn call(
     request: CallToolRequestParams,
 ) -> Result<CallToolResult, ErrorData> {
     let arguments = request.arguments.unwrap_or_default();
+    if shared.settings.profile == Profile::Mdp {
+        let result = paths::call(shared, &request.name, &arguments).await;
+        return Ok(result.unwrap_or_else(|| paths::unknown(&request.name)));
+    }
     if let Some(result) = own::call(shared, &request.name, &arguments).await {
+        return Ok(result);
+    }
+    if !paths::offered(shared).await.is_empty()
+        && let Some(result) = paths::call(shared, &request.name, &arguments).await
+    {
         return Ok(result);
     }
     let workers = shared.worker_tools().await;
@@ -78,6 +97,19 @@ pub(crate) async fn call(
     called
         .map_err(|error| to_mcp(&error))?
         .ok_or_else(|| invalid(format!("unknown tool: {}", request.name)))
+}
+
+/// Whether a tool of our own has that name.
+fn is_ours(name: &str) -> bool {
+    own::TOOLS.iter().chain(paths::TOOLS.iter()).any(|tool| tool.name == name)
+}
+
+/// The object that a schema is.
+fn object(schema: Value) -> JsonObject {
+    match schema {
+        Value::Object(fields) => fields,
+        _ => JsonObject::new(),
+    }
 }
 
 /// A failure that the model should read, and can perhaps mend.

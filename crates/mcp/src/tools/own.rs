@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use skills_core::uri::SCHEME;
 use skills_registry::{Catalog, SkillRow, search::search};
 
-use super::failed;
+use super::{failed, object};
 use crate::{server::Shared, skills_extension};
 
 /// How much of a host's context a listing takes up unless it says how much it may.
@@ -152,13 +152,6 @@ fn tool(
     tool.title = Some(title.to_owned());
     tool.output_schema = Some(Arc::new(object(output)));
     tool
-}
-
-fn object(schema: Value) -> JsonObject {
-    match schema {
-        Value::Object(fields) => fields,
-        _ => JsonObject::new(),
-    }
 }
 
 #[derive(Deserialize)]

@@ -14,7 +14,7 @@ use skills_core::{
 };
 use skills_registry::{Catalog, RegistryError, SkillRow};
 
-use super::{WorkerTools, own, worker::any_object};
+use super::{WorkerTools, is_ours, worker::any_object};
 use crate::server::Shared;
 
 /// What a name ends with that another tool has too.
@@ -68,7 +68,7 @@ fn readable(row: &SkillRow) -> Option<&ToolMeta> {
 
 fn name(row: &SkillRow, workers: &WorkerTools) -> String {
     let name = tool_name(None, &row.id);
-    let is_taken = own::TOOLS.iter().any(|tool| tool.name == name) || workers.get(&name).is_some();
+    let is_taken = is_ours(&name) || workers.get(&name).is_some();
     if is_taken { marked(&name) } else { name }
 }
 

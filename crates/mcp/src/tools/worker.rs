@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use skills_core::{Digest, HandlerId};
 use skills_registry::ExposedFunction;
 
-use super::{failed, own};
+use super::{failed, is_ours};
 use crate::server::Shared;
 
 /// Hosts refuse longer names.
@@ -26,8 +26,7 @@ impl WorkerTools {
         let mut tools = BTreeMap::new();
         for function in functions {
             let name = name(function.id.as_str());
-            let is_taken =
-                tools.contains_key(&name) || own::TOOLS.iter().any(|tool| tool.name == name);
+            let is_taken = tools.contains_key(&name) || is_ours(&name);
             let name = if is_taken { with_digest(&name, function.id.as_str()) } else { name };
             let id = function.id.clone();
             tools.insert(name.clone(), (tool(name, function), id));

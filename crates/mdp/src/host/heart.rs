@@ -20,7 +20,7 @@ pub(super) async fn beat(host: Weak<Inner>, shutdown: CancellationToken) {
             () = shutdown.cancelled() => true,
             _ = tick.tick() => false,
         };
-        let Some(host) = host.upgrade().map(Host) else { return };
+        let Some(host) = host.upgrade().map(|inner| Host(inner, None)) else { return };
         if is_over {
             return host.end_all(&Close::new(1001, "the server is shutting down"));
         }

@@ -21,13 +21,14 @@ mod session;
 mod tests;
 
 use std::{
-    collections::HashMap,
+    borrow::Cow,
+    collections::{HashMap, HashSet},
     fmt,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
 use arc_swap::ArcSwap;
-use skills_core::Timestamp;
+use skills_core::{Caller, Timestamp};
 use skills_registry::Skills;
 use tokio::sync::watch;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
@@ -48,9 +49,9 @@ use crate::{
     wire::{Incoming, outgoing},
 };
 
-/// A host of clients. Clones are the same host.
+/// A host of clients. Clones are the same host, and may show what is stored as different callers see it.
 #[derive(Clone)]
-pub struct Host(Arc<Inner>);
+pub struct Host(Arc<Inner>, Option<Arc<Stored>>);
 
 struct Inner {
     config: Config,
@@ -59,7 +60,6 @@ struct Inner {
     table: Mutex<Table>,
     roster: ArcSwap<Roster>,
     news: watch::Sender<u64>,
-    stored: Option<Stored>,
     shutdown: CancellationToken,
     connections: TaskTracker,
 }
@@ -75,17 +75,17 @@ impl Host {
     ) -> Self {
         let clock = Clock::new();
         let stored = skills.map(|skills| Stored::new(skills, clock.moment(0)));
-        let host = Self(Arc::new(Inner {
+        let inner = Arc::new(Inner {
             keys: Keys::new(&config),
             config,
             clock,
             table: Mutex::default(),
             roster: ArcSwap::default(),
             news: watch::Sender::new(0),
-            stored,
             shutdown,
             connections: TaskTracker::new(),
-        }));
+        });
+        let host = Self(inner, stored.map(Arc::new));
         host.0.connections.spawn(heart::beat(Arc::downgrade(&host.0), host.0.shutdown.clone()));
         host
     }
@@ -106,6 +106,24 @@ impl Host {
     #[must_use]
     pub fn changes(&self) -> watch::Receiver<u64> {
         self.0.news.subscribe()
+    }
+
+    /// The same host with what is stored as a caller sees it.
+    ///
+    /// # Errors
+    /// When callers cannot be told apart.
+    pub fn seen_by(&self, caller: &Caller) -> Result<Self, CallError> {
+        let seen = self.stored().map(|stored| stored.seen_by(caller)).transpose()?;
+        let stored = match seen {
+            Some(Cow::Owned(stored)) => Some(Arc::new(stored)),
+            Some(Cow::Borrowed(_)) | None => self.1.clone(),
+        };
+        Ok(Self(Arc::clone(&self.0), stored))
+    }
+
+    /// Who came, went or changed since this was asked last; everyone the first time.
+    pub(crate) fn take_touched(&self) -> HashSet<String> {
+        lock(&self.0.table).take_touched(&self.0.roster.load())
     }
 
     /// Waits until all connections have ended, which they do after the shutdown.
@@ -176,7 +194,7 @@ impl Host {
     }
 
     pub(crate) fn stored(&self) -> Option<&Stored> {
-        self.0.stored.as_ref()
+        self.1.as_deref()
     }
 
     /// The present moment, by the clock that all its times are of.

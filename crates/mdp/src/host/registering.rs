@@ -1,7 +1,7 @@
 //! Who comes and goes. Everything here that changes something holds the one lock of the table while it does,
 //! so that a roster is always made from the one before it.
 
-use std::sync::Arc;
+use std::{collections::HashSet, sync::Arc};
 
 use uuid::Uuid;
 
@@ -48,6 +48,8 @@ pub(super) struct Table {
     registered: usize,
     registrations: u64,
     catalog_bytes: usize,
+    /// Who came, went or changed, once somebody wants to know.
+    touched: Option<HashSet<String>>,
 }
 
 /// A session in the table.
@@ -106,11 +108,28 @@ impl Table {
     fn put(&mut self, roster: &mut Roster, client: Client) {
         self.remove(roster, &client.info.id);
         self.catalog_bytes += client.bytes;
+        self.touch(&client.info.id);
         roster.put(client);
+    }
+
+    fn touch(&mut self, id: &str) {
+        if let Some(touched) = &mut self.touched
+            && !touched.contains(id)
+        {
+            touched.insert(id.to_owned());
+        }
+    }
+
+    pub(super) fn take_touched(&mut self, roster: &Roster) -> HashSet<String> {
+        match self.touched.replace(HashSet::new()) {
+            Some(touched) => touched,
+            None => roster.clients().map(|client| client.info.id.clone()).collect(),
+        }
     }
 
     fn remove(&mut self, roster: &mut Roster, id: &str) {
         if let Some(client) = roster.remove(id) {
+            self.touch(id);
             self.catalog_bytes -= client.bytes;
         }
     }

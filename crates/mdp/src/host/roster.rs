@@ -27,6 +27,12 @@ pub struct Client {
 }
 
 impl Client {
+    /// Grows with every registration.
+    #[must_use]
+    pub const fn number(&self) -> u64 {
+        self.number
+    }
+
     /// The session it is registered on.
     #[must_use]
     pub fn session(&self) -> &Session {

@@ -197,7 +197,7 @@ where
         while let Some(Ok(_)) = socket.next().await {}
         let io = socket.get_mut();
         let _ = io.shutdown().await;
-        let mut rest = vec![0; 4 << 10];
+        let mut rest = [0; 4 << 10];
         while matches!(io.read(&mut rest).await, Ok(count) if count > 0) {}
     };
     let _ = timeout(FAREWELL, farewell).await;

@@ -8,7 +8,7 @@ use skills_core::{
 };
 use skills_store::{Change, Entry, EntryContent};
 
-use super::{PromptRow, SkillRow, shelf::Shelf};
+use super::{PromptRow, SkillRow, live::Live, shelf::Shelf};
 
 /// Everything that is registered. Cloning it costs next to nothing.
 #[derive(Debug, Clone, Default)]
@@ -16,7 +16,9 @@ pub(crate) struct Everything {
     pub(super) revision: u64,
     pub(super) prefix: Prefix,
     pub(super) shelves: OrdMap<Layer, Arc<Shelf>>,
-    /// How many skills everyone sees, once somebody wanted to know.
+    /// What is not stored.
+    pub(super) live: Live,
+    /// How many stored skills everyone sees, once somebody wanted to know.
     pub(super) public_count: Arc<OnceLock<usize>>,
 }
 
@@ -111,6 +113,12 @@ impl Everything {
         registered_at: Timestamp,
     ) {
         let row = SkillRow::new(Arc::clone(id), tier, meta, bytes, registered_at);
+        self.shelf(&Layer::Official).skills.insert(id, row);
+    }
+
+    /// The same of one that a live client has there.
+    pub(crate) fn list_live_skill(&mut self, id: &Arc<str>, meta: SkillMeta, since: Timestamp) {
+        let row = SkillRow::live(Arc::clone(id), meta, since);
         self.shelf(&Layer::Official).skills.insert(id, row);
     }
 

@@ -2,6 +2,7 @@
 //!
 //! - `everything`: all layers, as they are stored
 //! - `shelf`: one layer, and walking several of them in order
+//! - `live`: what live clients have, below all layers
 //! - `rows`: what a listing shows of an entry
 //! - `count`: how many there are
 //! - `explain`: why a name leads to what it leads to
@@ -13,6 +14,7 @@
 mod count;
 mod everything;
 mod explain;
+mod live;
 mod rows;
 mod shelf;
 #[cfg(test)]
@@ -25,7 +27,7 @@ use std::{
 
 use lru::LruCache;
 use skills_core::{
-    Caller, Kind, Layer, Owner, Tier,
+    Caller, Kind, Layer, Owner, Tier, Timestamp,
     id::INDEX_ID,
     resolve::{self, Candidates, Prefix},
 };
@@ -37,7 +39,10 @@ pub use self::{
     explain::{Explanation, Place},
     rows::{PromptRow, SkillRow},
 };
-use crate::RegistryError;
+use crate::{
+    RegistryError,
+    live::{LiveChange, LiveUpdate, ROOT_PATHS},
+};
 
 /// Views of a snapshot that are kept, so that what has been made of one is not made again.
 const VIEWS: usize = 64;
@@ -107,6 +112,15 @@ impl Catalog {
         Self::of(all, self.owner.clone())
     }
 
+    /// The next snapshot when something became of live clients, and what is to be told of it. It costs what
+    /// they have, however much others do.
+    #[must_use]
+    pub fn with_live(&self, updates: &[LiveUpdate], at: Timestamp) -> (Self, Vec<LiveChange>) {
+        let mut all = self.all.clone();
+        let told = updates.iter().flat_map(|update| all.live.apply(update, at)).collect();
+        (Self::of(all, self.owner.clone()), told)
+    }
+
     /// All of it, to be changed.
     pub(crate) fn everything(&self) -> Everything {
         Everything { public_count: Arc::default(), ..self.all.clone() }
@@ -140,6 +154,38 @@ impl Catalog {
     #[must_use]
     pub const fn revision(&self) -> u64 {
         self.all.revision
+    }
+
+    /// What tells this snapshot from others of the same registry: it changes with every change, also of what
+    /// is not stored.
+    #[must_use]
+    pub const fn version(&self) -> (u64, u64) {
+        (self.all.revision, self.all.live.revision)
+    }
+
+    /// Whether a live client of that id is there.
+    #[must_use]
+    pub fn has_client(&self, id: &str) -> bool {
+        self.all.live.has(id)
+    }
+
+    /// The path of a client's root skill, or else a list of its skills in Markdown.
+    ///
+    /// # Errors
+    /// The list.
+    pub fn client_root(&self, client: &str) -> Result<&'static str, String> {
+        let is_root = |path: &&str| {
+            self.all.live.of(client).any(|row| row.origin().is_some_and(|(_, at)| at == *path))
+        };
+        ROOT_PATHS.into_iter().find(is_root).ok_or_else(|| {
+            let mut text = format!("# {client}\n\n");
+            let lines = text.len();
+            text.extend(self.all.live.of(client).map(|row| row.index_line()));
+            if text.len() == lines {
+                text.push_str("This client has no skills that can be listed.\n");
+            }
+            text
+        })
     }
 
     /// Whether a change that this snapshot includes was one of a tool. Of changes that follow each other closely
@@ -178,13 +224,15 @@ impl Catalog {
     /// The skill that answers to a name. It may be corrupt: see [`SkillRow::readable`].
     #[must_use]
     pub fn skill(&self, name: &str) -> Option<&Arc<SkillRow>> {
-        self.find(name, |shelf, id| shelf.skill(id)).map(|(_, row)| row)
+        let stored = self.find(name, |shelf, id| shelf.skill(id)).map(|(_, row)| row);
+        stored.or_else(|| self.all.live.skills.get(name))
     }
 
     /// The prompt that answers to a name. It may be corrupt: see [`PromptRow::readable`].
     #[must_use]
     pub fn prompt(&self, name: &str) -> Option<&Arc<PromptRow>> {
-        self.find(name, |shelf, id| shelf.prompts.get(id)).map(|(_, row)| row)
+        let stored = self.find(name, |shelf, id| shelf.prompts.get(id)).map(|(_, row)| row);
+        stored.or_else(|| self.all.live.prompts.get(name))
     }
 
     /// The skill that answers to a name in one of the tiers that are seen.
@@ -245,7 +293,7 @@ impl Catalog {
     /// What another entry shadows is not among them, also if that has the prefix before the same id: whoever
     /// takes an id from a list gets what the list said of it.
     pub fn skills_after(&self, id: Option<&str>) -> impl Iterator<Item = &Arc<SkillRow>> {
-        let layers = self.layers.iter().map(move |shelf| shelf.skills.from(after(id)));
+        let layers = self.skill_tables().map(move |table| table.from(after(id)));
         let first = Merged::new(layers).first_of_each();
         first
             .filter(|(layer, row)| !self.is_passed(*layer, &row.id, |shelf| &shelf.skills))
@@ -258,7 +306,7 @@ impl Catalog {
         last: Option<(&str, Tier)>,
     ) -> impl Iterator<Item = &Arc<SkillRow>> {
         let from = last.map_or(Bound::Unbounded, |(id, _)| Bound::Included(id));
-        let rows = Merged::new(self.layers.iter().map(move |shelf| shelf.skills.from(from)));
+        let rows = Merged::new(self.skill_tables().map(move |table| table.from(from)));
         let is_next = move |row: &&Arc<SkillRow>| {
             last.is_none_or(|(id, tier)| &*row.id != id || row.tier > tier)
         };
@@ -271,12 +319,21 @@ impl Catalog {
         let everyones = |layers: &[Arc<Shelf>]| {
             *self.all.public_count.get_or_init(|| count::effective(layers, prefix))
         };
-        *self.skill_count.get_or_init(|| match self.layers.as_slice() {
-            [private, public @ ..] if self.owner.is_some() => {
-                count::over(private, public, everyones(public), prefix)
-            }
-            public => everyones(public),
+        *self.skill_count.get_or_init(|| {
+            let stored = match self.layers.as_slice() {
+                [private, public @ ..] if self.owner.is_some() => {
+                    count::over(private, public, everyones(public), prefix)
+                }
+                public => everyones(public),
+            };
+            // No stored one has the id of a live one.
+            stored + self.all.live.skills.len()
         })
+    }
+
+    /// The skills of all that is looked in, in order of priority.
+    fn skill_tables(&self) -> impl Iterator<Item = &Table<SkillRow>> {
+        self.layers.iter().map(|shelf| &shelf.skills).chain([&self.all.live.skills])
     }
 
     /// All prompts that answer to their names, sorted by name.
@@ -287,7 +344,8 @@ impl Catalog {
 
     /// The prompts that answer to their names, after one, sorted.
     pub fn prompts_after(&self, name: Option<&str>) -> impl Iterator<Item = &Arc<PromptRow>> {
-        let layers = self.layers.iter().map(move |shelf| shelf.prompts.from(after(name)));
+        let tables = self.layers.iter().map(|shelf| &shelf.prompts).chain([&self.all.live.prompts]);
+        let layers = tables.map(move |table| table.from(after(name)));
         let first = Merged::new(layers).first_of_each();
         first
             .filter(|(layer, row)| !self.is_passed(*layer, &row.name, |shelf| &shelf.prompts))
@@ -319,7 +377,17 @@ fn render_index(skills: &[&Arc<SkillRow>]) -> String {
     if skills.is_empty() {
         text.push_str("No skills are registered yet.\n");
     }
-    text.extend(skills.iter().map(|skill| skill.index_line()));
+    text.extend(skills.iter().filter(|skill| !skill.is_live()).map(|skill| skill.index_line()));
+    // Their ids begin with that of the client, so those of a client follow each other.
+    let mut last = None;
+    for skill in skills {
+        let Some((client, _)) = skill.origin() else { continue };
+        if last.replace(client) != Some(client) {
+            let gap = if text.ends_with("\n\n") { "" } else { "\n" };
+            text.push_str(&format!("{gap}## {client} (live)\n\n"));
+        }
+        text.push_str(skill.index_line());
+    }
     text
 }
 

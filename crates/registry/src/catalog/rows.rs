@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 use serde_json::value::RawValue;
 use skills_core::{Kind, PromptDefinition, SkillMeta, Tier, Timestamp, uri::SCHEME};
 
-use crate::RegistryError;
+use crate::{RegistryError, live::Origin};
 
 /// How many JSON texts may be kept with a row.
 const KEPT: usize = 2;
@@ -28,6 +28,7 @@ pub struct SkillRow {
     /// When this version was registered.
     pub registered_at: Timestamp,
     bytes: u64,
+    is_live: bool,
     corrupt: Option<Box<str>>,
     index_line: OnceLock<Box<str>>,
     search_text: OnceLock<Box<str>>,
@@ -48,11 +49,30 @@ impl SkillRow {
             meta,
             registered_at,
             bytes,
+            is_live: false,
             corrupt: None,
             index_line: OnceLock::new(),
             search_text: OnceLock::new(),
             kept: Default::default(),
         }
+    }
+
+    /// One that a live client has. It is in no tier; it is resolved as if in one after the last.
+    pub(super) fn live(id: Arc<str>, meta: SkillMeta, since: Timestamp) -> Self {
+        Self { is_live: true, ..Self::new(id, Tier::Market, meta, 0, since) }
+    }
+
+    /// The client that has it and where, if it is not stored.
+    #[must_use]
+    pub fn origin(&self) -> Option<(&str, &str)> {
+        // The id of a live one is that of its client and the path.
+        self.is_live.then(|| self.id.split_at(self.id.find('/').unwrap_or(self.id.len())))
+    }
+
+    /// Whether a live client has it, and not the store.
+    #[must_use]
+    pub const fn is_live(&self) -> bool {
+        self.is_live
     }
 
     pub(super) fn corrupt(id: Arc<str>, tier: Tier, reason: &str, at: Timestamp) -> Self {
@@ -110,11 +130,16 @@ impl SkillRow {
         self.index_line.get_or_init(|| {
             // A bracket in a title would end the link's text early.
             let title = self.title().replace(['[', ']'], "");
-            let link = format!("- [{title}]({SCHEME}{})", self.id);
-            match &self.meta.description {
-                Some(description) => format!("{link}: {description}\n").into(),
-                None => format!("{link}\n").into(),
+            let mut line = format!("- [{title}]({SCHEME}{})", self.id);
+            if let Some(description) = &self.meta.description {
+                line.push_str(": ");
+                line.push_str(description);
             }
+            if let Some((client, _)) = self.origin() {
+                line.push_str(&format!(" (live: {client})"));
+            }
+            line.push('\n');
+            line.into()
         })
     }
 
@@ -150,6 +175,8 @@ pub struct PromptRow {
     pub definition: PromptDefinition,
     /// When this version was registered.
     pub registered_at: Timestamp,
+    /// The client that has it and where, if it is not stored.
+    pub origin: Option<Box<Origin>>,
     corrupt: Option<Box<str>>,
 }
 
@@ -160,7 +187,18 @@ impl PromptRow {
         definition: PromptDefinition,
         registered_at: Timestamp,
     ) -> Self {
-        Self { name, tier, definition, registered_at, corrupt: None }
+        Self { name, tier, definition, registered_at, origin: None, corrupt: None }
+    }
+
+    /// One that a live client has. It is in no tier; it is resolved as if in one after the last.
+    pub(super) fn live(
+        name: Arc<str>,
+        definition: PromptDefinition,
+        since: Timestamp,
+        origin: Origin,
+    ) -> Self {
+        let row = Self::new(name, Tier::Market, definition, since);
+        Self { origin: Some(Box::new(origin)), ..row }
     }
 
     pub(super) fn corrupt(name: Arc<str>, tier: Tier, reason: &str, at: Timestamp) -> Self {

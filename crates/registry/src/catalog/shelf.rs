@@ -38,7 +38,10 @@ impl<T> Table<T> {
     }
 
     pub(super) fn insert(&mut self, id: &Arc<str>, row: T) {
-        let row = Arc::new(row);
+        self.share(id, Arc::new(row));
+    }
+
+    pub(super) fn share(&mut self, id: &Arc<str>, row: Arc<T>) {
         self.hashed.insert(Arc::clone(id), Arc::clone(&row));
         self.sorted.insert(Arc::clone(id), row);
     }

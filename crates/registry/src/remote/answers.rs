@@ -119,6 +119,8 @@ pub(super) struct CatalogRow {
     pub(super) files: Vec<FileRow>,
     pub(super) agent: Option<Box<AgentSkill>>,
     pub(super) tool: Option<Box<ToolMeta>>,
+    /// The client that has it, if it is not stored.
+    pub(super) live: Option<String>,
 }
 
 /// What there is where nobody knows of tiers.

@@ -56,6 +56,7 @@ pub(super) async fn every_skill(remote: &RemoteRegistry) -> Result<Vec<SkillInfo
             description: row.description,
             bytes: row.files.first().map_or(0, |root| root.size),
             registered_at: row.registered_at,
+            live: row.live,
         }));
         match page.next {
             // Cursors differ from page to page, or this would not end.
@@ -150,11 +151,16 @@ async fn add_pages(remote: &RemoteRegistry, all: &mut Everything) -> Result<(), 
 
 fn add_rows(all: &mut Everything, rows: Vec<CatalogRow>) -> Result<(), RegistryError> {
     for row in rows {
-        let CatalogRow { id, tier, title, description, registered_at, files, agent, tool } = row;
+        let CatalogRow { id, tier, title, description, registered_at, files, agent, tool, live } =
+            row;
         let files = files.into_iter().map(file).collect::<Result<Vec<_>, _>>()?;
         let bytes = files.first().map_or(0, |root| root.size);
         let meta = SkillMeta { title, description, files, agent, tool };
-        all.list_skill(&id.into(), tier, meta, bytes, moment(&registered_at));
+        let (id, at) = (id.into(), moment(&registered_at));
+        match live {
+            Some(_) => all.list_live_skill(&id, meta, at),
+            None => all.list_skill(&id, tier, meta, bytes, at),
+        }
     }
     Ok(())
 }

@@ -17,6 +17,7 @@ use crate::{
     Catalog, Changed, Changes, Explanation, ExposedFunction, RegistryError, RenderedPrompt,
     Resource, SkillInfo, SkillRow, Skills,
     feed::{Delivery, Feed},
+    live::Question,
 };
 
 /// What the news of a feed may take up: they are ids.
@@ -207,6 +208,14 @@ impl Skills for Mirror {
             Some((changed, news))
         })
         .boxed()
+    }
+
+    async fn has_paths(&self) -> bool {
+        self.remote.has_paths().await
+    }
+
+    async fn ask_paths(&self, question: Question) -> Result<Value, RegistryError> {
+        self.remote.ask_paths(question).await
     }
 
     async fn read(&self, uri: &str) -> Result<Resource, RegistryError> {

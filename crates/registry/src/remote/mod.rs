@@ -27,9 +27,13 @@ use self::{
 };
 use crate::{
     Catalog, Changes, Explanation, ExposedFunction, RegistryError, RenderedPrompt, Resource,
-    SkillInfo, Skills, functions,
+    SkillInfo, Skills, functions, live::Question,
 };
 
+/// What a registry has that hosts live clients.
+const LIST_PATHS: &str = "mdp::list-paths";
+/// How long it may take until a client has answered, which has less.
+const CLIENT_WITHIN: Duration = Duration::from_secs(20);
 /// The function that calls tools.
 const EXECUTE: &str = "skills::execute";
 
@@ -92,12 +96,22 @@ impl RemoteRegistry {
     async fn call<T: DeserializeOwned>(
         &self,
         function_id: &str,
+        payload: Value,
+    ) -> Result<T, RegistryError> {
+        self.call_within(function_id, payload, self.timeout).await
+    }
+
+    async fn call_within<T: DeserializeOwned>(
+        &self,
+        function_id: &str,
         mut payload: Value,
+        timeout: Duration,
     ) -> Result<T, RegistryError> {
         if let Some(key) = &self.key {
             payload["key"] = json!(key);
         }
-        self.call_any(function_id, &payload).await
+        let result = self.caller.call(function_id, Json::from(&payload), timeout).await;
+        read(function_id, result)
     }
 
     /// Calls whatever function, which need not see the key.
@@ -106,13 +120,19 @@ impl RemoteRegistry {
         function_id: &str,
         payload: &Value,
     ) -> Result<T, RegistryError> {
-        let result = self.caller.call(function_id, Json::from(payload), self.timeout).await;
-        result.map_err(|error| remote(&error))?.parse().map_err(|error| {
-            RegistryError::unexpected_answer(format!(
-                "{function_id} answered something else than the contract says: {error}"
-            ))
-        })
+        read(function_id, self.caller.call(function_id, Json::from(payload), self.timeout).await)
     }
+}
+
+fn read<T: DeserializeOwned>(
+    function_id: &str,
+    result: Result<Json, CallError>,
+) -> Result<T, RegistryError> {
+    result.map_err(|error| remote(&error))?.parse().map_err(|error| {
+        RegistryError::unexpected_answer(format!(
+            "{function_id} answered something else than the contract says: {error}"
+        ))
+    })
 }
 
 /// Whether an error of this code says that the registry could not be asked, so that the next question is as vain.
@@ -239,6 +259,18 @@ impl Skills for RemoteRegistry {
         arguments: Value,
     ) -> Result<Value, RegistryError> {
         self.call_any(function.as_str(), &arguments).await
+    }
+
+    async fn has_paths(&self) -> bool {
+        let known = self.capabilities().await;
+        known.is_ok_and(|known| known.functions.iter().any(|function| function == LIST_PATHS))
+    }
+
+    async fn ask_paths(&self, question: Question) -> Result<Value, RegistryError> {
+        let (function, arguments) = question.as_function();
+        // A client may take longer than a registry.
+        let timeout = self.timeout.max(CLIENT_WITHIN);
+        self.call_within(function, arguments, timeout).await
     }
 
     async fn call_tool(

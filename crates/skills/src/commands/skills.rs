@@ -38,7 +38,7 @@ pub(super) async fn run(command: Command, target: &Target, config: &Config) -> R
         | Command::Sync(_)
         | Command::Import(_)
         | Command::Validate(_)
-        | Command::Mcp
+        | Command::Mcp { .. }
         | Command::Acp { .. }
         | Command::Prompt { .. }
         | Command::Key { .. }
@@ -54,7 +54,7 @@ async fn list(
     format: Format,
 ) -> Result<(), Failure> {
     let mut rows = if all { skills.every_skill().await? } else { skills.skills().await? };
-    rows.retain(|row| tier.is_none_or(|tier| row.tier == tier));
+    rows.retain(|row| tier.is_none_or(|tier| row.tier == tier && row.live.is_none()));
     if format.json {
         return Ok(output::json(&json!({ "skills": rows }))?);
     }
@@ -89,8 +89,8 @@ fn table(rows: &[SkillInfo]) -> Result<(), Failure> {
     let cells = |row: &SkillInfo| {
         vec![
             row.id.clone(),
-            row.tier.to_string(),
-            output::size(row.bytes),
+            row.live.as_ref().map_or_else(|| row.tier.to_string(), |_| "live".to_owned()),
+            row.live.as_ref().map_or_else(|| output::size(row.bytes), |_| "-".to_owned()),
             output::moment(&row.registered_at),
             output::plain(row.description.as_deref().unwrap_or(&row.title)),
         ]

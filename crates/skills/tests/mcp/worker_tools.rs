@@ -8,7 +8,15 @@ use crate::{
     support::{Home, register},
 };
 
-const OWN: [&str; 3] = ["list_skills", "read_skill", "search_skills"];
+const OWN: [&str; 7] = [
+    "list_skills",
+    "read_skill",
+    "search_skills",
+    "listClients",
+    "listPaths",
+    "callPath",
+    "callPaths",
+];
 const CHANGED: &str = "notifications/tools/list_changed";
 
 /// Serves a function and says more about it than its name.
@@ -29,7 +37,7 @@ fn exposed() -> Value {
     json!({ "metadata": { "mcp": { "expose": true } } })
 }
 
-/// Waits until a client sees these tools beside the three.
+/// Waits until a client sees these tools beside our own.
 async fn sees(client: &mut Client, expected: &[&str]) {
     let expected: Vec<_> = OWN.iter().chain(expected).map(ToString::to_string).collect();
     let what = format!("{expected:?}");
@@ -166,11 +174,11 @@ async fn names_are_legal_and_do_not_hide_ours() {
         serve(&worker, id, exposed(), move |_| Some(Ok(json!(told.clone())))).await;
     }
     let mut client = session(&home).await;
-    eventually("six tools", async || client.tools().await.len() == 6).await;
+    eventually("ten tools", async || client.tools().await.len() == 10).await;
     let names = client.tools().await;
-    assert_eq!(names[..3], OWN);
+    assert_eq!(names[..7], OWN);
     let mut told = Vec::new();
-    for name in &names[3..] {
+    for name in &names[7..] {
         assert!(name.chars().all(|c| c.is_ascii_alphanumeric() || "_-".contains(c)), "{name}");
         let result = client.call(name, json!({})).await;
         told.push(result["content"][0]["text"].as_str().unwrap().to_owned());

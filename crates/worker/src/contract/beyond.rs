@@ -171,6 +171,9 @@ pub struct CatalogEntry {
     /// Why it cannot be read.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub corrupt: Option<String>,
+    /// The live client that has it, if it is not stored.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub live: Option<String>,
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]

@@ -51,7 +51,9 @@ pub(super) async fn of(
             Ok::<_, RegistryError>(Named { row, version, name })
         }
     };
-    let named = stream::iter(catalog.skills_after(None)).map(name).buffered(READ_AHEAD);
+    // What live clients have is theirs, and gone when they are.
+    let stored = catalog.skills_after(None).filter(|row| !row.is_live());
+    let named = stream::iter(stored).map(name).buffered(READ_AHEAD);
     Ok(told_apart(named.try_collect().await?))
 }
 

@@ -1,0 +1,46 @@
+//! Skills of live clients: `skill://{client}/{folders}/SKILL.md`. Nobody knows what else such a skill has, or for
+//! how long, so it is `"dynamic"`; it is described without being read.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+use skills_core::{agent_skill::AgentDocument, frontmatter::is_skill_name, skill::ROOT_PATH};
+use skills_registry::{Catalog, SkillRow};
+
+use super::SCHEME;
+
+/// What the last segment of a live skill may be called by its client.
+const LEAVES: [&str; 2] = ["skill.md", "SKILL.md"];
+
+/// The folder of a live skill, which is its id without the last segment.
+fn folder(row: &SkillRow) -> Option<&str> {
+    row.origin()?;
+    row.id.rsplit_once('/').map(|(folder, _)| folder)
+}
+
+/// The name has to be the last segment before `SKILL.md`.
+fn name(row: &SkillRow) -> Option<&str> {
+    let folder = folder(row)?;
+    let name = folder.rsplit('/').next().unwrap_or(folder);
+    is_skill_name(name).then_some(name)
+}
+
+/// The entry of a live skill in a list; `None` for one whose folder is no name that a skill may have.
+pub(super) fn entry(row: &SkillRow) -> Option<Value> {
+    let (folder, name) = (folder(row)?, name(row)?);
+    let fields = AgentDocument::of(name, &row.meta, "").fields;
+    let uri = format!("{SCHEME}{folder}/{ROOT_PATH}");
+    Some(json!({ "uri": uri, "frontmatter": fields, "resources": "dynamic" }))
+}
+
+/// The live skill that a URI names.
+pub(super) fn find<'a>(catalog: &'a Catalog, uri: &str) -> Option<&'a Arc<SkillRow>> {
+    let folder = uri.strip_prefix(SCHEME)?.strip_suffix(ROOT_PATH)?;
+    let row = LEAVES.into_iter().find_map(|leaf| catalog.skill(&format!("{folder}{leaf}")))?;
+    (row.is_live() && name(row).is_some()).then_some(row)
+}
+
+/// What has to be put before the document.
+pub(super) fn header(row: &SkillRow, body: &str) -> String {
+    AgentDocument::of(name(row).unwrap_or(&row.id), &row.meta, body).header
+}

@@ -1,0 +1,152 @@
+//! Over the bus and on the command line.
+
+use serde_json::{Value, json};
+use skills_testkit::{
+    mdp::{Client, skill},
+    next, program, run,
+};
+
+use crate::{
+    clients::eventually,
+    desk::{REVIEW, connect, is_listed},
+    support::{BINARY, Home, ids, read, read_fails, register},
+};
+
+#[tokio::test]
+async fn what_a_client_exposes_is_listed_and_read_until_it_goes() {
+    let home = Home::new();
+    let worker = home.worker().await;
+    register(&worker, "zoo", "# Zoo\n").await;
+    let mut told = worker.collect("test::told").await;
+    worker.subscribe("skills::on-change", "test::told", json!({})).await;
+    let desk = connect(&home, "desk").await;
+
+    let listed = ["desk/skill.md", "desk/workspace/review/files/skill.md", REVIEW, "zoo"];
+    assert_eq!(ids(&worker).await, listed, "a pattern is no document");
+    let index = read(&worker, "iii://skills").await;
+    for line in [
+        "- [Zoo](iii://zoo)",
+        "## desk (live)",
+        "- [desk/skill.md](iii://desk/skill.md): What the desk is for. (live: desk)",
+        "- [Files](iii://desk/workspace/review/files/skill.md) (live: desk)",
+        &format!("- [{REVIEW}](iii://{REVIEW}): Review a change. (live: desk)"),
+    ] {
+        assert!(index.lines().any(|one| one == line), "{line}: {index}");
+    }
+    let review = read(&worker, &format!("iii://{REVIEW}")).await;
+    assert!(review.starts_with("# /workspace/review/skill.md\n"), "{review}");
+    assert!(read(&worker, "iii://desk").await.starts_with("# /skill.md\n"));
+    // A pattern can be read, where it stands for something.
+    assert!(read(&worker, "iii://desk/goods/a-1/skill.md").await.contains(r#"{"sku":"a-1"}"#));
+    let page = worker.ok("skills::catalog", json!({ "ids": [REVIEW, "zoo"] })).await;
+    assert_eq!(
+        (&page["skills"][0]["live"], &page["skills"][1]["live"]),
+        (&json!("desk"), &Value::Null)
+    );
+    assert_eq!(next(&mut told).await, json!({ "op": "register", "id": "desk/skill.md" }));
+
+    drop(desk);
+    is_listed(&worker, REVIEW, false).await;
+    assert_eq!(ids(&worker).await, ["zoo"]);
+    assert_eq!(read_fails(&worker, "iii://desk").await.code, "not_found");
+    loop {
+        if next(&mut told).await == json!({ "op": "unregister", "id": REVIEW }) {
+            break;
+        }
+    }
+}
+
+#[tokio::test]
+async fn what_is_stored_comes_first() {
+    let home = Home::new();
+    let worker = home.worker().await;
+    let _desk = connect(&home, "desk").await;
+    let bundle = json!({
+        "id": "desk", "skill": "# Stored\n",
+        "files": { "workspace/review/skill.md": "# Stored review\n" },
+    });
+    worker.ok("skills::register", bundle).await;
+    assert_eq!(read(&worker, "iii://desk").await, "# Stored\n");
+    assert_eq!(read(&worker, &format!("iii://{REVIEW}")).await, "# Stored review\n");
+    let files = read(&worker, "iii://desk/workspace/review/files/skill.md").await;
+    assert!(files.starts_with("# /workspace/review/files/skill.md\n"), "{files}");
+    worker.serve("test::greet", |_| Some(Ok(json!("stored")))).await;
+    let prompt = json!({ "name": "desk-greet", "description": "d", "function_id": "test::greet" });
+    worker.ok("prompts::register", prompt).await;
+    let rendered = worker.ok("prompts::mcp-get", json!({ "name": "desk-greet" })).await;
+    assert_eq!(rendered["messages"][0]["content"]["text"], "stored");
+}
+
+#[tokio::test]
+async fn prompts_of_clients_are_prompts_everywhere() {
+    let home = Home::new();
+    let worker = home.worker().await;
+    let _desk = connect(&home, "desk").await;
+    let listed = worker.ok("prompts::mcp-list", json!({})).await;
+    let argument = json!({ "name": "who", "description": "Whom", "required": true });
+    assert_eq!(
+        listed["prompts"],
+        json!([{ "name": "desk-greet", "description": "Greet somebody.", "arguments": [argument] }])
+    );
+    let payload = json!({ "name": "desk-greet", "arguments": { "who": "Ann" } });
+    let rendered = worker.ok("prompts::mcp-get", payload).await;
+    let content = json!({ "type": "text", "text": "Say hello to Ann." });
+    assert_eq!(rendered["messages"], json!([{ "role": "user", "content": content }]));
+}
+
+#[tokio::test]
+async fn the_four_questions_are_functions_too() {
+    let home = Home::new();
+    let worker = home.worker().await;
+    register(&worker, "zoo", "# Zoo\n").await;
+    let _desk = connect(&home, "desk").await;
+    let clients = worker.ok("mdp::list-clients", json!({})).await;
+    let ids: Vec<&Value> =
+        clients["clients"].as_array().unwrap().iter().map(|c| &c["id"]).collect();
+    assert_eq!(ids, ["registry", "desk"]);
+    let called = json!({ "clientId": "registry", "method": "GET", "path": "/zoo/skill.md" });
+    let answer = worker.ok("mdp::call-path", called).await;
+    assert_eq!(answer, json!({ "ok": true, "data": "# Zoo\n" }));
+    let failed = worker.fails("mdp::list-paths", json!({ "depth": 0 })).await;
+    assert_eq!(failed.code, "invalid_input");
+    let absent = json!({ "clientId": "nobody", "method": "GET", "path": "/a" });
+    let failed = worker.fails("mdp::call-path", absent).await;
+    assert_eq!(failed.message, "Client \"nobody\" is not connected");
+    let unknown = json!({ "key": "us-nobody" });
+    assert_eq!(worker.fails("mdp::list-clients", unknown).await.code, "unknown_key");
+    // No skill is a tunnel to what clients offer.
+    let tunnel = read_fails(&worker, "iii://zoo/mdp::call-path").await;
+    assert_eq!(tunnel.code, "reserved_function");
+}
+
+#[tokio::test]
+async fn the_command_line_shows_and_reads_them() {
+    let home = Home::new();
+    let _desk = connect(&home, "desk").await;
+    let skills = |arguments: &[&str]| {
+        let ran = run(program(BINARY).args(arguments).args(["--url", &home.server.url]));
+        assert_eq!(ran.code, Some(0), "{arguments:?}: {}", ran.stderr);
+        ran.stdout
+    };
+    let listed: Value = serde_json::from_str(&skills(&["list", "--json"])).unwrap();
+    let text = listed.to_string();
+    assert!(text.contains(REVIEW) && text.contains(r#""live":"desk""#), "{text}");
+    assert!(skills(&["read", "iii://desk"]).starts_with("# /skill.md"));
+    assert!(skills(&["search", "review"]).contains(REVIEW));
+    assert!(skills(&["prompt", "get", "desk-greet", "who=Ann"]).contains("Say hello to Ann."));
+}
+
+#[tokio::test]
+async fn a_client_whose_id_no_skill_may_have_is_only_a_client() {
+    let home = Home::new();
+    let worker = home.worker().await;
+    let _desk = connect(&home, "desk").await;
+    let url = home.server.http.replace("http://", "ws://");
+    let _client = Client::registered(&url, "Desk 2", json!([skill("/skill.md")])).await;
+    eventually("the client is there", async || {
+        let paths = worker.ok("mdp::list-paths", json!({ "clientId": "Desk 2" })).await;
+        paths["paths"].as_array().unwrap().len() == 1
+    })
+    .await;
+    assert!(!ids(&worker).await.iter().any(|id| id.starts_with("Desk")));
+}
