@@ -24,7 +24,7 @@ const MAX_TTL_SECONDS: u64 = 100 * 365 * 24 * 60 * 60;
 #[derive(Debug, Deserialize, ToSchema)]
 pub(super) struct KeyRequest {
     /// Whose it will be.
-    #[schema(value_type = Uid, inline)]
+    #[schema(value_type = Uid)]
     user_uid: Text<Owner>,
     /// What the user pays for from now on; as it was without.
     #[schema(value_type = Option<AccountTierName>, inline)]

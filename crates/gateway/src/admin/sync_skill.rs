@@ -22,16 +22,16 @@ use crate::{
 #[derive(Deserialize, ToSchema)]
 pub(super) struct SyncSkill {
     /// Whose it is: private skills and secrets are theirs.
-    #[schema(value_type = Uid, inline)]
+    #[schema(value_type = Uid)]
     user_uid: Text<Owner>,
     /// Its id.
-    #[schema(value_type = Id, inline)]
+    #[schema(value_type = Id)]
     skill_name: Text<SkillId>,
     /// `private`, `official`, or one of `public`, `community` and `market`, which are the same.
     #[schema(value_type = String, pattern = "^([Pp]rivate|[Oo]fficial|[Pp]ublic|[Cc]ommunity|[Mm]arket)$")]
     status: Status,
     /// How it is called.
-    #[schema(value_type = Manifest, inline)]
+    #[schema(value_type = Manifest)]
     manifest: ManifestText,
     /// What it needs, in plain text; it is encrypted here, for this user and this skill.
     #[schema(value_type = Option<SecretValues>, inline)]
