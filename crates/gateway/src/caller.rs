@@ -21,6 +21,13 @@ impl<S: Sync> FromRequestParts<S> for Asks {
 /// Somebody with a key; others are refused.
 pub(crate) struct WithKey(pub(crate) User);
 
+impl WithKey {
+    /// Who is named in the log.
+    pub(crate) fn actor(&self) -> String {
+        Caller::User(self.0.clone()).actor().unwrap_or_default()
+    }
+}
+
 impl<S: Sync> FromRequestParts<S> for WithKey {
     type Rejection = GatewayError;
 

@@ -16,6 +16,7 @@ use utoipa::{
         schema::{ObjectBuilder, Type},
     },
 };
+use uuid::Uuid;
 
 /// The field `success` of an answer that is one.
 #[derive(Debug, Clone, Copy, Default)]
@@ -34,6 +35,22 @@ impl PartialSchema for Success {
 }
 
 impl ToSchema for Success {}
+
+/// About an answer.
+#[derive(Debug, Clone, Serialize, ToSchema)]
+pub(crate) struct About {
+    /// What the request is known by.
+    pub(crate) request_id: String,
+    /// Of this server.
+    pub(crate) version: &'static str,
+}
+
+impl Default for About {
+    fn default() -> Self {
+        let version = concat!("v", env!("CARGO_PKG_VERSION"));
+        Self { request_id: Uuid::new_v4().to_string(), version }
+    }
+}
 
 /// An answer that says why there is no other.
 #[derive(Debug, Clone, Serialize, ToSchema)]
@@ -73,8 +90,16 @@ impl Failure {
 /// The body of an answer that was refused before it got here, by who stands before all routes.
 #[must_use]
 pub fn refused(code: &str, message: &str) -> Bytes {
+    let failure = match code {
+        // What callers have always been told.
+        "unknown_key" => Failure {
+            hint: Some(message.to_owned()),
+            ..Failure::new(code, "Unauthorized: Key not found or inactive")
+        },
+        _ => Failure::new(code, message),
+    };
     // A structure of texts alone always has a JSON form.
-    serde_json::to_vec(&Failure::new(code, message)).unwrap_or_default().into()
+    serde_json::to_vec(&failure).unwrap_or_default().into()
 }
 
 /// A JSON body and its tag.
@@ -111,6 +136,13 @@ impl Tagged {
         headers.insert(header::VARY, HeaderValue::from_static("authorization"));
         response
     }
+}
+
+/// The same for something that was made.
+pub(crate) fn created(made: impl Serialize) -> Response {
+    let mut response = answer(made);
+    *response.status_mut() = StatusCode::CREATED;
+    response
 }
 
 /// An answer of which nothing is kept.

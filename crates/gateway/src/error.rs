@@ -61,6 +61,24 @@ pub(crate) enum GatewayError {
     /// A body that cannot be read.
     #[error("{}", .0.body_text())]
     Body(#[from] JsonRejection),
+    /// A path that cannot be read.
+    #[error("{0}")]
+    Path(String),
+    /// Only an administrator may ask.
+    #[error("Unauthorized Admin Access")]
+    AdminNeeded {
+        /// Whether it is known who asks instead.
+        is_known: bool,
+    },
+    /// A field that has to be there.
+    #[error("Missing required field: {0}")]
+    Missing(&'static str),
+    /// A field whose value is not one that it can have.
+    #[error("{0}")]
+    Unfit(&'static str),
+    /// The private tier without whose, or another with.
+    #[error("the private tier needs a uid, and the others have none")]
+    Uid,
     /// Something that cannot happen.
     #[error("the server failed at this request")]
     Internal,
@@ -96,6 +114,11 @@ impl GatewayError {
                 _ => "unreadable_body",
             }
             .into(),
+            Self::Path(_) => "invalid_path".into(),
+            Self::AdminNeeded { .. } => "admin_needed".into(),
+            Self::Missing(_) => "missing_field".into(),
+            Self::Unfit(_) => "invalid_body".into(),
+            Self::Uid => "invalid_query".into(),
             Self::Internal => "internal".into(),
         }
     }
@@ -114,6 +137,10 @@ impl GatewayError {
             Self::Method => StatusCode::METHOD_NOT_ALLOWED,
             Self::Query(_) | Self::Cursor => StatusCode::BAD_REQUEST,
             Self::Body(rejection) => rejection.status(),
+            Self::Path(_) | Self::Uid => StatusCode::BAD_REQUEST,
+            Self::AdminNeeded { is_known: false } => StatusCode::UNAUTHORIZED,
+            Self::AdminNeeded { is_known: true } => StatusCode::FORBIDDEN,
+            Self::Missing(_) | Self::Unfit(_) => StatusCode::UNPROCESSABLE_ENTITY,
             Self::Internal => StatusCode::INTERNAL_SERVER_ERROR,
         }
     }
@@ -125,6 +152,9 @@ impl GatewayError {
             Self::KeyNeeded => {
                 Some("send a key, which begins with us-, as \"Authorization: Bearer\"")
             }
+            Self::AdminNeeded { .. } => Some(
+                "send an administrator's secret as \"Authorization: Bearer\"; without one in the server's environment nobody is let in",
+            ),
             _ => None,
         }
     }

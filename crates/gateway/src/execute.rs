@@ -9,12 +9,11 @@ use serde_json::{Map, Value};
 use skills_core::{Caller, User};
 use utoipa::ToSchema;
 use utoipa_axum::{router::OpenApiRouter, routes};
-use uuid::Uuid;
 
 use crate::{
     Gateway,
     caller::WithKey,
-    envelope::{Success, answer},
+    envelope::{About, Success, answer},
     error::GatewayError,
     input::SentObject,
     openapi::Refused,
@@ -53,15 +52,6 @@ struct Executed {
     data: Value,
     #[serde(rename = "_uniskill")]
     about: About,
-}
-
-/// About a call.
-#[derive(Debug, Serialize, ToSchema)]
-struct About {
-    /// What the call is known by, also to who was called.
-    request_id: String,
-    /// Of this server.
-    version: &'static str,
 }
 
 /// Execute a skill
@@ -126,11 +116,11 @@ async fn run(
     let name = name(path, &body)?;
     let arguments = arguments(&mut body)?;
     let registry = gateway.registry().await?;
-    let request_id = Uuid::new_v4().to_string();
+    let about = About::default();
+    let request_id = Some(about.request_id.clone());
     let caller = Caller::User(user);
-    let called = registry.call_tool_as(&caller, &name, arguments, Some(request_id.clone()));
+    let called = registry.call_tool_as(&caller, &name, arguments, request_id);
     let data = called.await?;
-    let about = About { request_id, version: concat!("v", env!("CARGO_PKG_VERSION")) };
     Ok(answer(Executed { success: Success, data, about }))
 }
 

@@ -3,7 +3,7 @@
 use axum::{
     Json, RequestExt as _,
     body::HttpBody as _,
-    extract::{FromRequest, FromRequestParts, Query, Request},
+    extract::{FromRequest, FromRequestParts, Path, Query, Request},
     http::request::Parts,
 };
 use serde::de::DeserializeOwned;
@@ -21,6 +21,20 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for Asked<T> {
         match Query::from_request_parts(parts, state).await {
             Ok(Query(asked)) => Ok(Self(asked)),
             Err(rejection) => Err(GatewayError::Query(rejection.body_text())),
+        }
+    }
+}
+
+/// What the path of a request names.
+pub(crate) struct Named<T>(pub(crate) T);
+
+impl<T: DeserializeOwned + Send, S: Send + Sync> FromRequestParts<S> for Named<T> {
+    type Rejection = GatewayError;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, GatewayError> {
+        match Path::from_request_parts(parts, state).await {
+            Ok(Path(named)) => Ok(Self(named)),
+            Err(rejection) => Err(GatewayError::Path(rejection.body_text())),
         }
     }
 }

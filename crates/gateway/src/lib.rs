@@ -3,21 +3,26 @@
 //! - [`Gateway`]: what all routes share
 //! - [`Executor`]: calling tools
 //! - `skills`: listing and reading; `execute`: calling; `openapi`: the description of all of it
+//! - `auth`, `secrets`: what somebody with a key asks of their own; `admin`: what only administrators may
 //! - `manifests`: manifests that were read, kept as long as they are asked for
-//! - `caller`: who asks; `input`: what is asked; `envelope`, `error`: what is answered; `rate`: how much is left
+//! - `caller`: who asks; `input`, `fields`: what is asked; `envelope`, `error`: what is answered; `rate`: how much is left
 //!
 //! Every answer is one JSON object with `success` in it. Who may come in at all is decided before a request
 //! gets here: the caller is an extension of the request. What a name leads to is decided by the registry.
 
+mod admin;
+mod auth;
 mod caller;
 mod envelope;
 mod error;
 mod execute;
 mod executor;
+mod fields;
 mod input;
 mod manifests;
 mod openapi;
 mod rate;
+mod secrets;
 mod skills;
 mod state;
 
@@ -45,7 +50,12 @@ pub fn routes(gateway: &Gateway) -> Router {
 
 /// Every route with its description: what is not described is not served.
 fn described() -> OpenApiRouter<Gateway> {
-    OpenApiRouter::with_openapi(openapi::head()).merge(skills::routes()).merge(execute::routes())
+    OpenApiRouter::with_openapi(openapi::head())
+        .merge(skills::routes())
+        .merge(execute::routes())
+        .merge(auth::routes())
+        .merge(secrets::routes())
+        .merge(admin::routes())
 }
 
 async fn nothing_here() -> GatewayError {

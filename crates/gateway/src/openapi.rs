@@ -34,6 +34,9 @@ pub(crate) struct Refused(Failure);
     tags(
         (name = "skills", description = "What there is, as the caller sees it"),
         (name = "execution", description = "Calling what can be called"),
+        (name = "keys", description = "Who has a key, and how often it may be used"),
+        (name = "secrets", description = "What the skills of somebody with a key are called with"),
+        (name = "administration", description = "What only administrators may do"),
     ),
 )]
 struct Head;
@@ -52,6 +55,11 @@ const ON_EVERY_ANSWER: [(&str, &str); 3] = [
     ("X-RateLimit-Reset", "When all of it is there again, in seconds since 1970"),
 ];
 const KEY: &str = "key";
+/// The secrets of administrators: both open what the second opens.
+const SECRETS: [(&str, &str); 2] = [
+    ("admin", "The secret of administrators, ADMIN_KEY of the server's environment"),
+    ("internal", "INTERNAL_API_SECRET of the server's environment"),
+];
 
 /// The whole description.
 pub(crate) fn finished(mut api: openapi::OpenApi) -> openapi::OpenApi {
@@ -61,6 +69,9 @@ pub(crate) fn finished(mut api: openapi::OpenApi) -> openapi::OpenApi {
         SecurityScheme::Http(bearer.build())
     };
     components.add_security_scheme(KEY, scheme("A key of a user, which begins with us-"));
+    for (name, words) in SECRETS {
+        components.add_security_scheme(name, scheme(words));
+    }
     if let Some(RefOr::T(refused)) = components.responses.get_mut("Refused") {
         describe_headers(refused);
     }

@@ -12,7 +12,7 @@ use skills_core::{
     skill::ROOT_PATH,
     uri::{percent_decoded, section},
 };
-use skills_store::StoreError;
+use skills_store::{Change, StoreError};
 
 use crate::{
     Catalog, Explanation, Registry, RegistryError, RenderedPrompt, Resource, SkillRow,
@@ -68,6 +68,16 @@ impl Registry {
             }
         };
         Ok(Resource { uri: uri.to_owned(), mime_type: mime_type.to_owned(), body })
+    }
+
+    /// The log of changes after a revision, oldest first.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    pub async fn log(&self, after: u64, limit: usize) -> Result<Vec<Change>, RegistryError> {
+        let store = Arc::clone(self.store());
+        let read = tokio::task::spawn_blocking(move || store.changes(after, limit)).await;
+        Ok(read.map_err(|_| RegistryError::Unexpected("reading the log"))??)
     }
 
     /// The text of a tool's manifest, as it was registered.

@@ -3,13 +3,15 @@
 use std::{path::Path, sync::Arc, time::Duration};
 
 use skills_bus::{BusClient, ClientError, engine::EngineConfig};
-use skills_registry::{RemoteRegistry, Skills};
+use skills_core::Caller;
+use skills_registry::{Registry, RemoteRegistry, Skills};
 
 use crate::{
     Failure,
     cli::{Target, environment},
     config::Config,
     keys,
+    people::People,
     serve::open_registry,
 };
 
@@ -118,12 +120,33 @@ async fn remote(
 }
 
 /// Opens the registry in a directory, as whoever's key is given sees it.
-pub(crate) async fn local(
+async fn local(
     target: &Target,
     config: &Config,
     dir: &Path,
     create: bool,
 ) -> Result<Arc<dyn Skills>, Failure> {
+    let (registry, caller) = local_registry(target, config, dir, create).await?;
+    Ok(registry.view(&caller)?)
+}
+
+/// The same, made if it is not there, for a surface that stays and calls tools.
+pub(crate) async fn local_with_tools(
+    target: &Target,
+    config: &Config,
+    dir: &Path,
+) -> Result<Arc<dyn Skills>, Failure> {
+    let (registry, caller) = local_registry(target, config, dir, true).await?;
+    registry.execute_with(People::open(dir, config).await?.executor());
+    Ok(registry.view(&caller)?)
+}
+
+async fn local_registry(
+    target: &Target,
+    config: &Config,
+    dir: &Path,
+    create: bool,
+) -> Result<(Arc<Registry>, Caller), Failure> {
     if !create && !dir.join("skills.db").exists() {
         return Err(Failure::new(
             "nothing_to_open",
@@ -132,6 +155,5 @@ pub(crate) async fn local(
         .hint("check --data-dir, or make one with `skills serve` or `skills add`"));
     }
     let caller = keys::caller(dir, target.key.as_deref())?;
-    let registry = open_registry(dir, None, config.registry()).await?;
-    Ok(registry.view(&caller)?)
+    Ok((open_registry(dir, None, config.registry()).await?, caller))
 }

@@ -10,8 +10,8 @@
 //! - `follow`: a registry behind a bus, kept in step, for surfaces that stay
 //! - `late`: a registry that is still being opened
 //! - `open`: which registry a surface that stays is given
-//! - `open_files`: how many connections there may be
 //! - `people`: what a server knows of people
+//! - `open_files`: how many connections there may be
 //! - `commands`: what each command does
 //! - `output`: what it prints
 //! - `work`: what waits for disks and cores

@@ -67,7 +67,7 @@ async fn keep_open(
                 Err(failure) => failure,
             }
         }
-        Place::Directory(dir) => match connect::local(target, config, &dir, true).await {
+        Place::Directory(dir) => match connect::local_with_tools(target, config, &dir).await {
             Ok(skills) => {
                 opened.send_replace(Some(skills));
                 std::future::pending().await

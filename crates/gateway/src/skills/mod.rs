@@ -7,6 +7,8 @@ mod wire;
 
 use utoipa_axum::{router::OpenApiRouter, routes};
 
+pub(crate) use wire::{Limit, PageQuery, StoredAt, TierName};
+
 use crate::Gateway;
 
 pub(crate) fn routes() -> OpenApiRouter<Gateway> {

@@ -213,9 +213,15 @@ pub(crate) struct StoredAt {
     id: String,
 }
 
+impl StoredAt {
+    pub(crate) fn new(tier: Tier, id: &str) -> Self {
+        Self { tier: tier.into(), id: id.to_owned() }
+    }
+}
+
 impl From<Place> for StoredAt {
     fn from(place: Place) -> Self {
-        Self { tier: place.tier.into(), id: place.id }
+        Self::new(place.tier, &place.id)
     }
 }
 

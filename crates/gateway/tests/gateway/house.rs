@@ -14,10 +14,12 @@ use skills_gateway::{Executor, Gateway, Parts};
 use skills_registry::{Registry, RegistryConfig};
 use skills_store::MemoryStore;
 use skills_upstream::{Settings, Upstream};
-use skills_vault::{Act, NewKey, RateLimits, TierLimits, Vault, now};
+use skills_vault::{Act, MasterKeys, NewKey, RateLimits, TierLimits, Vault, now};
 use tempfile::TempDir;
 use tokio::sync::watch;
 use tower::ServiceExt as _;
+
+const MASTER: &str = "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff";
 
 pub(crate) struct House {
     pub(crate) registry: Arc<Registry>,
@@ -28,8 +30,17 @@ pub(crate) struct House {
 
 impl House {
     pub(crate) fn open() -> Self {
+        Self::with(MasterKeys::from_env(Some(MASTER), None).unwrap())
+    }
+
+    /// One that can keep no secrets.
+    pub(crate) fn without_master_key() -> Self {
+        Self::with(None)
+    }
+
+    fn with(master: Option<MasterKeys>) -> Self {
         let dir = tempfile::tempdir().unwrap();
-        let vault = Arc::new(Vault::open(dir.path(), None).unwrap());
+        let vault = Arc::new(Vault::open(dir.path(), master).unwrap());
         let registry =
             Registry::open(Arc::new(MemoryStore::default()), None, RegistryConfig::default());
         let registry = registry.unwrap();
@@ -73,5 +84,35 @@ impl House {
         let request = Request::builder().method(Method::GET).uri(uri).body(Body::empty()).unwrap();
         let (status, _, json) = self.send(caller, request).await;
         (status, json)
+    }
+
+    /// Any method, with a JSON body unless it is null.
+    pub(crate) async fn ask(
+        &self,
+        caller: &Caller,
+        method: &str,
+        uri: &str,
+        body: &Value,
+    ) -> (StatusCode, Value) {
+        let request = Request::builder().method(method).uri(uri);
+        let request = match body {
+            Value::Null => request.body(Body::empty()),
+            body => request
+                .header(header::CONTENT_TYPE, "application/json")
+                .body(Body::from(body.to_string())),
+        };
+        let (status, _, json) = self.send(caller, request.unwrap()).await;
+        (status, json)
+    }
+
+    /// The same, for closures that give what they made.
+    pub(crate) async fn ask_owned(
+        &self,
+        caller: Caller,
+        method: &str,
+        uri: &str,
+        body: Value,
+    ) -> (StatusCode, Value) {
+        self.ask(&caller, method, uri, &body).await
     }
 }

@@ -67,14 +67,14 @@ pub async fn run(cli: Cli) -> Result<(), Failure> {
 
 #[expect(clippy::print_stderr, reason = "the one thing a server says unasked")]
 async fn serve(options: Serve, target: Target, mut config: Config) -> Result<(), Failure> {
-    let Serve { bus, http, allow_host, allow_origin, mdp_token, allow_upstream } = options;
-    set_mdp_token(&mut config, mdp_token);
+    let Serve { bus, http, allow_host, allow_origin, allow_upstream, mdp_token } = options;
     for origin in allow_upstream {
         let origin = origin.parse().map_err(|error: BadOrigin| {
             Failure::new("bad_origin", error.to_string()).hint("it is given to --allow-upstream")
         })?;
         config.execution.allow_upstream.push(origin);
     }
+    set_mdp_token(&mut config, mdp_token);
     open_files::allow_many();
     let token = target.token.filter(|token| !token.is_empty());
     let data_dir = target.data_dir.unwrap_or_else(|| DEFAULT_DATA_DIR.into());

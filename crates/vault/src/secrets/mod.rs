@@ -8,10 +8,12 @@
 //! - `calls`: what a call gets, and what it lacks
 //! - `grants`: which skills of the market may have which secrets
 //! - `rotate`: sealing everything under the current master key
+//! - `several`: setting several at once
 
 mod calls;
 mod grants;
 mod rotate;
+mod several;
 
 use std::{fmt, str::FromStr};
 
@@ -23,6 +25,7 @@ pub use calls::{Lack, LackReason};
 pub(crate) use calls::{MAX_NEEDED, sentence_of_lacks};
 pub use grants::Grant;
 pub use rotate::Rotated;
+pub use several::Others;
 
 use crate::{
     Act, Vault, VaultError,
@@ -111,6 +114,25 @@ pub(crate) fn put(
     Ok(())
 }
 
+/// Removes a secret in the transaction of who asks. Tells whether it was there.
+fn remove(
+    transaction: &Connection,
+    act: Act<'_>,
+    owner: &Owner,
+    skill: Option<&SkillId>,
+    name: &SecretName,
+) -> Result<bool, Stop> {
+    let place = place(owner, skill, name);
+    let key = params![place.owner, place.skill, place.name];
+    let sql = "DELETE FROM secret WHERE owner = ?1 AND skill = ?2 AND name = ?3";
+    if transaction.prepare_cached(sql)?.execute(key)? == 0 {
+        return Ok(false);
+    }
+    record(transaction, act, "secret.remove", &place.to_string())?;
+    grants::drop_empty(transaction, act, owner, name)?;
+    Ok(true)
+}
+
 /// Whether a value may be kept.
 pub(crate) fn check_value(value: &str) -> Result<(), VaultError> {
     match value.len() {
@@ -178,17 +200,7 @@ impl Vault {
         skill: Option<&SkillId>,
         name: &SecretName,
     ) -> Result<bool, VaultError> {
-        let place = place(owner, skill, name);
-        self.file.write(|transaction| {
-            let key = params![place.owner, place.skill, place.name];
-            let sql = "DELETE FROM secret WHERE owner = ?1 AND skill = ?2 AND name = ?3";
-            if transaction.prepare_cached(sql)?.execute(key)? == 0 {
-                return Ok(false);
-            }
-            record(transaction, act, "secret.remove", &place.to_string())?;
-            grants::drop_empty(transaction, act, owner, name)?;
-            Ok(true)
-        })
+        self.file.write(|transaction| remove(transaction, act, owner, skill, name))
     }
 
     /// Sealed values after a place, in order, for an export.

@@ -1,0 +1,190 @@
+//! `POST /v1/admin/sync_cache`: what is known of a user becomes what the sender knows. Nothing that is not said
+//! is touched.
+
+use axum::{extract::State, response::Response};
+use serde::{Deserialize, Serialize};
+use skills_core::{Digest, Owner, SkillId};
+use skills_vault::{AccountTier, NewKey, Others, ProfileChange, Vault, VaultError, WhichKeys};
+use utoipa::ToSchema;
+
+use super::{
+    door::{Actor, Administrator},
+    given::{Given, Manifest, ManifestText, SecretValues, Secrets, Status},
+};
+use crate::{
+    Gateway,
+    envelope::{About, Success, answer},
+    error::GatewayError,
+    fields::{AccountTierName, Id, KeyHash, Text, Uid},
+    input::Sent,
+    openapi::Refused,
+};
+
+/// What a message is about.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+enum Kind {
+    /// A user alone.
+    #[default]
+    ProfileSync,
+    /// Also a skill of theirs.
+    SkillUpdate,
+    /// The same.
+    SkillActivation,
+    /// Also all their global secrets.
+    SecretsSync,
+}
+
+/// What is known of a user. Of several names for the same thing, the first that is there counts.
+#[derive(Deserialize, ToSchema)]
+pub(super) struct SyncCache {
+    /// Who.
+    #[schema(value_type = Option<Uid>, inline)]
+    user_uid: Option<Text<Owner>>,
+    /// The same.
+    #[schema(value_type = Option<Uid>, inline)]
+    uid: Option<Text<Owner>>,
+    /// Their credits.
+    total_credits: Option<f64>,
+    /// The same.
+    new_credits: Option<f64>,
+    /// The same.
+    credits: Option<f64>,
+    /// What they pay for.
+    #[schema(value_type = Option<AccountTierName>, inline)]
+    new_tier: Option<Text<AccountTier>>,
+    /// The same.
+    #[schema(value_type = Option<AccountTierName>, inline)]
+    tier: Option<Text<AccountTier>>,
+    /// What they are called.
+    #[schema(max_length = 256)]
+    username: Option<String>,
+    /// A key of theirs from now on.
+    #[schema(value_type = Option<KeyHash>, inline)]
+    key_hash: Option<Text<Digest>>,
+    /// The same.
+    #[schema(value_type = Option<KeyHash>, inline)]
+    hash: Option<Text<Digest>>,
+    /// A key of theirs that is revoked.
+    #[schema(value_type = Option<KeyHash>, inline)]
+    old_key_hash: Option<Text<Digest>>,
+    /// The same.
+    #[schema(value_type = Option<KeyHash>, inline)]
+    old_hash: Option<Text<Digest>>,
+    /// What the message is about.
+    #[serde(rename = "type")]
+    #[schema(inline)]
+    kind: Option<Kind>,
+    /// For a skill: its id.
+    #[schema(value_type = Option<Id>, inline)]
+    skill_name: Option<Text<SkillId>>,
+    /// For a skill: where it is stored.
+    #[schema(value_type = Option<String>, pattern = "^([Pp]rivate|[Oo]fficial|[Pp]ublic|[Cc]ommunity|[Mm]arket)$")]
+    status: Option<Status>,
+    /// For a skill: how it is called.
+    #[schema(value_type = Option<Manifest>, inline)]
+    manifest: Option<ManifestText>,
+    /// For a skill: its secrets. For `secrets_sync`: all global secrets of the user, in place of those of before.
+    #[schema(value_type = Option<SecretValues>, inline)]
+    secrets: Option<Secrets>,
+}
+
+/// What was taken over.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct Synced {
+    success: Success,
+    user_uid: String,
+    #[serde(rename = "type")]
+    kind: Kind,
+    #[serde(rename = "_uniskill")]
+    about: About,
+}
+
+/// Take over what is known of a user
+///
+/// Profile, keys, secrets or a skill. What is not said stays as it is.
+#[utoipa::path(
+    post,
+    path = "/v1/admin/sync_cache",
+    tag = "administration",
+    request_body = SyncCache,
+    responses(
+        (status = 200, description = "It is taken over", body = Synced),
+        (status = 409, response = Refused),
+        (status = 415, response = Refused),
+        (status = 422, response = Refused),
+    ),
+    security(("admin" = [])),
+)]
+pub(super) async fn sync_cache(
+    State(gateway): State<Gateway>,
+    Administrator(actor): Administrator,
+    Sent(sent): Sent<SyncCache>,
+) -> Result<Response, GatewayError> {
+    let Text(owner) = sent.user_uid.or(sent.uid).ok_or(GatewayError::Missing("user_uid"))?;
+    let user_uid = owner.to_string();
+    let kind = sent.kind.unwrap_or_default();
+    let account = Account {
+        actor: actor.clone(),
+        owner: owner.clone(),
+        change: ProfileChange {
+            credits: sent.total_credits.or(sent.new_credits).or(sent.credits),
+            tier: sent.new_tier.or(sent.tier).map(|Text(tier)| tier),
+            username: sent.username,
+        },
+        key: sent.key_hash.or(sent.hash).map(|Text(hash)| hash),
+        old_key: sent.old_key_hash.or(sent.old_hash).map(|Text(hash)| hash),
+    };
+    match kind {
+        Kind::ProfileSync => {}
+        Kind::SecretsSync => {
+            let Secrets(secrets) = sent.secrets.ok_or(GatewayError::Missing("secrets"))?;
+            let set = move |vault: &Vault| {
+                vault.set_secrets(actor.act(), &owner, None, &secrets, Others::Go)
+            };
+            gateway.vault(set).await?;
+        }
+        Kind::SkillUpdate | Kind::SkillActivation => {
+            let Text(id) = sent.skill_name.ok_or(GatewayError::Missing("skill_name"))?;
+            let status = sent.status.ok_or(GatewayError::Missing("status"))?;
+            let manifest = sent.manifest.ok_or(GatewayError::Missing("manifest"))?;
+            let secrets = sent.secrets;
+            let given = Given { owner, id, status, manifest, secrets, is_move: false };
+            given.store(&gateway, &actor).await?;
+        }
+    }
+    gateway.vault(move |vault| account.take_over(vault)).await?;
+    Ok(answer(Synced { success: Success, user_uid, kind, about: About::default() }))
+}
+
+/// What is to be different about a user.
+pub(super) struct Account {
+    pub(super) actor: Actor,
+    pub(super) owner: Owner,
+    pub(super) change: ProfileChange,
+    pub(super) key: Option<Digest>,
+    pub(super) old_key: Option<Digest>,
+}
+
+impl Account {
+    pub(super) fn take_over(self, vault: &Vault) -> Result<(), VaultError> {
+        let Self { actor, owner, change, key, old_key } = self;
+        let act = actor.act();
+        // Looked at before anything changes: nobody's key is revoked in somebody else's name.
+        let old = old_key.map(|hash| vault.find_hash(&hash, act.at)).transpose()?.flatten();
+        if let Some(old) = old.as_ref().filter(|old| old.owner != owner) {
+            return Err(VaultError::KeyTaken(skills_vault::key_id(&old.hash)));
+        }
+        if let Some(hash) = key {
+            let new = NewKey { owner: &owner, tier: None, label: None, expires_at: None };
+            vault.adopt_key(act, &hash, &new)?;
+        }
+        if let Some(old) = old {
+            vault.revoke_keys(act, WhichKeys::Id(&old.hash.to_string()))?;
+        }
+        match change == ProfileChange::default() {
+            true => Ok(()),
+            false => vault.set_profile(act, &owner, &change),
+        }
+    }
+}

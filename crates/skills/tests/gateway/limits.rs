@@ -1,0 +1,73 @@
+//! How often a key may be used.
+
+use std::{
+    thread,
+    time::{SystemTime, UNIX_EPOCH},
+};
+
+use serde_json::json;
+use skills_core::Layer;
+
+use crate::house::{Plan, outcome, tool};
+
+const LIMIT: usize = 5;
+const CALLS: usize = 24;
+
+fn minute() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs() / 60
+}
+
+#[tokio::test]
+async fn of_parallel_calls_exactly_the_limit_pass() {
+    let plan = Plan::new();
+    let origin = plan.upstream.origin.clone();
+    plan.tool(&Layer::Official, "plain", &tool("plain", &origin, json!({}))).await;
+    // More than one, in case a minute ends in between.
+    let keys: Vec<String> = (0..5).map(|number| plan.key(&format!("user{number}"))).collect();
+    let house = plan.serve_with(&format!("limits: {{FREE: {LIMIT}}}"), None);
+    for key in &keys {
+        let began = minute();
+        let answers: Vec<_> = thread::scope(|scope| {
+            let call = || house.execute(Some(key), "plain", json!({}));
+            let calls: Vec<_> = (0..CALLS).map(|_| scope.spawn(call)).collect();
+            calls.into_iter().map(|call| call.join().unwrap()).collect()
+        });
+        let listed = house.get(Some(key), "/v1/skills");
+        if minute() != began {
+            continue;
+        }
+        let passed = answers.iter().filter(|answer| answer.status == 200).count();
+        assert_eq!(passed, LIMIT);
+        let refused = answers.iter().find(|answer| answer.status != 200).unwrap();
+        assert_eq!(outcome(refused), (429, "rate_limited".to_owned()));
+        let body = refused.json();
+        assert_eq!(body["error"], "Too Many Requests");
+        assert_eq!(body["message"], "Rate limit exceeded. Your tier limit is 5 RPM.");
+        let header = |name: &str| refused.header(name).unwrap();
+        assert_eq!(
+            (header("X-RateLimit-Limit"), header("X-RateLimit-Remaining")),
+            ("5".into(), "0".into())
+        );
+        assert_eq!(header("X-RateLimit-Reset"), ((began + 1) * 60).to_string());
+        assert!((1..=60).contains(&header("Retry-After").parse::<u64>().unwrap()));
+        // Only executing counts; the others say what is left.
+        assert_eq!(listed.status, 200);
+        assert_eq!(listed.header("X-RateLimit-Remaining").as_deref(), Some("0"));
+        return;
+    }
+    panic!("every try went over the end of a minute");
+}
+
+#[tokio::test]
+async fn what_is_refused_before_anything_is_sent_does_not_count() {
+    let plan = Plan::new();
+    let origin = plan.upstream.origin.clone();
+    plan.tool(&Layer::Official, "plain", &tool("plain", &origin, json!({}))).await;
+    let ann = plan.key("ann");
+    let house = plan.serve();
+    let answer = house.execute(Some(&ann), "none", json!({}));
+    assert_eq!(outcome(&answer), (404, "not_found".to_owned()));
+    assert_eq!(answer.header("X-RateLimit-Remaining").as_deref(), Some("30"));
+    let answer = house.execute(Some(&ann), "plain", json!({}));
+    assert_eq!(answer.header("X-RateLimit-Remaining").as_deref(), Some("29"));
+}

@@ -1,0 +1,145 @@
+//! Stored tools over MCP and on the bus.
+
+use serde_json::{Value, json};
+use skills_core::Layer;
+use skills_testkit::Worker;
+
+use crate::{
+    clients::{Client, Pipe, Session},
+    house::{House, Plan, private, tool, weather},
+};
+
+const VERSION: &str = "2025-11-25";
+const CHANGED: &str = "notifications/tools/list_changed";
+
+async fn over_http(house: &House, key: Option<&str>) -> Client {
+    Client::Session(Session::open_as(&house.server.http, VERSION, key).await)
+}
+
+async fn over_pipe(house: &House, key: Option<&str>) -> Client {
+    let mut arguments = vec!["--url", &house.server.url];
+    arguments.extend(key.into_iter().flat_map(|key| ["--key", key]));
+    Client::Pipe(Pipe::session(&arguments, VERSION).await)
+}
+
+async fn plan() -> Plan {
+    let plan = Plan::new();
+    let origin = plan.upstream.origin.clone();
+    plan.tool(&Layer::Official, "uniskill_weather", &weather(&format!("{origin}/official"))).await;
+    plan.tool(&private("ann"), "mine", &tool("mine", &format!("{origin}/mine"), json!({}))).await;
+    let needy = tool("needy", &origin, json!({ "X-Key": "{{SECRETS.TOKEN}}" }));
+    plan.tool(&Layer::Official, "needy", &needy).await;
+    // It has the name of a tool that is always there.
+    let twin = tool("list_skills", &format!("{origin}/twin"), json!({}));
+    plan.tool(&Layer::Market, "list_skills", &twin).await;
+    plan.document("notes").await;
+    plan
+}
+
+#[tokio::test]
+async fn stored_tools_are_tools_for_who_sees_them() {
+    let plan = plan().await;
+    let (ann, bob) = (plan.key("ann"), plan.key("bob"));
+    let house = plan.serve();
+    for (what, mut ann, mut others) in [
+        (
+            "HTTP",
+            over_http(&house, Some(&ann)).await,
+            [over_http(&house, Some(&bob)).await, over_http(&house, None).await],
+        ),
+        (
+            "stdio",
+            over_pipe(&house, Some(&ann)).await,
+            [over_pipe(&house, Some(&bob)).await, over_pipe(&house, None).await],
+        ),
+    ] {
+        let own = ["list_skills", "read_skill", "search_skills"];
+        let all = ["list_skills-X", "mine", "needy", "uniskill_weather"];
+        assert_eq!(ann.tools().await, [&own[..], &all].concat(), "{what}");
+        let listed = ann.all("tools/list", "tools").await;
+        let weather = listed.iter().find(|tool| tool["name"] == "uniskill_weather").unwrap();
+        assert_eq!(weather["inputSchema"]["required"], json!(["location"]));
+        assert_eq!(weather["title"], "Global Weather");
+        for tool in ["mine", "list_skills-X"] {
+            let result = ann.call(tool, json!({})).await;
+            assert_ne!(result["isError"], true, "{what} {tool}: {result}");
+            let target = if tool == "mine" { "/mine" } else { "/twin" };
+            assert_eq!(result["structuredContent"]["data"]["target"], target);
+        }
+        for other in &mut others {
+            let names = other.tools().await;
+            assert!(!names.contains(&"mine".to_owned()), "{what}: {names:?}");
+            // Somebody else's tool is a tool that does not exist.
+            let called = |name: &str| json!({ "name": name, "arguments": {} });
+            let theirs = other.fails("tools/call", called("mine")).await;
+            let nobodys = other.fails("tools/call", called("nope")).await;
+            assert_eq!(theirs.message.replace("mine", "nope"), nobodys.message);
+            assert_eq!((theirs.code, &theirs.data), (nobodys.code, &nobodys.data));
+            let result = other.call("uniskill_weather", json!({ "location": "x" })).await;
+            let target = &result["structuredContent"]["data"]["target"];
+            assert_eq!(target, "/official?location=x", "{what}: {result}");
+        }
+        let [_, nobody] = &mut others;
+        for (tool, code) in [("needy", "key_needed"), ("uniskill_weather", "invalid_arguments")] {
+            let result = nobody.call(tool, json!({})).await;
+            assert_eq!(result["isError"], true, "{what}: {result}");
+            assert!(result["content"][0]["text"].as_str().unwrap().contains(code), "{result}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn who_listens_hears_when_a_tool_goes_and_not_when_a_document_does() {
+    let house = plan().await.serve();
+    let session = Session::open(&house.server.http, VERSION).await;
+    let mut events = session.events().await;
+    let worker = Worker::connect(&house.server.url).await;
+    worker.ok("skills::unregister", json!({ "id": "notes" })).await;
+    let told = events.message().await;
+    assert_eq!(told["method"], "notifications/resources/list_changed", "{told}");
+    // A tool that becomes a document is one less.
+    let document = json!({ "id": "needy", "skill": "# Needy no more" });
+    worker.ok("skills::register", document).await;
+    loop {
+        let told: Value = events.message().await;
+        if told["method"] == CHANGED {
+            break;
+        }
+        assert_eq!(told["method"], "notifications/resources/list_changed", "{told}");
+    }
+    let mut client = over_http(&house, None).await;
+    assert!(!client.tools().await.contains(&"needy".to_owned()));
+}
+
+#[tokio::test]
+async fn a_tool_of_a_worker_keeps_its_name() {
+    let plan = plan().await;
+    let endpoint = format!("{}/stored", plan.upstream.origin);
+    plan.tool(&Layer::Official, "brain__ask", &tool("brain__ask", &endpoint, json!({}))).await;
+    let house = plan.serve();
+    let worker = Worker::connect(&house.server.url).await;
+    let mut client = over_http(&house, None).await;
+    assert!(client.tools().await.contains(&"brain__ask".to_owned()));
+    let called = worker.ok("skills::execute", json!({ "id": "brain__ask" })).await;
+    assert_eq!(called["data"]["target"], "/stored");
+}
+
+#[tokio::test]
+async fn on_the_bus_a_key_says_who_calls() {
+    let plan = plan().await;
+    let (ann, bob) = (plan.key("ann"), plan.key("bob"));
+    let house = plan.serve();
+    let worker = Worker::connect(&house.server.url).await;
+    let call = |key: Option<&str>| json!({ "id": "mine", "arguments": {}, "key": key });
+    let called = worker.ok("skills::execute", call(Some(&ann))).await;
+    assert_eq!(called["data"]["target"], "/mine");
+    let unknown = json!({ "id": "nope", "arguments": {} });
+    let nothing = worker.fails("skills::execute", unknown).await;
+    for key in [Some(bob.as_str()), None] {
+        let refused = worker.fails("skills::execute", call(key)).await;
+        assert_eq!(refused.code, nothing.code);
+        assert_eq!(refused.message.replace("mine", "nope"), nothing.message);
+    }
+    let refused = worker.fails("skills::execute", call(Some("us-made-up"))).await;
+    assert_eq!(refused.code, "unknown_key");
+}
