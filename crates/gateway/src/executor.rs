@@ -61,7 +61,7 @@ impl Executor {
     }
 
     /// Counts the call, if there may be one more.
-    fn take(&self, caller: &Caller, now: Timestamp) -> Result<(), ExecuteError> {
+    fn take(&self, caller: &Caller, now: Timestamp) -> Result<(), Box<ExecuteError>> {
         let (hash, tier) = match caller {
             Caller::User(user) => {
                 let key = self.vault.find_hash(&user.key, now).map_err(of_vault)?;
@@ -80,7 +80,7 @@ impl Executor {
             Some(retry_after) => {
                 let limit = decision.limit;
                 let words = format!("Rate limit exceeded. Your tier limit is {limit} RPM.");
-                Err(error(Blame::Limit { limit, retry_after }, "rate_limited", words))
+                Err(error(Blame::Limit { limit, retry_after }, "rate_limited", words).into())
             }
         }
     }
@@ -88,7 +88,7 @@ impl Executor {
 
 #[async_trait]
 impl Execute for Executor {
-    async fn execute(&self, call: ToolCall) -> Result<Value, ExecuteError> {
+    async fn execute(&self, call: ToolCall) -> Result<Value, Box<ExecuteError>> {
         let manifest = match self.manifests.known(call.digest, &call.id) {
             Some(known) => known,
             None => {
@@ -104,7 +104,7 @@ impl Execute for Executor {
         let request_id = call.request_id.unwrap_or_else(|| Uuid::new_v4().to_string());
         let implementation = &manifest.spec.implementation;
         let sent = self.upstream.execute(implementation, &call.arguments, &secrets, &request_id);
-        sent.await.map_err(of_upstream)
+        Ok(sent.await.map_err(of_upstream)?)
     }
 }
 

@@ -40,7 +40,7 @@ pub trait Execute: Send + Sync {
     ///
     /// # Errors
     /// Each way in which a call can fail.
-    async fn execute(&self, call: ToolCall) -> Result<Value, ExecuteError>;
+    async fn execute(&self, call: ToolCall) -> Result<Value, Box<ExecuteError>>;
 }
 
 /// Why a call has no result.
@@ -116,7 +116,7 @@ impl Registry {
         let source = self.tool_source(row).await?;
         let (tier, digest, caller) = (row.tier, tool.source.digest, caller.clone());
         let call = ToolCall { caller, tier, id, source, digest, arguments, request_id };
-        Ok(executor.execute(call).await.map_err(Box::new)?)
+        Ok(executor.execute(call).await?)
     }
 }
 

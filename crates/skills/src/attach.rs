@@ -61,6 +61,8 @@ pub async fn run(options: Options, shutdown: CancellationToken) -> Result<(), Fa
         has_token: access.token.is_some(),
     };
     let is_private = door.has_token;
+    // A server that does not start leaves nothing behind.
+    Guard::new(access.clone())?;
     let people = People::open(&data_dir, &config).await?;
     let access = people.known(access);
     let keys = Arc::clone(&access.keys);

@@ -5,7 +5,7 @@ use skills_core::Layer;
 use skills_testkit::Worker;
 
 use crate::{
-    clients::{Client, Pipe, Session},
+    clients::{Client, Pipe, Session, eventually},
     house::{House, Plan, private, tool, weather},
 };
 
@@ -119,9 +119,17 @@ async fn a_tool_of_a_worker_keeps_its_name() {
     let house = plan.serve();
     let worker = Worker::connect(&house.server.url).await;
     let mut client = over_http(&house, None).await;
-    assert!(client.tools().await.contains(&"brain__ask".to_owned()));
-    let called = worker.ok("skills::execute", json!({ "id": "brain__ask" })).await;
-    assert_eq!(called["data"]["target"], "/stored");
+    let target = |result: Value| result["structuredContent"]["data"]["target"].clone();
+    assert_eq!(target(client.call("brain__ask", json!({})).await), "/stored");
+    worker.serve("brain::ask", |_| Some(Ok(json!("of the worker")))).await;
+    let metadata = json!({ "mcp": { "expose": true } });
+    worker.send(&json!({ "type": "registerfunction", "id": "brain::ask", "metadata": metadata }));
+    worker.settle().await;
+    let expected = ["brain__ask", "brain__ask-X", "list_skills-X", "needy", "uniskill_weather"];
+    eventually("both", async || client.tools().await[3..] == expected).await;
+    let result = client.call("brain__ask", json!({})).await;
+    assert_eq!(result["content"][0]["text"], "of the worker");
+    assert_eq!(target(client.call("brain__ask-X", json!({})).await), "/stored");
 }
 
 #[tokio::test]
