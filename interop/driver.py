@@ -6,8 +6,8 @@ A client of the bus is a program that takes a phase and a bus URL, and whose las
     read     the server was stopped and started on the same data: what was written is there
     stay     the server is stopped and started, on the same port, while the client is connected
 
-The clients of MCP are in `mcp/`, that of ACP in `acp/`, those of MDP in `mdp/`. `interop/run` installs and builds what
-this needs and then calls it.
+The clients of MCP are in `mcp/`, that of ACP in `acp/`, those of MDP in `mdp/`, that of the gateway in `gateway/`.
+`interop/run` installs and builds what this needs and then calls it.
 """
 
 import argparse
@@ -25,7 +25,7 @@ from collections import Counter
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-sys.path[:0] = [str(HERE / "mcp"), str(HERE / "acp"), str(HERE / "mdp")]
+sys.path[:0] = [str(HERE / "mcp"), str(HERE / "acp"), str(HERE / "mdp"), str(HERE / "gateway")]
 EXAMPLES = HERE.parent / "examples"
 
 RUST_CLIENTS = {"0.11.3": "sdk-0-11", "0.25.0": "sdk-0-25", "0.26.0-rc.4": "sdk-0-26"}
@@ -55,12 +55,14 @@ class Failure(Exception):
 class Process:
     """A child process whose output goes to files in `folder`."""
 
-    def __init__(self, name, command, folder, env):
+    def __init__(self, name, command, folder, env, cwd=None):
         self.name = name
         self.stdout_path = folder / f"{name}.stdout"
         self.stderr_path = folder / f"{name}.stderr"
         with self.stdout_path.open("wb") as stdout, self.stderr_path.open("wb") as stderr:
-            self.child = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=stdout, stderr=stderr, env=env)
+            self.child = subprocess.Popen(
+                command, stdin=subprocess.PIPE, stdout=stdout, stderr=stderr, env=env, cwd=cwd
+            )
 
     def stdout(self):
         return self.stdout_path.read_text(errors="replace")
@@ -117,19 +119,19 @@ class Bench:
             process.kill()
         shutil.rmtree(self.folder)
 
-    def start(self, name, command, telemetry=False, **env):
+    def start(self, name, command, telemetry=False, cwd=None, **env):
         if not telemetry:
             env["OTEL_ENABLED"] = "false"
         number = len(self.processes) + 1
-        process = Process(f"{number}-{name}", command, self.folder, clean_environment() | env)
+        process = Process(f"{number}-{name}", command, self.folder, clean_environment() | env, cwd)
         self.processes.append(process)
         return process
 
-    def start_server(self, bus="127.0.0.1:0", http="127.0.0.1:0", arguments=()):
+    def start_server(self, bus="127.0.0.1:0", http="127.0.0.1:0", arguments=(), **env):
         """A server that is ready, and its bus URL. Every server of one bench has the same data."""
         data = str(self.folder / "data")
         command = [self.server_binary, "serve", "--bus", bus, "--http", http, "--data-dir", data, *arguments]
-        server = self.start("server", command)
+        server = self.start("server", command, **env)
         url = server.wait_until(lambda: address("ws", server.stderr()), START_SECONDS, "bus address")
         http = server.wait_until(lambda: address("http", server.stderr()), START_SECONDS, "HTTP address")
         server.wait_until(lambda: answers(f"{http}/readyz"), START_SECONDS, "answer on /readyz")
@@ -251,6 +253,10 @@ def jobs(options):
         import mdp_jobs
 
         yield from mdp_jobs.jobs(options, Failure)
+    if "gateway" in options.groups:
+        import gateway_jobs
+
+        yield from gateway_jobs.jobs(options, Failure)
     if "skills-ref" in options.groups:
         python = str(options.cache / f"skills-ref-{options.skills_ref}" / "bin" / "python")
         yield f"skills-ref {options.skills_ref}", lambda bench: skills_ref(bench, python)
@@ -306,8 +312,9 @@ def parse_arguments():
     parser = argparse.ArgumentParser(description="Run the interoperability clients.")
     parser.add_argument("--server", required=True, help="the server's binary")
     parser.add_argument("--cache", required=True, type=Path, help="where the Python and Node packages are")
-    parser.add_argument("--groups", nargs="+", required=True, choices=["iii", "mcp", "acp", "mdp", "skills-ref"],
-                        help="clients of the bus, of MCP, of ACP, of MDP, the other judge of skills")
+    groups = ["iii", "mcp", "acp", "mdp", "gateway", "skills-ref"]
+    parser.add_argument("--groups", nargs="+", required=True, choices=groups,
+                        help="clients of the bus, of MCP, of ACP, of MDP, of the gateway, the other judge of skills")
     parser.add_argument("--rust", type=Path, help="where the Rust clients are")
     parser.add_argument("--python", nargs="+", required=True, help="versions of the Python SDK")
     parser.add_argument("--node", nargs="+", required=True, help="versions of the Node SDK")
@@ -319,6 +326,7 @@ def parse_arguments():
     parser.add_argument("--acp-sdk", required=True, help="version of @agentclientprotocol/sdk")
     parser.add_argument("--mdp-client", required=True, help="version of the Python package modeldriveprotocol-client")
     parser.add_argument("--skills-ref", required=True, help="version of the Python package skills-ref")
+    parser.add_argument("--schemathesis", required=True, help="version of the Python package schemathesis")
     parser.add_argument("--only", nargs="*", default=[], help="words that a client's name must contain")
     return parser.parse_args()
 

@@ -14,7 +14,7 @@ use crate::{
     fields::{AccountTierName, Text, Uid},
     input::{Asked, Named, Sent},
     openapi::Refused,
-    skills::{Limit, PageQuery},
+    skills::{Limit, MAX_CURSOR_BYTES, PageQuery},
 };
 
 /// A hundred years: more than any key needs.
@@ -170,8 +170,10 @@ pub(super) async fn list_keys(
     Asked(KeysQuery { uid }): Asked<KeysQuery>,
     Asked(PageQuery { limit: Limit(limit), cursor }): Asked<PageQuery>,
 ) -> Result<Response, GatewayError> {
-    let after = cursor.map(|cursor| cursor.parse().map_err(|_| GatewayError::Cursor));
-    let after = after.transpose()?.unwrap_or_default();
+    let after = match cursor {
+        None => 0,
+        Some(cursor) => place(&cursor).ok_or(GatewayError::Cursor)?,
+    };
     let list = move |vault: &Vault| {
         let owner = uid.as_ref().map(|Text(owner)| owner);
         let rows = vault.keys(owner, after, limit)?;
@@ -217,4 +219,11 @@ pub(super) async fn revoke_key(
         Ok(Revoked { success: Success, key_id, revoked: !revoked.is_empty() })
     };
     Ok(answer(gateway.vault(revoke).await?))
+}
+
+/// The number of the key that the page before ended with.
+fn place(cursor: &str) -> Option<u64> {
+    let cursor = Some(cursor).filter(|cursor| cursor.len() <= MAX_CURSOR_BYTES)?;
+    // What the store counts with is smaller than what the text can name.
+    cursor.parse().ok().filter(|number| *number <= i64::MAX as u64)
 }

@@ -13,13 +13,13 @@ use crate::{
     envelope::{Success, answer},
     error::GatewayError,
     input::Asked,
-    skills::{Limit, PageQuery},
+    skills::{Limit, MAX_CURSOR_BYTES, PageQuery},
 };
 
 /// Which of the two logs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
-enum About {
+enum LogName {
     /// Keys, profiles, secrets, grants.
     People,
     /// Skills and prompts.
@@ -28,7 +28,7 @@ enum About {
 
 /// Something that was done.
 #[derive(Debug, Serialize, ToSchema)]
-struct Done {
+struct LogEntry {
     /// When, in RFC 3339.
     at: String,
     /// By whom: the name of an administrator's secret, the id of a key, a worker or a user of the machine.
@@ -38,19 +38,18 @@ struct Done {
     /// To what; never a key or a secret.
     subject: String,
     /// Which of the two logs it is in.
-    #[schema(inline)]
-    about: About,
+    about: LogName,
     /// Its number there.
     number: u64,
 }
 
-impl From<AuditEntry> for Done {
+impl From<AuditEntry> for LogEntry {
     fn from(AuditEntry { number, at, actor, action, subject }: AuditEntry) -> Self {
-        Self { at, actor, action, subject, about: About::People, number }
+        Self { at, actor, action, subject, about: LogName::People, number }
     }
 }
 
-impl From<Change> for Done {
+impl From<Change> for LogEntry {
     fn from(change: Change) -> Self {
         let what = match change.key.kind {
             Kind::Skill => "skill",
@@ -67,7 +66,7 @@ impl From<Change> for Done {
             actor: change.actor.to_string(),
             action: format!("{what}.{how}"),
             subject,
-            about: About::Content,
+            about: LogName::Content,
             number: change.revision,
         }
     }
@@ -77,7 +76,7 @@ impl From<Change> for Done {
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct LogPage {
     success: Success,
-    data: Vec<Done>,
+    data: Vec<LogEntry>,
     /// Where the next page begins, also when nothing is there yet.
     next_cursor: String,
 }
@@ -104,15 +103,15 @@ pub(super) async fn read_log(
     };
     let audit = gateway.vault(move |vault| vault.audit(people, limit)).await?;
     let changes = gateway.registry().await?.log(content, limit).await?;
-    let mut data: Vec<Done> = audit.into_iter().map(Done::from).collect();
-    data.extend(changes.into_iter().map(Done::from));
+    let mut data: Vec<LogEntry> = audit.into_iter().map(LogEntry::from).collect();
+    data.extend(changes.into_iter().map(LogEntry::from));
     // Moments of one width: their texts sort as they do. Stable, so each log keeps its order.
     data.sort_by(|one, other| one.at.cmp(&other.at));
     data.truncate(limit);
     for done in &data {
         match done.about {
-            About::People => people = people.max(done.number),
-            About::Content => content = content.max(done.number),
+            LogName::People => people = people.max(done.number),
+            LogName::Content => content = content.max(done.number),
         }
     }
     Ok(answer(LogPage { success: Success, data, next_cursor: format!("{people}.{content}") }))
@@ -120,8 +119,9 @@ pub(super) async fn read_log(
 
 /// How far each of the logs was read.
 fn place(cursor: &str) -> Option<(u64, u64)> {
+    let cursor = Some(cursor).filter(|cursor| cursor.len() <= MAX_CURSOR_BYTES)?;
     let (people, content) = cursor.split_once('.')?;
     // What the stores count with is smaller than what the text can name.
-    let number = |text: &str| text.parse().ok().filter(|number| *number <= i64::MAX as u64);
+    let number = |text: &str| text.parse().ok().filter(|it| *it <= i64::MAX as u64);
     Some((number(people)?, number(content)?))
 }

@@ -23,7 +23,7 @@ use crate::{
 /// What a message is about.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
-enum Kind {
+enum SyncKind {
     /// A user alone.
     #[default]
     ProfileSync,
@@ -74,7 +74,7 @@ pub(super) struct SyncCache {
     /// What the message is about.
     #[serde(rename = "type")]
     #[schema(inline)]
-    kind: Option<Kind>,
+    kind: Option<SyncKind>,
     /// For a skill: its id.
     #[schema(value_type = Option<Id>, inline)]
     skill_name: Option<Text<SkillId>>,
@@ -91,11 +91,11 @@ pub(super) struct SyncCache {
 
 /// What was taken over.
 #[derive(Debug, Serialize, ToSchema)]
-pub(super) struct Synced {
+pub(super) struct UserSynced {
     success: Success,
     user_uid: String,
     #[serde(rename = "type")]
-    kind: Kind,
+    kind: SyncKind,
     #[serde(rename = "_uniskill")]
     about: About,
 }
@@ -109,7 +109,7 @@ pub(super) struct Synced {
     tag = "administration",
     request_body = SyncCache,
     responses(
-        (status = 200, description = "It is taken over", body = Synced),
+        (status = 200, description = "It is taken over", body = UserSynced),
         (status = 409, response = Refused),
         (status = 415, response = Refused),
         (status = 422, response = Refused),
@@ -136,15 +136,15 @@ pub(super) async fn sync_cache(
         old_key: sent.old_key_hash.or(sent.old_hash).map(|Text(hash)| hash),
     };
     match kind {
-        Kind::ProfileSync => {}
-        Kind::SecretsSync => {
+        SyncKind::ProfileSync => {}
+        SyncKind::SecretsSync => {
             let Secrets(secrets) = sent.secrets.ok_or(GatewayError::Missing("secrets"))?;
             let set = move |vault: &Vault| {
                 vault.set_secrets(actor.act(), &owner, None, &secrets, Others::Go)
             };
             gateway.vault(set).await?;
         }
-        Kind::SkillUpdate | Kind::SkillActivation => {
+        SyncKind::SkillUpdate | SyncKind::SkillActivation => {
             let Text(id) = sent.skill_name.ok_or(GatewayError::Missing("skill_name"))?;
             let status = sent.status.ok_or(GatewayError::Missing("status"))?;
             let manifest = sent.manifest.ok_or(GatewayError::Missing("manifest"))?;
@@ -154,7 +154,7 @@ pub(super) async fn sync_cache(
         }
     }
     gateway.vault(move |vault| account.take_over(vault)).await?;
-    Ok(answer(Synced { success: Success, user_uid, kind, about: About::default() }))
+    Ok(answer(UserSynced { success: Success, user_uid, kind, about: About::default() }))
 }
 
 /// What is to be different about a user.

@@ -43,7 +43,7 @@ pub(super) struct SyncSkill {
 
 /// A skill that was stored.
 #[derive(Debug, Serialize, ToSchema)]
-pub(super) struct Synced {
+pub(super) struct SkillSynced {
     success: Success,
     /// Its id.
     skill_name: String,
@@ -64,7 +64,7 @@ pub(super) struct Synced {
     tag = "administration",
     request_body = SyncSkill,
     responses(
-        (status = 200, description = "It is stored", body = Synced),
+        (status = 200, description = "It is stored", body = SkillSynced),
         (status = 409, response = Refused),
         (status = 415, response = Refused),
         (status = 422, response = Refused),
@@ -82,5 +82,11 @@ pub(super) async fn sync_skill(
     let given = Given { owner, id, status, manifest, secrets, is_move };
     let stored = given.store(&gateway, &actor).await?;
     let status = status.tier().as_str();
-    Ok(answer(Synced { success: Success, skill_name, status, stored, about: About::default() }))
+    Ok(answer(SkillSynced {
+        success: Success,
+        skill_name,
+        status,
+        stored,
+        about: About::default(),
+    }))
 }

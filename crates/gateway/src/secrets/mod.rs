@@ -56,7 +56,7 @@ struct ScopeQuery {
 
 /// A secret that was set or removed.
 #[derive(Debug, Serialize, ToSchema)]
-struct Changed {
+struct SecretChanged {
     success: Success,
     name: String,
     /// The skill that it is for; for all of them without one.
@@ -119,7 +119,7 @@ async fn list(
     params(("name" = inline(SecretKey), Path, description = "Its name"), ScopeQuery),
     request_body = NewSecret,
     responses(
-        (status = 200, description = "It is set", body = Changed),
+        (status = 200, description = "It is set", body = SecretChanged),
         (status = 409, response = Refused),
         (status = 415, response = Refused),
         (status = 422, response = Refused),
@@ -154,7 +154,7 @@ async fn set(
     tag = "secrets",
     params(("name" = inline(SecretKey), Path, description = "Its name"), ScopeQuery),
     responses(
-        (status = 200, description = "It is gone", body = Changed),
+        (status = 200, description = "It is gone", body = SecretChanged),
         (status = 404, response = Refused),
     ),
     security(("key" = [])),
@@ -186,8 +186,12 @@ async fn remove(
     Ok(answer(gateway.vault(remove).await?))
 }
 
-fn changed(name: &SecretName, skill: Option<&SkillId>) -> Changed {
-    Changed { success: Success, name: name.to_string(), skill: skill.map(ToString::to_string) }
+fn changed(name: &SecretName, skill: Option<&SkillId>) -> SecretChanged {
+    SecretChanged {
+        success: Success,
+        name: name.to_string(),
+        skill: skill.map(ToString::to_string),
+    }
 }
 
 /// What somebody with a key sees.

@@ -7,7 +7,7 @@ mod wire;
 
 use utoipa_axum::{router::OpenApiRouter, routes};
 
-pub(crate) use wire::{Limit, PageQuery, StoredAt, TierName};
+pub(crate) use wire::{Limit, MAX_CURSOR_BYTES, PageQuery, StoredAt, TierName};
 
 use crate::Gateway;
 

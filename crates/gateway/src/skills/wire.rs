@@ -14,6 +14,9 @@ const DEFAULT_LIMIT: usize = 100;
 /// Most of them.
 pub(crate) const MAX_LIMIT: usize = 1000;
 
+/// Longest cursor, as the description says.
+pub(crate) const MAX_CURSOR_BYTES: usize = 128;
+
 /// A tier, as it is asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
