@@ -80,6 +80,8 @@ impl Server {
         let has_token = access.token.is_some();
         let door = Door { flag: "--http", token: HTTP_TOKEN, has_token };
         let http = bind(&http, &door).await?;
+        // A server that does not start leaves nothing behind.
+        Guard::new(access.clone())?;
         let people = People::open(&data_dir, &config).await?;
         let access = people.known(access);
         let keys = Arc::clone(&access.keys);
