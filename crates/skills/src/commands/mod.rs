@@ -86,6 +86,9 @@ async fn serve(options: Serve, target: Target, mut config: Config) -> Result<(),
     if !allow_origin.is_empty() {
         access.origins = allow_origin;
     }
+    // Before anybody is told that it serves: whoever is may ask it to stop.
+    let shutdown = CancellationToken::new();
+    stop_on_signal(shutdown.clone())?;
     let server = Server::start(Options {
         bus: bus.unwrap_or_else(|| DEFAULT_BUS.to_owned()),
         http: http.unwrap_or_else(|| DEFAULT_HTTP.to_owned()),
@@ -96,8 +99,6 @@ async fn serve(options: Serve, target: Target, mut config: Config) -> Result<(),
     })
     .await?;
     eprintln!("{}", server.banner()?);
-    let shutdown = CancellationToken::new();
-    stop_on_signal(shutdown.clone())?;
     server.run(shutdown).await
 }
 
