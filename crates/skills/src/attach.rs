@@ -16,6 +16,7 @@ use skills_registry::{
     Execute, Registry, RegistryConfig, Skills, StateStore,
     state_store::{self, Place, sync::Follower},
 };
+use skills_vault::Vault;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
@@ -63,8 +64,15 @@ pub async fn run(options: Options, shutdown: CancellationToken) -> Result<(), Fa
     let is_private = door.has_token;
     // A server that does not start leaves nothing behind.
     Guard::new(access.clone())?;
-    let people = People::open(&data_dir, &config).await?;
-    let access = people.known(access);
+    // Without HTTP and without keys there is nothing to keep: a worker leaves no directory that nobody asked for.
+    let people = match config.http.is_some() || Vault::is_in(&data_dir) {
+        true => Some(People::open(&data_dir, &config).await?),
+        false => None,
+    };
+    let access = match &people {
+        Some(people) => people.known(access),
+        None => access,
+    };
     let keys = Arc::clone(&access.keys);
     let guard = Guard::new(access)?;
     let http = match &config.http {
@@ -75,10 +83,10 @@ pub async fn run(options: Options, shutdown: CancellationToken) -> Result<(), Fa
         .map_err(|error| Failure::new("bad_engine", error.to_string()))?;
     let (late, skills) = Late::new();
     let (registry, opened) = watch::channel(None);
-    let executor = people.executor();
+    let executor = people.as_ref().map(|people| people.executor() as Arc<dyn Execute>);
     let mut opening =
         Opening { readiness: Readiness::default(), skills, registry, executor, mdp: None };
-    let served = http.map(|listener| {
+    let served = http.zip(people.as_ref()).map(|(listener, people)| {
         let gateway = people.gateway(opened);
         let skills: Arc<dyn Skills> = Arc::new(late);
         let routes = surfaces(Arc::clone(&skills), &gateway, is_private, &shutdown);
@@ -110,7 +118,8 @@ struct Opening {
     readiness: Readiness,
     skills: watch::Sender<Option<Arc<dyn Skills>>>,
     registry: watch::Sender<Option<Arc<Registry>>>,
-    executor: Arc<dyn Execute>,
+    /// What calls tools, where there may be keys.
+    executor: Option<Arc<dyn Execute>>,
     mdp: Option<Host>,
 }
 
@@ -124,7 +133,9 @@ impl Opening {
         keys: &Arc<dyn Identify>,
     ) -> Option<Joined> {
         let joined = self.mdp.as_ref().map(|mdp| mdp::join(mdp, bus, registry, keys));
-        registry.execute_with(Arc::clone(&self.executor));
+        if let Some(executor) = &self.executor {
+            registry.execute_with(Arc::clone(executor));
+        }
         self.skills.send_replace(Some(registry.clone()));
         self.registry.send_replace(Some(Arc::clone(registry)));
         self.readiness.set(true);

@@ -58,6 +58,10 @@ pub(crate) struct VaultFile {
 }
 
 impl VaultFile {
+    pub(crate) fn is_in(dir: &Path) -> bool {
+        dir.join(NAME).is_file()
+    }
+
     pub(crate) fn open(dir: &Path) -> Result<Self, VaultError> {
         let io = |action, path: &Path| {
             let path = path.to_owned();

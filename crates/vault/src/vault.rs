@@ -27,6 +27,12 @@ impl Vault {
         Ok(Self { known, file, master })
     }
 
+    /// Whether a data directory has one.
+    #[must_use]
+    pub fn is_in(dir: &Path) -> bool {
+        VaultFile::is_in(dir)
+    }
+
     pub(crate) fn master(&self) -> Result<&MasterKeys, VaultError> {
         self.master.as_ref().ok_or(VaultError::NoMasterKey)
     }
