@@ -36,6 +36,17 @@ async fn plan() -> Plan {
     plan
 }
 
+/// The tools that are always there.
+const OWN: [&str; 7] = [
+    "list_skills",
+    "read_skill",
+    "search_skills",
+    "listClients",
+    "listPaths",
+    "callPath",
+    "callPaths",
+];
+
 #[tokio::test]
 async fn stored_tools_are_tools_for_who_sees_them() {
     let plan = plan().await;
@@ -53,9 +64,8 @@ async fn stored_tools_are_tools_for_who_sees_them() {
             [over_pipe(&house, Some(&bob)).await, over_pipe(&house, None).await],
         ),
     ] {
-        let own = ["list_skills", "read_skill", "search_skills"];
         let all = ["list_skills-X", "mine", "needy", "uniskill_weather"];
-        assert_eq!(ann.tools().await, [&own[..], &all].concat(), "{what}");
+        assert_eq!(ann.tools().await, [&OWN[..], &all].concat(), "{what}");
         let listed = ann.all("tools/list", "tools").await;
         let weather = listed.iter().find(|tool| tool["name"] == "uniskill_weather").unwrap();
         assert_eq!(weather["inputSchema"]["required"], json!(["location"]));
@@ -126,7 +136,7 @@ async fn a_tool_of_a_worker_keeps_its_name() {
     worker.send(&json!({ "type": "registerfunction", "id": "brain::ask", "metadata": metadata }));
     worker.settle().await;
     let expected = ["brain__ask", "brain__ask-X", "list_skills-X", "needy", "uniskill_weather"];
-    eventually("both", async || client.tools().await[3..] == expected).await;
+    eventually("both", async || client.tools().await[OWN.len()..] == expected).await;
     let result = client.call("brain__ask", json!({})).await;
     assert_eq!(result["content"][0]["text"], "of the worker");
     assert_eq!(target(client.call("brain__ask-X", json!({})).await), "/stored");

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use skills_testkit::{CallFailure, Worker};
 
 use crate::{
-    clients::{Client, Pipe},
+    clients::{Client, Pipe, eventually},
     engine::{Engine, Kind},
 };
 
@@ -180,8 +180,14 @@ async fn it_may_come_after_the_bus() {
     assert_eq!(refused.code, -32603, "{refused:?}");
     assert_eq!(refused.data["code"], "function_not_found", "{refused:?}");
     assert_eq!(client.tools().await.len(), 3, "what needs no registry is there");
-    let make = OtherMake::on(&engine).await;
+    let mut make = OtherMake::on(&engine).await;
+    // It may have been asked already, so it tells of what it has since.
+    let subscriber = make.subscriber().await;
     make.put("brain", "# Brain\n");
-    let list = client.ok("resources/list", json!({})).await;
-    assert_eq!(list["resources"][1]["uri"], "iii://brain");
+    make.tell(&subscriber, "brain");
+    eventually("what it has", async || {
+        let list = client.ok("resources/list", json!({})).await;
+        list["resources"][1]["uri"] == "iii://brain"
+    })
+    .await;
 }
