@@ -3,7 +3,7 @@
 //! Identity comes from the credential and from nothing else: no field of a request names a caller. How keys
 //! are kept is not known here; whoever keeps them implements [`Identify`].
 
-use std::{fmt, sync::Arc};
+use std::fmt;
 
 use crate::{Digest, Layer, Owner, Tier};
 
@@ -31,27 +31,29 @@ pub struct User {
     pub key: Digest,
 }
 
-/// Which of the administrators' secrets was presented, such as `ADMIN_KEY`; never the secret.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct AdminName(Arc<str>);
+/// Which of the administrators' secrets was presented; never the secret.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum AdminName {
+    /// `ADMIN_KEY`.
+    AdminKey,
+    /// `INTERNAL_API_SECRET`.
+    InternalApiSecret,
+}
 
 impl AdminName {
-    /// The name of a secret.
+    /// The variable of the environment it comes from; also who is named in logs.
     #[must_use]
-    pub fn new(name: &str) -> Self {
-        Self(name.into())
-    }
-
-    /// The text.
-    #[must_use]
-    pub fn as_str(&self) -> &str {
-        &self.0
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::AdminKey => "ADMIN_KEY",
+            Self::InternalApiSecret => "INTERNAL_API_SECRET",
+        }
     }
 }
 
 impl fmt::Display for AdminName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
+        f.write_str(self.as_str())
     }
 }
 
@@ -127,7 +129,7 @@ mod tests {
 
     #[test]
     fn only_a_user_has_a_private_layer() {
-        let admin = Caller::Admin(AdminName::new("ADMIN_KEY"));
+        let admin = Caller::Admin(AdminName::AdminKey);
         assert_eq!(user("ann").layer(Tier::Private), Layer::from_parts(Tier::Private, "ann"));
         for caller in [Caller::Anonymous, admin] {
             assert_eq!(caller.layer(Tier::Private), None);
@@ -138,7 +140,7 @@ mod tests {
     #[test]
     fn the_log_names_a_key_by_its_digest() {
         assert_eq!(user("ann").actor().as_deref(), Some("key:1ac7f2db"));
-        let admin = Caller::Admin(AdminName::new("ADMIN_KEY"));
+        let admin = Caller::Admin(AdminName::AdminKey);
         assert_eq!(admin.actor().as_deref(), Some("admin:ADMIN_KEY"));
         assert_eq!(Caller::Anonymous.actor(), None);
     }

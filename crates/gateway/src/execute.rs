@@ -1,9 +1,6 @@
 //! `POST /v1/execute/{id}` and `POST /v1/execute`: calling a tool.
 
-use axum::{
-    extract::{Path, State},
-    response::Response,
-};
+use axum::{extract::State, response::Response};
 use serde::Serialize;
 use serde_json::{Map, Value};
 use skills_core::{Caller, User};
@@ -15,7 +12,7 @@ use crate::{
     caller::WithKey,
     envelope::{About, Success, answer},
     error::GatewayError,
-    input::SentObject,
+    input::{Named, SentObject},
     openapi::Refused,
 };
 
@@ -76,7 +73,7 @@ struct Executed {
 async fn execute(
     state: State<Gateway>,
     key: WithKey,
-    Path(name): Path<String>,
+    Named(name): Named<String>,
     body: SentObject,
 ) -> Result<Response, GatewayError> {
     run(&state, key, Some(name), body).await

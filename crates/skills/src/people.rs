@@ -13,7 +13,7 @@ use crate::{
     Failure,
     cli::environment,
     config::Config,
-    keys::{Either, VaultKeys},
+    keys::{self, Either},
 };
 
 /// What seals and opens secrets, where the environment has it.
@@ -50,7 +50,7 @@ impl People {
 
     /// The same access, with whom the keys of the vault stand for.
     pub(crate) fn known(&self, access: Access) -> Access {
-        let ours = Arc::new(VaultKeys::new(Arc::clone(&self.vault)));
+        let ours = Arc::new(keys::of_vault(Arc::clone(&self.vault)));
         Access { keys: Arc::new(Either(access.keys, ours)), ..access }
     }
 

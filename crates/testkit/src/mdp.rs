@@ -3,16 +3,9 @@
 use futures_util::{SinkExt as _, StreamExt as _};
 use serde_json::{Value, json};
 use tokio::{net::TcpStream, task::JoinHandle, time::timeout};
-use tokio_tungstenite::{
-    WebSocketStream, client_async,
-    tungstenite::{
-        self, Message,
-        client::IntoClientRequest as _,
-        http::{HeaderName, HeaderValue},
-    },
-};
+use tokio_tungstenite::{WebSocketStream, tungstenite::Message};
 
-use crate::DEADLINE;
+use crate::{DEADLINE, Peer};
 
 /// What a client is told.
 #[derive(Debug, PartialEq)]
@@ -42,18 +35,7 @@ impl Client {
     /// # Panics
     /// When there is no answer.
     pub async fn connect_with(url: &str, headers: &[(&'static str, &str)]) -> Result<Self, u16> {
-        let mut request = url.into_client_request().unwrap();
-        for (name, value) in headers {
-            let value = HeaderValue::from_str(value).unwrap();
-            request.headers_mut().insert(HeaderName::from_static(name), value);
-        }
-        let stream = TcpStream::connect(request.uri().authority().unwrap().as_str()).await.unwrap();
-        stream.set_nodelay(true).unwrap();
-        match timeout(DEADLINE, client_async(request, stream)).await.expect("no handshake") {
-            Ok((socket, _)) => Ok(Self(socket)),
-            Err(tungstenite::Error::Http(response)) => Err(response.status().as_u16()),
-            Err(error) => panic!("{url}: {error}"),
-        }
+        Ok(Self(Peer::connect_with(url, headers).await?.into_socket()))
     }
 
     /// Connects and registers.

@@ -2,39 +2,13 @@
 
 use std::fmt;
 
-use skills_core::Digest;
+use skills_core::{Digest, caller::AdminName};
 use subtle::ConstantTimeEq as _;
 
 /// Fewer bytes could be guessed.
 const MIN_BYTES: usize = 16;
 /// Fewer bytes should be more.
 const GOOD_BYTES: usize = 32;
-
-/// Which of them was presented.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum AdminName {
-    /// `ADMIN_KEY`.
-    AdminKey,
-    /// `INTERNAL_API_SECRET`.
-    InternalApiSecret,
-}
-
-impl AdminName {
-    /// The variable of the environment it comes from; also who is named in the audit log.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::AdminKey => "ADMIN_KEY",
-            Self::InternalApiSecret => "INTERNAL_API_SECRET",
-        }
-    }
-}
-
-impl fmt::Display for AdminName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
-    }
-}
 
 /// What the person who runs the server should know about a secret.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]

@@ -2,22 +2,9 @@
 
 use std::sync::Arc;
 
-use skills_core::Timestamp;
+use skills_core::{Caller, Identify, Identity, User, caller::KEY_PREFIX};
 
-use crate::{AdminName, AdminSecrets, KEY_PREFIX, KeyInfo, Vault, VaultError};
-
-/// Who presents a bearer.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Identity {
-    /// Somebody with an admin secret.
-    Admin(AdminName),
-    /// A user.
-    User(KeyInfo),
-    /// Nobody: it looks like a key, but is unknown, expired or revoked. To be refused at once.
-    UnknownKey,
-    /// It is neither a key nor an admin secret.
-    NotOurs,
-}
+use crate::{AdminSecrets, Vault, now};
 
 /// What knows keys and admin secrets.
 #[derive(Debug, Clone)]
@@ -32,29 +19,35 @@ impl Identifier {
     pub const fn new(vault: Arc<Vault>, admins: AdminSecrets) -> Self {
         Self { vault, admins }
     }
+}
 
-    /// Who presents this.
-    ///
-    /// # Errors
-    /// When the vault cannot be read. Whoever asks must then let nobody in.
-    pub fn identify(&self, bearer: &str, now: Timestamp) -> Result<Identity, VaultError> {
+impl Identify for Identifier {
+    fn identify(&self, bearer: &str) -> Identity {
         if let Some(name) = self.admins.find(bearer) {
-            return Ok(Identity::Admin(name));
+            return Identity::Known(Caller::Admin(name));
         }
-        match self.vault.find(bearer, now)? {
-            Some(key) => Ok(Identity::User(key)),
-            None if bearer.starts_with(KEY_PREFIX) => Ok(Identity::UnknownKey),
-            None => Ok(Identity::NotOurs),
+        match self.vault.find(bearer, now()) {
+            Ok(Some(key)) => {
+                Identity::Known(Caller::User(User { owner: key.owner, key: key.hash }))
+            }
+            Ok(None) if bearer.starts_with(KEY_PREFIX) => Identity::UnknownKey,
+            Ok(None) => Identity::NotOurs,
+            Err(error) => {
+                tracing::error!(%error, "keys cannot be looked up; nobody is let in by one");
+                Identity::UnknownKey
+            }
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use skills_core::caller::AdminName;
+
     use super::*;
     use crate::{
         NewKey,
-        vault::testing::{NOW, act, owner, vault},
+        vault::testing::{act, owner, vault},
     };
 
     #[test]
@@ -65,9 +58,9 @@ mod tests {
         let key = vault.create_key(act(), &new).unwrap().key;
         let (admins, _) = AdminSecrets::from_env(Some("0123456789abcdef"), None);
         let identifier = Identifier::new(Arc::new(vault), admins);
-        let who = |bearer: &str| identifier.identify(bearer, NOW).unwrap();
-        assert_eq!(who("0123456789abcdef"), Identity::Admin(AdminName::AdminKey));
-        assert!(matches!(who(&key), Identity::User(info) if info.owner == ann));
+        let who = |bearer: &str| identifier.identify(bearer);
+        assert_eq!(who("0123456789abcdef"), Identity::Known(Caller::Admin(AdminName::AdminKey)));
+        assert!(matches!(who(&key), Identity::Known(Caller::User(user)) if user.owner == ann));
         assert_eq!(who("us-made-up"), Identity::UnknownKey);
         for stranger in ["", "token", "Bearer us-x", "US-x"] {
             assert_eq!(who(stranger), Identity::NotOurs, "{stranger}");

@@ -28,12 +28,12 @@ mod profiles;
 mod secrets;
 mod vault;
 
-pub use admin::{AdminName, AdminSecrets, AdminWarning};
+pub use admin::{AdminSecrets, AdminWarning};
 pub use audit::{Act, AuditEntry, now};
 pub use crypt::{MasterKeyError, MasterKeys};
 pub use error::VaultError;
-pub use identify::{Identifier, Identity};
-pub use keys::{CreatedKey, KEY_PREFIX, KeyInfo, KeyRow, NewKey, WhichKeys, key_id};
+pub use identify::Identifier;
+pub use keys::{CreatedKey, KeyInfo, KeyRow, NewKey, WhichKeys, key_id};
 pub use keyspace::{Export, Outcome};
 pub use limits::{Decision, RateLimits, TierLimits, Window};
 pub use profiles::{AccountTier, Profile, ProfileChange, UnknownTier};

@@ -2,8 +2,8 @@
 //! opens what.
 
 use axum::{extract::FromRequestParts, http::request::Parts};
-use skills_core::Caller;
-use skills_vault::{Act, AdminName, now};
+use skills_core::{Caller, caller::AdminName};
+use skills_vault::{Act, now};
 
 use crate::error::GatewayError;
 
@@ -30,9 +30,7 @@ pub(super) struct Insider(pub(super) Actor);
 
 fn admitted(parts: &Parts, names: &[AdminName]) -> Result<Actor, GatewayError> {
     match parts.extensions.get::<Caller>() {
-        Some(caller @ Caller::Admin(name))
-            if names.iter().any(|it| it.as_str() == name.as_str()) =>
-        {
+        Some(caller @ Caller::Admin(name)) if names.contains(name) => {
             Ok(Actor(caller.actor().unwrap_or_default()))
         }
         None | Some(Caller::Anonymous) => Err(GatewayError::AdminNeeded { is_known: false }),

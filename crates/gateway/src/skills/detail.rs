@@ -2,11 +2,7 @@
 
 use std::sync::Arc;
 
-use axum::{
-    extract::{Path, State},
-    http::HeaderMap,
-    response::Response,
-};
+use axum::{extract::State, http::HeaderMap, response::Response};
 use serde::{Deserialize, Deserializer, de};
 use serde_json::{
     json,
@@ -22,7 +18,7 @@ use crate::{
     caller::Asks,
     envelope::{Success, Tagged},
     error::GatewayError,
-    input::Asked,
+    input::{Asked, Named},
     manifests::Manifest,
     openapi::Refused,
 };
@@ -66,7 +62,7 @@ fn flag<'de, D: Deserializer<'de>>(deserializer: D) -> Result<bool, D::Error> {
 pub(super) async fn detail(
     State(gateway): State<Gateway>,
     Asks(caller): Asks,
-    Path(name): Path<String>,
+    Named(name): Named<String>,
     Asked(DetailQuery { explain, tier }): Asked<DetailQuery>,
     headers: HeaderMap,
 ) -> Result<Response, GatewayError> {

@@ -11,11 +11,11 @@ const HASH: &str = "1ac7f2dbf6a3aa2b8c4c0ff95325882101df62151e861cf94f2a8ef01187
 const OTHER_HASH: &str = "15d6354290b017ae135247fb8d7a1c1e133738bca02c02e38fc0c5c1046d2206";
 
 pub(crate) fn admin() -> Caller {
-    Caller::Admin(AdminName::new("ADMIN_KEY"))
+    Caller::Admin(AdminName::AdminKey)
 }
 
 fn internal() -> Caller {
-    Caller::Admin(AdminName::new("INTERNAL_API_SECRET"))
+    Caller::Admin(AdminName::InternalApiSecret)
 }
 
 fn weather() -> Value {

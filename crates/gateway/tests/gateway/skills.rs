@@ -125,6 +125,7 @@ async fn what_cannot_be_answered_is_said_in_one_shape() {
         ("/v1/skills?cursor=A", 400, "invalid_cursor"),
         ("/v1/skills?layers=all&cursor=a", 400, "invalid_cursor"),
         ("/v1/skills/x?explain=maybe", 400, "invalid_query"),
+        ("/v1/skills/%ff", 400, "invalid_path"),
     ] {
         let (found, body) = house.get(&Caller::Anonymous, uri).await;
         assert_eq!((found.as_u16(), &body["code"]), (status, &json!(code)), "{uri}: {body}");

@@ -40,7 +40,7 @@ impl Identify for OneKey {
             "us-ann" => {
                 Identity::Known(Caller::User(User { owner, key: Digest::of(bearer.as_bytes()) }))
             }
-            "us-admin" => Identity::Known(Caller::Admin(AdminName::new("ADMIN_KEY"))),
+            "us-admin" => Identity::Known(Caller::Admin(AdminName::AdminKey)),
             other => NoKeys.identify(other),
         }
     }

@@ -5,7 +5,7 @@ use skills_core::Layer;
 use skills_testkit::Worker;
 
 use crate::{
-    clients::{Client, Pipe, Session, eventually},
+    clients::{Client, OWN_TOOLS as OWN, Pipe, Session, eventually},
     house::{House, Plan, private, tool, weather},
 };
 
@@ -35,17 +35,6 @@ async fn plan() -> Plan {
     plan.document("notes").await;
     plan
 }
-
-/// The tools that are always there.
-const OWN: [&str; 7] = [
-    "list_skills",
-    "read_skill",
-    "search_skills",
-    "listClients",
-    "listPaths",
-    "callPath",
-    "callPaths",
-];
 
 #[tokio::test]
 async fn stored_tools_are_tools_for_who_sees_them() {

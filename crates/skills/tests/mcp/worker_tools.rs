@@ -4,19 +4,10 @@ use serde_json::{Value, json};
 use skills_testkit::{CallFailure, Worker};
 
 use crate::{
-    clients::{Client, Listener, eventually, every_kind, session},
+    clients::{Client, Listener, OWN_TOOLS as OWN, eventually, every_kind, session},
     support::{Home, register},
 };
 
-const OWN: [&str; 7] = [
-    "list_skills",
-    "read_skill",
-    "search_skills",
-    "listClients",
-    "listPaths",
-    "callPath",
-    "callPaths",
-];
 const CHANGED: &str = "notifications/tools/list_changed";
 
 /// Serves a function and says more about it than its name.

@@ -31,7 +31,7 @@ impl Identify for Keys {
         match bearer {
             ANN => user("ann"),
             BOB => user("bob"),
-            "the-admin-secret" => Identity::Known(Caller::Admin(AdminName::new("ADMIN_KEY"))),
+            "the-admin-secret" => Identity::Known(Caller::Admin(AdminName::AdminKey)),
             other => NoKeys.identify(other),
         }
     }

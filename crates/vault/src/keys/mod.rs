@@ -10,7 +10,7 @@ use std::fmt;
 
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use rusqlite::{Connection, OptionalExtension as _, Row, params};
-use skills_core::{Digest, Owner, Timestamp};
+use skills_core::{Digest, Owner, Timestamp, caller::KEY_PREFIX};
 use zeroize::Zeroizing;
 
 pub(crate) use known::KnownKeys;
@@ -24,8 +24,6 @@ use crate::{
     profiles,
 };
 
-/// What every key begins with.
-pub const KEY_PREFIX: &str = "us-";
 /// Longer than any key; what is longer is not looked at.
 const MAX_KEY_BYTES: usize = 512;
 /// Hexadecimal digits of a hash that a key is called by.

@@ -3,8 +3,8 @@
 use std::{collections::HashMap, io::Read as _};
 
 use serde_json::{Value, json};
-use skills_core::{Owner, Timestamp};
-use skills_vault::{AccountTier, KEY_PREFIX, KeyRow, NewKey, Vault, WhichKeys};
+use skills_core::{Owner, Timestamp, caller::KEY_PREFIX};
+use skills_vault::{AccountTier, KeyRow, NewKey, Vault, WhichKeys};
 
 use super::{act, open, user};
 use crate::{

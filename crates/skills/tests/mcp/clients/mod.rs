@@ -140,6 +140,17 @@ impl Client {
     }
 }
 
+/// The tools that are always there.
+pub(crate) const OWN_TOOLS: [&str; 7] = [
+    "list_skills",
+    "read_skill",
+    "search_skills",
+    "listClients",
+    "listPaths",
+    "callPath",
+    "callPaths",
+];
+
 /// Asks again and again until something holds.
 pub(crate) async fn eventually(what: &str, mut holds: impl AsyncFnMut() -> bool) {
     let started = Instant::now();
