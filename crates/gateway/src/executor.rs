@@ -2,14 +2,17 @@
 //!
 //! What is refused before anything is sent does not count as a use of the key.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, LazyLock},
+};
 
 use async_trait::async_trait;
 use serde_json::Value;
 use skills_core::{Caller, Digest, Timestamp, User, template::SecretNeeds};
 use skills_registry::{Blame, Execute, ExecuteError, ToolCall};
 use skills_upstream::{ExecuteError as UpstreamError, Secret, Upstream};
-use skills_vault::{AccountTier, RateLimits, Vault, VaultError, now};
+use skills_vault::{AccountTier, Decision, RateLimits, Vault, VaultError, now};
 use uuid::Uuid;
 
 use crate::manifests::Manifests;
@@ -60,6 +63,19 @@ impl Executor {
         Ok(secrets.into_iter().map(|(name, value)| (name, Secret::new(value.as_str()))).collect())
     }
 
+    /// What is left of a caller's minute; nothing is known of who has a key that is none by now.
+    pub(crate) fn left(&self, caller: &Caller, now: Timestamp) -> Option<Decision> {
+        let (hash, tier) = match caller {
+            Caller::User(user) => {
+                let found = || self.vault.find_hash(&user.key, now).ok().flatten();
+                let tier = self.vault.tier_seen(&user.key);
+                (user.key, tier.or_else(|| found().map(|key| key.tier))?)
+            }
+            Caller::Anonymous | Caller::Admin(_) => everybody(),
+        };
+        Some(self.limits.peek(&hash, tier, now))
+    }
+
     /// Counts the call, if there may be one more.
     fn take(&self, caller: &Caller, now: Timestamp) -> Result<(), Box<ExecuteError>> {
         let (hash, tier) = match caller {
@@ -72,7 +88,7 @@ impl Executor {
                 })?;
                 (key.hash, key.tier)
             }
-            Caller::Anonymous | Caller::Admin(_) => (Digest::of(ANONYMOUS), AccountTier::Free),
+            Caller::Anonymous | Caller::Admin(_) => everybody(),
         };
         let decision = self.limits.take(&hash, tier, now);
         match decision.retry_after {
@@ -106,6 +122,12 @@ impl Execute for Executor {
         let sent = self.upstream.execute(implementation, &call.arguments, &secrets, &request_id);
         Ok(sent.await.map_err(of_upstream)?)
     }
+}
+
+/// What those who have no key share.
+fn everybody() -> (Digest, AccountTier) {
+    static SHARED: LazyLock<Digest> = LazyLock::new(|| Digest::of(ANONYMOUS));
+    (*SHARED, AccountTier::Free)
 }
 
 fn error(blame: Blame, code: &'static str, message: impl Into<String>) -> ExecuteError {

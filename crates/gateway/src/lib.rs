@@ -26,11 +26,12 @@ mod secrets;
 mod skills;
 mod state;
 
-use axum::{Router, middleware, routing::any};
+use axum::{Router, routing::any};
 use utoipa_axum::router::OpenApiRouter;
 
 pub use envelope::refused;
 pub use executor::Executor;
+pub use rate::mark;
 pub use state::{Gateway, Parts};
 
 use crate::error::GatewayError;
@@ -44,7 +45,6 @@ pub fn routes(gateway: &Gateway) -> Router {
         .method_not_allowed_fallback(async || GatewayError::Method)
         .route("/v1", any(nothing_here))
         .route("/v1/{*rest}", any(nothing_here))
-        .layer(middleware::from_fn_with_state(gateway.clone(), rate::mark))
         .with_state(gateway.clone())
 }
 

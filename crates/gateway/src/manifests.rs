@@ -23,8 +23,10 @@ const MAX_KEPT_BYTES: usize = 64 << 10;
 pub(crate) struct Manifest {
     pub(crate) spec: SkillSpec,
     pub(crate) needs: SecretNeeds,
-    /// The answer to everyone who asks without a key, for each tier.
-    pub(crate) answers: [OnceLock<Tagged>; 3],
+    /// The answer to everyone who asks with a key, for each tier; of a tool that needs no secrets.
+    pub(crate) to_users: [OnceLock<Tagged>; 3],
+    /// The answer to everyone who asks without one, for each tier.
+    pub(crate) to_others: [OnceLock<Tagged>; 3],
 }
 
 impl Manifest {
@@ -59,7 +61,9 @@ impl Manifests {
     ) -> Result<Arc<Manifest>, ManifestError> {
         let spec = manifest::parse(text, Mode::Lenient, Some(id))?.spec;
         let needs = needed_secrets(&spec.implementation);
-        let manifest = Arc::new(Manifest { spec, needs, answers: Default::default() });
+        let manifest =
+            Manifest { spec, needs, to_users: Default::default(), to_others: Default::default() };
+        let manifest = Arc::new(manifest);
         if text.len() <= MAX_KEPT_BYTES {
             let mut kept = self.kept();
             kept.put((source, id.clone()), Arc::clone(&manifest));

@@ -1,34 +1,24 @@
-//! What every answer to somebody with a key says: how often the key may be used in a minute, and what is left.
+//! What every answer says: how often whoever asked may call tools in a minute, and what is left of that.
 
-use axum::{
-    extract::{Request, State},
-    http::{HeaderMap, HeaderName, HeaderValue},
-    middleware::Next,
-    response::Response,
-};
+use axum::http::{HeaderMap, HeaderName, HeaderValue};
 use skills_core::Caller;
 use skills_vault::Decision;
 
 use crate::Gateway;
 
-/// Uses in a minute.
+/// Calls in a minute.
 pub(crate) const LIMIT: HeaderName = HeaderName::from_static("x-ratelimit-limit");
 /// What is left of them.
 pub(crate) const REMAINING: HeaderName = HeaderName::from_static("x-ratelimit-remaining");
 /// When all of them are there again, in seconds since 1970.
 pub(crate) const RESET: HeaderName = HeaderName::from_static("x-ratelimit-reset");
 
-/// Adds the headers to the answer, as it is after the request.
-pub(crate) async fn mark(State(gateway): State<Gateway>, request: Request, next: Next) -> Response {
-    let user = match request.extensions().get::<Caller>() {
-        Some(Caller::User(user)) => Some(user.clone()),
-        _ => None,
-    };
-    let mut response = next.run(request).await;
-    if let Some(left) = user.and_then(|user| gateway.left(&user)) {
-        write(response.headers_mut(), &left);
+/// Writes it into the head of an answer, as it is after the request. To be done for every answer under the
+/// addresses of the routes, also for those that are refused before they get there.
+pub fn mark(gateway: &Gateway, caller: &Caller, answer: &mut HeaderMap) {
+    if let Some(left) = gateway.left(caller) {
+        write(answer, &left);
     }
-    response
 }
 
 fn write(headers: &mut HeaderMap, left: &Decision) {

@@ -2,7 +2,7 @@
 
 use std::{ops::Deref, sync::Arc};
 
-use skills_core::User;
+use skills_core::Caller;
 use skills_registry::{Registry, RegistryError};
 use skills_vault::{Decision, Vault, VaultError, now};
 use tokio::sync::watch;
@@ -67,16 +67,8 @@ impl Shared {
         Ok(asked.map_err(|_| GatewayError::Internal)??)
     }
 
-    /// What is left of a key's minute.
-    pub(crate) fn left(&self, user: &User) -> Option<Decision> {
-        let now = now();
-        let key = match self.parts.executor.vault.find_hash(&user.key, now) {
-            Ok(key) => key?,
-            Err(error) => {
-                tracing::error!(%error, "a key could not be looked up");
-                return None;
-            }
-        };
-        Some(self.parts.executor.limits.peek(&key.hash, key.tier, now))
+    /// What is left of a caller's minute.
+    pub(crate) fn left(&self, caller: &Caller) -> Option<Decision> {
+        self.parts.executor.left(caller, now())
     }
 }

@@ -1,11 +1,16 @@
 //! What is served, put together: the surfaces' routes behind the limits, everything behind the guard.
 
-use std::net::SocketAddr;
+use std::{net::SocketAddr, sync::Arc};
 
-use axum::{Router, extract::DefaultBodyLimit, middleware};
+use axum::{
+    Router,
+    extract::{DefaultBodyLimit, Request, State},
+    middleware::{self, Next},
+    response::{IntoResponse as _, Response},
+};
 
 use crate::{
-    Guard, Limits, Readiness, Terms, Wing,
+    Guard, Limits, Mark, Readiness, Terms, Wing,
     guard::{self, Door, Gate},
     health,
     limits::{self, Work},
@@ -43,14 +48,16 @@ impl App {
     pub(crate) fn router(self, bound: SocketAddr) -> Router {
         let Self { routes, wings, rest, guard, readiness, limits, wordings } = self;
         let work = Work::new(limits);
+        let door = Door::new(guard.clone(), bound);
         let kept = |Wing { routes, terms }| {
+            let work = work.under(&terms);
             let gate = Gate::new(guard.clone(), terms.own_check);
+            let keeper = Arc::new(Keeper { gate, work, mark: terms.mark });
             routes
                 .method_not_allowed_fallback(async || refusal::METHOD_NOT_ALLOWED)
                 // Ours counts what any reader takes, theirs only what axum's extractors take.
                 .layer(DefaultBodyLimit::disable())
-                .layer(middleware::from_fn_with_state(work.under(&terms), limits::bounded))
-                .layer(middleware::from_fn_with_state(gate, guard::identify))
+                .layer(middleware::from_fn_with_state(keeper, keep))
         };
         let nowhere = || {
             let routes = Router::new().fallback(async || refusal::NOT_FOUND);
@@ -65,9 +72,45 @@ impl App {
             .fold(kept(Wing::new(routes, Terms::default())), Router::merge)
             .merge(health)
             .fallback_service(kept(rest.unwrap_or_else(nowhere)))
-            .layer(middleware::from_fn_with_state(Door::new(guard.clone(), bound), guard::admit))
-            .layer(middleware::from_fn_with_state(wordings.into(), refusal::reworded))
+            .layer(middleware::from_fn_with_state(Arc::new(Porch { door, wordings }), enter))
     }
+}
+
+// One layer before all routes and one before those of a wing: each costs every request a few allocations.
+
+/// What stands before all routes.
+struct Porch {
+    door: Door,
+    wordings: Vec<Wording>,
+}
+
+async fn enter(State(porch): State<Arc<Porch>>, request: Request, next: Next) -> Response {
+    let wording = Wording::of(&porch.wordings, request.uri().path());
+    let response = guard::admit(&porch.door, request, next).await;
+    match wording {
+        Some(wording) => wording.reword(response),
+        None => response,
+    }
+}
+
+/// What stands before the routes of a wing.
+struct Keeper {
+    gate: Gate,
+    work: Work,
+    mark: Option<Mark>,
+}
+
+async fn keep(State(keeper): State<Arc<Keeper>>, mut request: Request, next: Next) -> Response {
+    let Keeper { gate, work, mark } = &*keeper;
+    let caller = match gate.identify(&mut request) {
+        Ok(caller) => caller,
+        Err(refused) => return refused.into_response(),
+    };
+    let mut response = limits::bounded(work, request, next).await;
+    if let Some(mark) = mark {
+        mark.write(&caller, response.headers_mut());
+    }
+    response
 }
 
 #[cfg(test)]

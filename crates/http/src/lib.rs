@@ -21,4 +21,4 @@ pub use health::Readiness;
 pub use limits::Limits;
 pub use refusal::Wording;
 pub use server::serve;
-pub use wing::{Terms, Wing};
+pub use wing::{Mark, Terms, Wing};

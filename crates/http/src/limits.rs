@@ -14,7 +14,7 @@ use std::{
 
 use axum::{
     body::{Body, HttpBody as _},
-    extract::{Request, State},
+    extract::Request,
     middleware::Next,
     response::{IntoResponse as _, Response},
 };
@@ -90,7 +90,7 @@ impl Work {
 }
 
 /// Lets a request through within the limits, and answers for a handler that panics.
-pub(crate) async fn bounded(State(work): State<Work>, request: Request, next: Next) -> Response {
+pub(crate) async fn bounded(work: &Work, request: Request, next: Next) -> Response {
     let permit = (!work.waits).then(|| work.permits.try_acquire());
     let Ok(_permit) = permit.transpose() else {
         return refusal::OVERLOADED.into_response();
@@ -107,16 +107,21 @@ pub(crate) async fn bounded(State(work): State<Work>, request: Request, next: Ne
             refusal::INTERNAL.into_response()
         }
         // Whatever the handler made of half a body is not what was asked for.
-        Ok(Ok(_)) if overrun.load(Ordering::Relaxed) => refusal::BODY_TOO_LARGE.into_response(),
+        Ok(Ok(_)) if overrun.is_some_and(|overrun| overrun.load(Ordering::Relaxed)) => {
+            refusal::BODY_TOO_LARGE.into_response()
+        }
         Ok(Ok(response)) => response,
     }
 }
 
-/// A body that ends with an error where it becomes too large, and whether it did; `None` when it says so
-/// itself beforehand.
-fn bound_body(request: Request, limit: usize) -> Option<(Request, Arc<AtomicBool>)> {
+/// A body that ends with an error where it becomes too large, and whether it did, if there is one; `None` when
+/// it says so itself beforehand.
+fn bound_body(request: Request, limit: usize) -> Option<(Request, Option<Arc<AtomicBool>>)> {
     if request.body().size_hint().lower() > u64::try_from(limit).unwrap_or(u64::MAX) {
         return None;
+    }
+    if request.body().is_end_stream() {
+        return Some((request, None));
     }
     let overrun = Arc::new(AtomicBool::new(false));
     let seen = Arc::clone(&overrun);
@@ -127,5 +132,5 @@ fn bound_body(request: Request, limit: usize) -> Option<(Request, Arc<AtomicBool
         });
         Body::new(limited)
     });
-    Some((request, overrun))
+    Some((request, Some(overrun)))
 }

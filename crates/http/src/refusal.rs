@@ -1,14 +1,10 @@
 //! Every error that this crate answers with, in one shape: `{"error": {"code", "message"}}`. A surface whose errors
 //! have another shape gives these that shape too, under its own addresses.
 
-use std::sync::Arc;
-
 use axum::{
     Json,
     body::{Body, Bytes},
-    extract::{Request, State},
     http::{HeaderValue, StatusCode, header},
-    middleware::Next,
     response::{IntoResponse, Response},
 };
 use serde_json::json;
@@ -79,23 +75,21 @@ pub struct Wording {
     pub body: fn(&str, &str) -> Bytes,
 }
 
-/// Gives refusals the shape of the surface whose addresses they are about.
-pub(crate) async fn reworded(
-    State(wordings): State<Arc<[Wording]>>,
-    request: Request,
-    next: Next,
-) -> Response {
-    let path = request.uri().path();
-    let wording = wordings.iter().find(|wording| path.starts_with(wording.under)).copied();
-    let response = next.run(request).await;
-    match (response.extensions().get::<Refusal>(), wording) {
-        (Some(Refusal { code, message, .. }), Some(wording)) => {
-            let body = Body::from((wording.body)(code, message));
-            let (mut parts, _) = response.into_parts();
-            parts.headers.remove(header::CONTENT_LENGTH);
-            Response::from_parts(parts, body)
-        }
-        _ => response,
+impl Wording {
+    /// That of the surface whose address it is.
+    pub(crate) fn of(wordings: &[Self], path: &str) -> Option<Self> {
+        wordings.iter().find(|wording| path.starts_with(wording.under)).copied()
+    }
+
+    /// Gives a refusal the shape of this surface.
+    pub(crate) fn reword(self, response: Response) -> Response {
+        let Some(Refusal { code, message, .. }) = response.extensions().get() else {
+            return response;
+        };
+        let body = Body::from((self.body)(code, message));
+        let (mut parts, _) = response.into_parts();
+        parts.headers.remove(header::CONTENT_LENGTH);
+        Response::from_parts(parts, body)
     }
 }
 

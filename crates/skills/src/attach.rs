@@ -89,10 +89,10 @@ pub async fn run(options: Options, shutdown: CancellationToken) -> Result<(), Fa
     let served = http.zip(people.as_ref()).map(|(listener, people)| {
         let gateway = people.gateway(opened);
         let skills: Arc<dyn Skills> = Arc::new(late);
-        let routes = surfaces(Arc::clone(&skills), &gateway, is_private, &shutdown);
+        let routes = surfaces(Arc::clone(&skills), is_private, &shutdown);
         let mdp = Host::start(config.mdp.clone(), Some(skills), shutdown.clone());
         opening.mdp = Some(mdp.clone());
-        let app = mdp::mount(app(routes, guard, opening.readiness.clone()), &mdp);
+        let app = mdp::mount(app(routes, &gateway, guard, opening.readiness.clone()), &mdp);
         let serving = skills_http::serve(listener, app, shutdown.clone());
         tokio::spawn(async move {
             let served = serving.await;

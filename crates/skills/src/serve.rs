@@ -10,7 +10,7 @@ use std::{
 use axum::Router;
 use skills_bus::{Bus, Hub, HubConfig};
 use skills_gateway::Gateway;
-use skills_http::{Access, App, Guard, Readiness, Wording};
+use skills_http::{Access, App, Guard, Mark, Readiness, Terms, Wing, Wording};
 use skills_mcp::{Mcp, Settings};
 use skills_mdp::Host;
 use skills_registry::{Registry, RegistryConfig, Skills};
@@ -163,7 +163,7 @@ impl Server {
         // Kept to the end: what waits for the registry would otherwise be told that it is gone.
         let (_opened, opened) = watch::channel(Some(Arc::clone(&registry)));
         let gateway = people.gateway(opened);
-        let routes = surfaces(registry.clone(), &gateway, has_token, &shutdown);
+        let routes = surfaces(registry.clone(), has_token, &shutdown);
         let readiness = Readiness::default();
         readiness.set(true);
         let draining = readiness.clone();
@@ -175,7 +175,7 @@ impl Server {
         });
         let serving = async {
             let hub = hub.serve(bus, shutdown.clone());
-            let app = mdp::mount(app(routes, guard, readiness), &mdp);
+            let app = mdp::mount(app(routes, &gateway, guard, readiness), &mdp);
             let http = skills_http::serve(http, app, shutdown.clone());
             let served = tokio::try_join!(hub, http).map(drop);
             if served.is_ok() {
@@ -210,15 +210,18 @@ impl Server {
 }
 
 /// What is served over HTTP.
-pub(crate) fn app(routes: Router, guard: Guard, readiness: Readiness) -> App {
-    let gateway = Wording { under: "/v1/", body: skills_gateway::refused };
-    App { wordings: vec![gateway], ..App::new(routes, guard, readiness) }
+pub(crate) fn app(routes: Router, gateway: &Gateway, guard: Guard, readiness: Readiness) -> App {
+    let wording = Wording { under: "/v1/", body: skills_gateway::refused };
+    let shared = gateway.clone();
+    let mark = Mark::new(move |caller, answer| skills_gateway::mark(&shared, caller, answer));
+    let terms = Terms { mark: Some(mark), ..Terms::default() };
+    let gateway = Wing::new(skills_gateway::routes(gateway), terms);
+    App { wings: vec![gateway], wordings: vec![wording], ..App::new(routes, guard, readiness) }
 }
 
 /// The surfaces that speak HTTP.
 pub(crate) fn surfaces(
     skills: Arc<dyn Skills>,
-    gateway: &Gateway,
     is_private: bool,
     shutdown: &CancellationToken,
 ) -> Router {
@@ -226,8 +229,7 @@ pub(crate) fn surfaces(
     let discovery = skills_discovery::routes(Arc::clone(&skills), discovery);
     let settings = Settings { is_private, shutdown: shutdown.clone(), ..Settings::default() };
     let mcp = Mcp::new(skills, settings);
-    let gateway = skills_gateway::routes(gateway);
-    skills_mcp::http::routes(&mcp).merge(discovery).merge(gateway)
+    skills_mcp::http::routes(&mcp).merge(discovery)
 }
 
 /// Opens the store in a directory and the registry on it, away from the async threads.

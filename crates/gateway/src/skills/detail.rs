@@ -1,6 +1,6 @@
 //! `GET /v1/skills/{id}`: a skill in full, and why its name leads to it.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use axum::{extract::State, http::HeaderMap, response::Response};
 use serde::{Deserialize, Deserializer, de};
@@ -87,25 +87,26 @@ pub(super) async fn detail(
         let spec = document(&registry, row).await?;
         return Ok(Tagged::new(&detail(spec, secrets, explain))?.answer(&headers));
     };
-    let kept = &manifest.answers[row.tier as usize];
-    match caller {
-        Caller::User(user) => {
-            let secrets = secrets(&gateway, &user, row, &manifest.needs).await?;
-            let spec = manifest.on_wire(row.tier)?;
-            Ok(Tagged::new(&detail(spec, Some(secrets), explain))?.answer(&headers))
+    let needs = &manifest.needs;
+    let (secrets, kept) = match &caller {
+        Caller::User(_) if needs.required.is_empty() => {
+            let optional = needs.optional.clone();
+            (Some(Secrets { optional, ..nothing_needed() }), Some(&manifest.to_users))
         }
-        _ if explain.is_some() => {
-            let spec = manifest.on_wire(row.tier)?;
-            Ok(Tagged::new(&detail(spec, None, explain))?.answer(&headers))
-        }
-        _ => {
-            if kept.get().is_none() {
-                let spec = manifest.on_wire(row.tier)?;
-                let _ = kept.set(Tagged::new(&detail(spec, None, None))?);
-            }
-            kept.get().map(|kept| kept.answer(&headers)).ok_or(GatewayError::Internal)
-        }
+        Caller::User(user) => (Some(secrets(&gateway, user, row, needs).await?), None),
+        Caller::Anonymous | Caller::Admin(_) => (None, Some(&manifest.to_others)),
+    };
+    // What depends on nothing but the manifest is made once.
+    let kept = kept.filter(|_| explain.is_none()).map(|kept| &kept[row.tier as usize]);
+    if let Some(made) = kept.and_then(OnceLock::get) {
+        return Ok(made.answer(&headers));
     }
+    let made = Tagged::new(&detail(manifest.on_wire(row.tier)?, secrets, explain))?;
+    let answer = made.answer(&headers);
+    if let Some(kept) = kept {
+        let _ = kept.set(made);
+    }
+    Ok(answer)
 }
 
 /// The manifest of a skill, if it has one.
@@ -153,9 +154,6 @@ async fn secrets(
     needs: &SecretNeeds,
 ) -> Result<Secrets, GatewayError> {
     let SecretNeeds { required, optional } = needs.clone();
-    if required.is_empty() {
-        return Ok(Secrets { optional, ..nothing_needed() });
-    }
     let id: SkillId = row.id.parse().map_err(skills_registry::RegistryError::from)?;
     let (owner, tier, needed) = (user.owner.clone(), row.tier, required.clone());
     let lacks =

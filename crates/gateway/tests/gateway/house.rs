@@ -24,6 +24,7 @@ const MASTER: &str = "00112233445566778899aabbccddeeff00112233445566778899aabbcc
 pub(crate) struct House {
     pub(crate) registry: Arc<Registry>,
     pub(crate) vault: Arc<Vault>,
+    gateway: Gateway,
     routes: Router,
     _dir: TempDir,
 }
@@ -50,7 +51,8 @@ impl House {
         registry.execute_with(executor.clone());
         let (_, opened) = watch::channel(Some(Arc::clone(&registry)));
         let gateway = Gateway::new(Parts { registry: opened, executor });
-        Self { registry, vault, routes: skills_gateway::routes(&gateway), _dir: dir }
+        let routes = skills_gateway::routes(&gateway);
+        Self { registry, vault, gateway, routes, _dir: dir }
     }
 
     /// Somebody with a key.
@@ -67,7 +69,8 @@ impl House {
         mut request: Request<Body>,
     ) -> (StatusCode, Response<()>, Value) {
         request.extensions_mut().insert(caller.clone());
-        let response = self.routes.clone().oneshot(request).await.unwrap();
+        let mut response = self.routes.clone().oneshot(request).await.unwrap();
+        skills_gateway::mark(&self.gateway, caller, response.headers_mut());
         let (parts, body) = response.into_parts();
         let body = to_bytes(body, usize::MAX).await.unwrap();
         let json = match body.is_empty() {

@@ -6,7 +6,7 @@ use axum::{
 };
 use serde_json::json;
 use skills_core::{
-    Caller, Layer, SkillId,
+    Caller, Digest, Layer, SkillId, User,
     manifest::{self, Mode},
 };
 use skills_registry::Tool;
@@ -139,10 +139,12 @@ async fn what_cannot_be_answered_is_said_in_one_shape() {
 }
 
 #[tokio::test]
-async fn who_has_a_key_is_told_what_is_left() {
+async fn everybody_is_told_what_is_left() {
     let house = House::open();
     let ann = house.user("ann");
-    for (caller, expected) in [(&ann, Some("30")), (&Caller::Anonymous, None)] {
+    let gone = Caller::User(User { owner: "bob".parse().unwrap(), key: Digest::of(b"us-gone") });
+    for (caller, expected) in [(&ann, Some("30")), (&Caller::Anonymous, Some("30")), (&gone, None)]
+    {
         let request = Request::get("/v1/skills/none").body(Body::empty()).unwrap();
         let (_, response, _) = house.send(caller, request).await;
         for name in ["x-ratelimit-limit", "x-ratelimit-remaining"] {

@@ -2,7 +2,7 @@
 //! is, which every request carries on as an extension, a [`skills_core::Caller`].
 //!
 //! It stands before every route, also before those that do not exist, and knows none of them: [`admit`] before
-//! all, [`identify`] before those that are to know who asks, which are all but health.
+//! all, [`Gate::identify`] before those that are to know who asks, which are all but health.
 
 mod cors;
 mod host;
@@ -12,7 +12,7 @@ mod token;
 use std::{net::SocketAddr, sync::Arc};
 
 use axum::{
-    extract::{Request, State},
+    extract::Request,
     http::{HeaderMap, Method, header},
     middleware::Next,
     response::{IntoResponse as _, Response},
@@ -171,7 +171,7 @@ impl Door {
 }
 
 /// Lets a request through, or says why not.
-pub(crate) async fn admit(State(door): State<Door>, request: Request, next: Next) -> Response {
+pub(crate) async fn admit(door: &Door, request: Request, next: Next) -> Response {
     let rules = &*door.guard.0;
     let headers = request.headers();
     if let Err(refused) = rules.hosts.check(request.uri(), headers, door.bound) {
@@ -216,20 +216,14 @@ impl Gate {
             if is_left { Ok(Caller::Anonymous) } else { Err(refused) }
         })
     }
-}
 
-/// Lets a request through with who asks, or says that nobody may who is not known.
-pub(crate) async fn identify(
-    State(gate): State<Gate>,
-    mut request: Request,
-    next: Next,
-) -> Response {
-    let caller = match gate.caller(request.method(), request.headers()) {
-        Ok(caller) => caller,
-        Err(refused) => return refused.into_response(),
-    };
-    let credential = Credential::of(request.headers());
-    request.extensions_mut().insert(credential);
-    request.extensions_mut().insert(caller);
-    next.run(request).await
+    /// Writes into a request who asks, unless nobody may who is not known.
+    pub(crate) fn identify(&self, request: &mut Request) -> Result<Caller, Refusal> {
+        let caller = self.caller(request.method(), request.headers())?;
+        let credential = Credential::of(request.headers());
+        let extensions = request.extensions_mut();
+        extensions.insert(credential);
+        extensions.insert(caller.clone());
+        Ok(caller)
+    }
 }

@@ -86,8 +86,12 @@ impl House {
         let mut app = App { limits, ..App::new(routes.clone(), guard, Readiness::default()) };
         if has_wings {
             let own_check: OwnCheck = |_, headers| headers.contains_key("x-own");
-            let terms =
-                Terms { body_bytes: Some(8 << 20), waits: true, own_check: Some(own_check) };
+            let terms = Terms {
+                body_bytes: Some(8 << 20),
+                waits: true,
+                own_check: Some(own_check),
+                mark: None,
+            };
             app.wings = vec![Wing::new(Router::new().nest("/hall", routes), terms)];
             let rest = Router::new().fallback(async || (StatusCode::IM_A_TEAPOT, "the rest"));
             app.rest =

@@ -59,6 +59,22 @@ async fn of_parallel_calls_exactly_the_limit_pass() {
 }
 
 #[tokio::test]
+async fn every_answer_says_what_is_left_also_one_that_no_route_gave() {
+    let plan = Plan::new();
+    let ann = plan.key("ann");
+    let house = plan.serve();
+    let large = json!({"text": "x".repeat(5 << 20)});
+    for key in [Some(&*ann), None] {
+        let answer = house.execute(key, "plain", large.clone());
+        assert_eq!(outcome(&answer), (413, "body_too_large".to_owned()));
+        assert_eq!(answer.header("X-RateLimit-Remaining").as_deref(), Some("30"));
+    }
+    let answer = house.get(Some("us-unknown"), "/v1/skills");
+    assert_eq!(outcome(&answer), (401, "unknown_key".to_owned()));
+    assert_eq!(answer.header("X-RateLimit-Limit"), None);
+}
+
+#[tokio::test]
 async fn what_is_refused_before_anything_is_sent_does_not_count() {
     let plan = Plan::new();
     let origin = plan.upstream.origin.clone();

@@ -82,6 +82,12 @@ impl Vault {
         hash_of(bearer).map_or(Ok(None), |hash| self.find_hash(&hash, now))
     }
 
+    /// The tier of a key that was found a moment ago, for the same request: the file is not asked again.
+    #[must_use]
+    pub fn tier_seen(&self, hash: &Digest) -> Option<AccountTier> {
+        self.known_keys().keys.get(hash).map(|known| known.tier)
+    }
+
     /// Whose key has this hash: nobody's, if it is not one of ours, expired or revoked.
     ///
     /// # Errors
