@@ -11,7 +11,7 @@
 //! - `late`: a registry that is still being opened
 //! - `open`: which registry a surface that stays is given
 //! - `people`: what a server knows of people
-//! - `open_files`: how many connections there may be
+//! - `system`: what a server asks of the system for itself
 //! - `commands`: what each command does
 //! - `output`: what it prints
 //! - `work`: what waits for disks and cores
@@ -32,11 +32,11 @@ mod late;
 mod manifest;
 mod mdp;
 mod open;
-mod open_files;
 mod output;
 mod people;
 pub mod serve;
 mod state_events;
+mod system;
 mod work;
 
 pub use commands::run;

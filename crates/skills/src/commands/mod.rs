@@ -24,8 +24,9 @@ use crate::{
     config::Config,
     connect::{self, DEFAULT_DATA_DIR},
     manifest::manifest,
-    open_files, output,
+    output,
     serve::{Options, Server},
+    system,
 };
 
 /// The port of iii.
@@ -75,7 +76,7 @@ async fn serve(options: Serve, target: Target, mut config: Config) -> Result<(),
         config.execution.allow_upstream.push(origin);
     }
     set_mdp_token(&mut config, mdp_token);
-    open_files::allow_many();
+    system::prepare();
     let token = target.token.filter(|token| !token.is_empty());
     let data_dir = target.data_dir.unwrap_or_else(|| DEFAULT_DATA_DIR.into());
     let mut access = access(&config);
@@ -123,7 +124,7 @@ fn set_mdp_token(config: &mut Config, flag: Option<String>) {
 /// Runs as a worker of the engine that is named.
 async fn attach(target: Target, headers: &[String], mut config: Config) -> Result<(), Failure> {
     set_mdp_token(&mut config, None);
-    open_files::allow_many();
+    system::prepare();
     let header = |header: &String| match header.split_once('=') {
         Some((name, value)) => Ok((name.trim().to_owned(), value.trim().to_owned())),
         None => Err(Failure::new("bad_header", "--header takes name=value")),
