@@ -16,8 +16,6 @@ pub struct Config {
     pub forward_credentials: bool,
     /// Whether TLS ends in front of this server: addresses are then told, and cookies set, accordingly.
     pub behind_tls: bool,
-    /// Ids that no client may have, beside those that no client may ever have.
-    pub reserved_ids: Vec<String>,
     /// How much.
     pub limits: Limits,
     /// How long.

@@ -3,6 +3,7 @@
 
 use std::{collections::HashSet, sync::Arc};
 
+use skills_core::Tier;
 use uuid::Uuid;
 
 use super::{Catalog, Client, Host, Roster, Session, Sessions, lock};
@@ -14,10 +15,14 @@ use crate::{
 /// Longest id of a client, in characters.
 const MAX_ID_CHARS: usize = 128;
 
-/// Names under which this server has something else, or may come to have.
-const RESERVED: [&str; 22] = [
+/// Names under which this server has something else, or may come to have: its addresses, and its tiers, whose
+/// copies of skills are at `skill://{tier}/…`.
+const RESERVED: [&str; 25] = [
     REGISTRY,
     "skills",
+    Tier::Private.as_str(),
+    Tier::Official.as_str(),
+    Tier::Market.as_str(),
     "mdp",
     "mcp",
     "acp",
@@ -150,7 +155,7 @@ impl Host {
         if !transport.is_authorized && !self.0.keys.token_is_good(token) {
             return Err(Refused::Unauthorized);
         }
-        check_id(&info.id, &self.0.config.reserved_ids)?;
+        check_id(&info.id)?;
         let catalog = Arc::new(Catalog::new(paths, limits)?);
 
         let mut table = lock(&self.0.table);
@@ -278,7 +283,7 @@ impl Host {
     }
 }
 
-fn check_id(id: &str, reserved: &[String]) -> Result<(), Refused> {
+fn check_id(id: &str) -> Result<(), Refused> {
     let is_good = (1..=MAX_ID_CHARS).contains(&id.chars().count())
         && !id.chars().any(|c| c == '/' || c.is_control())
         && id.trim() == id
@@ -287,8 +292,7 @@ fn check_id(id: &str, reserved: &[String]) -> Result<(), Refused> {
     if !is_good {
         return Err(Refused::ClientId);
     }
-    let mut reserved = RESERVED.into_iter().chain(reserved.iter().map(String::as_str));
-    match reserved.any(|name| name.eq_ignore_ascii_case(id)) {
+    match RESERVED.iter().any(|name| name.eq_ignore_ascii_case(id)) {
         true => Err(Refused::ReservedId(id.to_owned())),
         false => Ok(()),
     }

@@ -273,7 +273,7 @@ async fn limits_are_refused_with_a_code() {
 
 #[tokio::test(start_paused = true)]
 async fn ids_that_no_client_may_have() {
-    let host = host(Config { reserved_ids: vec!["mine".into()], ..Config::default() });
+    let host = host(Config::default());
     let session = open(&host);
     for (id, code) in [
         ("", "invalid_client_id"),
@@ -287,7 +287,9 @@ async fn ids_that_no_client_may_have() {
         ("skills", "reserved_client_id"),
         ("v1", "reserved_client_id"),
         (".well-known", "reserved_client_id"),
-        ("mine", "reserved_client_id"),
+        ("official", "reserved_client_id"),
+        ("Market", "reserved_client_id"),
+        ("private", "reserved_client_id"),
     ] {
         let refused = host.receive(&session, &registration(id, json!([])));
         assert_eq!(refused.expect_err(id).code(), code, "{id}");
