@@ -15,8 +15,8 @@ use skills_core::{
 use skills_store::{Change, StoreError};
 
 use crate::{
-    Catalog, Explanation, Registry, RegistryError, RenderedPrompt, Resource, SkillRow,
-    live::LiveDocument,
+    Catalog, Document, Explanation, Registry, RegistryError, RenderedPrompt, Resource, SkillRow,
+    api, live::LiveDocument,
 };
 
 /// What is wrong with an entry whose bytes are not there.
@@ -98,6 +98,25 @@ impl Registry {
     pub async fn document_of(&self, row: &SkillRow) -> Result<Bytes, RegistryError> {
         let document = self.file(row, ROOT_PATH).await?;
         document.map(|(_, body)| body).ok_or_else(|| row.damaged(NO_BODY))
+    }
+
+    /// A file of a skill whose row is known.
+    pub(crate) async fn document_as(
+        &self,
+        caller: &Caller,
+        row: &SkillRow,
+        path: &str,
+    ) -> Result<Document, RegistryError> {
+        let media_type = media_type(path);
+        if let Some(file) = row.readable()?.meta.file(path)
+            && let Some(body) = self.blob(row, file.digest).await?
+        {
+            return Ok(Document { media_type, body, digest: file.digest });
+        }
+        // Somebody may have replaced it a moment ago, in a store that others write to.
+        let body = self.read_as(caller, &api::address(row, path)).await?.body;
+        let digest = Digest::of(&body);
+        Ok(Document { media_type, body, digest })
     }
 
     async fn section(&self, path: &str) -> Result<(&'static str, Bytes), RegistryError> {

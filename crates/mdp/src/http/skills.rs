@@ -71,7 +71,7 @@ async fn read(host: &Host, target: &Target, asked: &Parts) -> Result<Response, C
     for path in target.documents() {
         match stored.read(&path).await {
             Ok(document) => {
-                let media_type = content_type(Some(&document.media_type));
+                let media_type = content_type(Some(document.media_type));
                 return Ok(tagged(headers, media_type, document.body, &document.digest));
             }
             Err(error @ CallError::NotFound { .. }) => missing = Some(error),
@@ -106,7 +106,7 @@ async fn ask(
         let call = Call {
             query: Some(query(uri)),
             headers: Some(forwarded(headers, may_know)),
-            auth: host.keys().credentials(headers).filter(|_| may_know),
+            auth: may_know.then(|| host.keys().credentials(headers)).flatten(),
             ..Call::new(wire::Method::Get, &*path)
         };
         let answer = host.ask(&client, &params, &call).await?;
