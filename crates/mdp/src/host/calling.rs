@@ -38,6 +38,30 @@ impl Call {
     pub fn new(method: Method, path: impl Into<String>) -> Self {
         Self { method, path: path.into(), query: None, body: None, headers: None, auth: None }
     }
+
+    /// About how many bytes a client is sent for it.
+    pub(crate) fn bytes(&self) -> usize {
+        let fields = self.fields("", &[]);
+        outgoing::call_bytes(&fields)
+    }
+
+    fn fields<'a>(
+        &'a self,
+        client_id: &'a str,
+        params: &'a [(&'a str, &'a str)],
+    ) -> CallFields<'a> {
+        let Self { method, path, query, body, headers, auth } = self;
+        CallFields {
+            client_id,
+            method: *method,
+            path,
+            params,
+            query: query.as_ref(),
+            body: body.as_ref(),
+            headers: headers.as_deref(),
+            auth: auth.as_ref(),
+        }
+    }
 }
 
 /// What a client answered.
@@ -121,19 +145,8 @@ impl Host {
         call: &Call,
     ) -> Result<Answer, CallError> {
         let id = client.info.id.as_str();
-        let asked = client.session.ask(id, |request_id| {
-            let fields = CallFields {
-                client_id: id,
-                method: call.method,
-                path: &call.path,
-                params,
-                query: call.query.as_ref(),
-                body: call.body.as_ref(),
-                headers: call.headers.as_deref(),
-                auth: call.auth.as_ref(),
-            };
-            outgoing::call(request_id, &fields)
-        })?;
+        let fields = call.fields(id, params);
+        let asked = client.session.ask(id, |request_id| outgoing::call(request_id, &fields))?;
         let data = asked.answer(id, self.0.config.times.answer_within).await?;
         Ok(Answer { data })
     }

@@ -6,7 +6,7 @@ use std::{collections::HashSet, sync::Arc};
 use skills_core::Tier;
 use uuid::Uuid;
 
-use super::{Catalog, Client, Host, Roster, Session, Sessions, lock};
+use super::{Catalog, Client, Host, Roster, Session, Sessions, Transport, lock};
 use crate::{
     CallError, Close, Limits, REGISTRY, Refused,
     wire::{Auth, ClientDescriptor, Descriptor, auth::AuthSource},
@@ -144,13 +144,13 @@ impl Host {
     pub(super) fn register(
         &self,
         session: &Arc<Session>,
+        transport: Transport,
         client: ClientDescriptor,
         auth: Option<&Auth>,
         bytes: usize,
     ) -> Result<(), Refused> {
         let ClientDescriptor { info, paths } = client;
         let limits = &self.0.config.limits;
-        let transport = session.transport();
         let token = auth.and_then(|auth| auth.token.as_deref());
         if !transport.is_authorized && !self.0.keys.token_is_good(token) {
             return Err(Refused::Unauthorized);
@@ -205,7 +205,7 @@ impl Host {
             session: session_of_client,
         };
         table.put(&mut roster, client);
-        session.set_registered();
+        session.set_registered(true);
         self.publish(roster);
         drop(table);
         tracing::debug!(client = id, mode = session.mode.as_str(), "client registered");
@@ -253,6 +253,7 @@ impl Host {
             return;
         }
         table.set_client(session, None);
+        session.set_registered(false);
         let mut roster = self.0.roster.load().successor();
         table.remove(&mut roster, id);
         self.publish(roster);
