@@ -31,7 +31,7 @@ pub struct Limits {
     pub unregistered: usize,
     /// Paths of one client.
     pub catalog_entries: usize,
-    /// Bytes of the messages in which the present catalogues came, all together.
+    /// Bytes that the present catalogues take in memory, about and all together.
     pub catalog_bytes: usize,
     /// Bytes of a path.
     pub path_bytes: usize,

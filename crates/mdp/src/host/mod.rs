@@ -3,7 +3,7 @@
 //!
 //! - `session`: one connection, the calls it owes an answer to, when it was heard; `queue`: what waits for it
 //! - `catalog`: the paths of one client; `roster`: all clients, as a snapshot
-//! - `registering`: who comes and goes, under one lock
+//! - `registering`: who comes and goes, under one lock; `weight`: how much memory that takes
 //! - `calling`: asking a client
 //! - `clock`: the time of all of them
 //! - `heart`: pings, and the end of those who are silent
@@ -21,6 +21,7 @@ mod roster;
 mod session;
 #[cfg(test)]
 mod tests;
+mod weight;
 
 use std::{
     borrow::Cow,

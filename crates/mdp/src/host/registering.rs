@@ -6,7 +6,7 @@ use std::{collections::HashSet, sync::Arc};
 use skills_core::Tier;
 use uuid::Uuid;
 
-use super::{Catalog, Client, Host, Roster, Session, Sessions, Transport, lock};
+use super::{Catalog, Client, Host, Roster, Session, Sessions, Transport, lock, weight};
 use crate::{
     CallError, Close, Limits, REGISTRY, Refused,
     wire::{Auth, ClientDescriptor, Descriptor, auth::AuthSource},
@@ -52,7 +52,8 @@ pub(super) struct Table {
     /// How many of them have a client.
     registered: usize,
     registrations: u64,
-    catalog_bytes: usize,
+    /// Of all clients together.
+    weight: usize,
     /// Who came, went or changed, once somebody wants to know.
     touched: Option<HashSet<String>>,
 }
@@ -103,8 +104,8 @@ impl Table {
     }
 
     /// Whether the catalogues still fit when one comes in place of others.
-    fn check_bytes(&self, gone: usize, new: usize, limits: &Limits) -> Result<(), Refused> {
-        match self.catalog_bytes - gone + new <= limits.catalog_bytes {
+    fn check_weight(&self, gone: usize, new: usize, limits: &Limits) -> Result<(), Refused> {
+        match self.weight - gone + new <= limits.catalog_bytes {
             true => Ok(()),
             false => Err(Refused::CatalogsFull),
         }
@@ -112,7 +113,7 @@ impl Table {
 
     fn put(&mut self, roster: &mut Roster, client: Client) {
         self.remove(roster, &client.info.id);
-        self.catalog_bytes += client.bytes;
+        self.weight += client.weight;
         self.touch(&client.info.id);
         roster.put(client);
     }
@@ -135,7 +136,7 @@ impl Table {
     fn remove(&mut self, roster: &mut Roster, id: &str) {
         if let Some(client) = roster.remove(id) {
             self.touch(id);
-            self.catalog_bytes -= client.bytes;
+            self.weight -= client.weight;
         }
     }
 }
@@ -157,6 +158,7 @@ impl Host {
         }
         check_id(&info.id)?;
         let catalog = Arc::new(Catalog::new(paths, limits)?);
+        let weight = weight::of(&info, &catalog, bytes);
 
         let mut table = lock(&self.0.table);
         let mut roster = self.0.roster.load().successor();
@@ -165,9 +167,9 @@ impl Host {
         let mine = before.as_deref().and_then(|before| roster.client(before)).map(Arc::clone);
         let holder = roster.client(&info.id).map(Arc::clone);
         // Whoever makes room counts as gone already.
-        let gone = other.and(mine.as_ref()).map_or(0, |client| client.bytes)
-            + holder.as_ref().map_or(0, |client| client.bytes);
-        table.check_bytes(gone, bytes, limits)?;
+        let gone = other.and(mine.as_ref()).map_or(0, |client| client.weight)
+            + holder.as_ref().map_or(0, |client| client.weight);
+        table.check_weight(gone, weight, limits)?;
         if before.is_none() && holder.is_none() && roster.len() >= limits.clients {
             return Err(Refused::TooManyClients(limits.clients));
         }
@@ -201,7 +203,7 @@ impl Host {
             connected_at,
             auth_source,
             number,
-            bytes,
+            weight,
             session: session_of_client,
         };
         table.put(&mut roster, client);
@@ -230,7 +232,8 @@ impl Host {
         let not_registered = || Refused::NotRegistered(id.to_owned());
         table.client(session)?.filter(|client| *client == id).ok_or_else(not_registered)?;
         let client = Arc::clone(roster.client(id).ok_or_else(not_registered)?);
-        table.check_bytes(client.bytes, bytes, limits)?;
+        let weight = weight::of(&client.info, &catalog, bytes);
+        table.check_weight(client.weight, weight, limits)?;
         let Client { info, connected_at, auth_source, number, session, .. } = &*client;
         let client = Client {
             info: info.clone(),
@@ -238,7 +241,7 @@ impl Host {
             connected_at: *connected_at,
             auth_source: *auth_source,
             number: *number,
-            bytes,
+            weight,
             session: Arc::clone(session),
         };
         table.put(&mut roster, client);

@@ -255,7 +255,7 @@ async fn limits_are_refused_with_a_code() {
         clients: 2,
         unregistered: 1,
         catalog_entries: 2,
-        catalog_bytes: 400,
+        catalog_bytes: 5000,
         calls_per_client: 1,
         queue_bytes: 250,
         ..Limits::default()
