@@ -32,6 +32,7 @@ pub mod feed;
 mod functions;
 pub mod live;
 mod local;
+mod looked;
 mod reading;
 mod reading_live;
 mod registry;

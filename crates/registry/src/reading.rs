@@ -218,6 +218,16 @@ impl Registry {
         if self.store().is_complete() { Ok(()) } else { self.look_again(key).await }
     }
 
+    /// The same where a live client has something, which may be asked for again and again.
+    pub(crate) async fn look_before_live(&self, key: EntryKey) -> Result<(), RegistryError> {
+        if self.store().is_complete() || self.looked().is_recent(&key) {
+            return Ok(());
+        }
+        self.look_again(&key).await?;
+        self.looked().note(key);
+        Ok(())
+    }
+
     async fn look_again(&self, key: &EntryKey) -> Result<(), RegistryError> {
         let (store, key) = (Arc::clone(self.store()), key.clone());
         self.foreign(Box::new(move |now| store.lookup(&key, now).into())).await.map(drop)
@@ -246,9 +256,12 @@ impl Registry {
         arguments: Value,
     ) -> Result<RenderedPrompt, RegistryError> {
         let name: PromptName = name.parse()?;
-        if self.catalog_of(caller).prompt(name.as_str()).is_none() {
-            let key = EntryKey { kind: Kind::Prompt, layer: Layer::Official, id: name.to_shared() };
-            self.look_for(&key).await?;
+        let key = || EntryKey { kind: Kind::Prompt, layer: Layer::Official, id: name.to_shared() };
+        match self.catalog_of(caller).prompt(name.as_str()) {
+            None => self.look_for(&key()).await?,
+            // What is stored comes first, also if it is not known yet.
+            Some(row) if row.is_live() => self.look_before_live(key()).await?,
+            Some(_) => {}
         }
         let catalog = self.catalog_of(caller);
         if let Some(row) = catalog.prompt(name.as_str())

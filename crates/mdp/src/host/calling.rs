@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use serde::Serialize;
 use serde_json::{Map, Value, value::RawValue};
+use tokio::time::timeout;
 
 use super::{Client, Host, Params};
 use crate::{
@@ -107,7 +108,9 @@ impl Host {
         if client_id == REGISTRY
             && let Some(stored) = self.stored()
         {
-            return stored.call(call.method, &call.path).await;
+            let within = self.0.config.times.answer_within;
+            let answer = timeout(within, stored.call(call.method, &call.path)).await;
+            return answer.unwrap_or_else(|_| Err(CallError::Timeout(REGISTRY.to_owned())));
         }
         let client = self.client(client_id)?;
         let (_, params) = self.find(&client, call.method, &call.path)?;

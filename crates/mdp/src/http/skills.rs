@@ -3,12 +3,16 @@
 use axum::{
     Json,
     extract::{Query, Request},
-    http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri, header, request::Parts},
+    http::{
+        Extensions, HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri, header,
+        request::Parts,
+    },
     response::{IntoResponse as _, Response},
 };
 use bytes::Bytes;
 use serde_json::{Map, Value};
 use skills_core::{Caller, Digest, etag};
+use tokio::time::timeout;
 
 use super::{
     options,
@@ -18,6 +22,7 @@ use super::{
 use crate::{
     Answer, Call, CallError, Host, REGISTRY,
     auth::HEADER_PREFIX,
+    stored::Stored,
     wire::{self, Code, Kind},
 };
 
@@ -65,6 +70,19 @@ async fn read(host: &Host, target: &Target, asked: &Parts) -> Result<Response, C
     let Some(stored) = host.stored().filter(|_| target.client == REGISTRY) else {
         return ask(host, target, headers, uri).await;
     };
+    // It may not be there yet.
+    let within = host.config().times.answer_within;
+    let read = timeout(within, read_stored(stored, target, headers, extensions)).await;
+    read.unwrap_or_else(|_| Err(CallError::Timeout(REGISTRY.to_owned())))
+}
+
+/// Reads what the registry has.
+async fn read_stored(
+    stored: &Stored,
+    target: &Target,
+    headers: &HeaderMap,
+    extensions: &Extensions,
+) -> Result<Response, CallError> {
     let caller = extensions.get::<Caller>();
     let stored = stored.seen_by(caller.unwrap_or(&Caller::Anonymous))?;
     let mut missing = None;
