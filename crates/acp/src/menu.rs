@@ -19,7 +19,8 @@ use crate::proposal::AvailableSkill;
 /// What one snapshot of the catalog offers.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Menu {
-    /// Prompts by name, then skills by id. No name is there twice.
+    /// Prompts by name, then skills by id. No name is there twice, and no live client has one that leads to
+    /// something stored.
     pub(crate) commands: Vec<AvailableCommand>,
     /// All skills that can be offered, also those that only agents invoke.
     pub(crate) skills: Vec<AvailableSkill>,
@@ -33,11 +34,9 @@ impl Menu {
     pub(crate) fn of(catalog: &Catalog) -> Self {
         let offered = available(catalog, &Filter::default());
         let mut menu = Self { left_out: offered.left_out, ..Self::default() };
-        menu.commands.extend(catalog.prompts_after(None).map(|row| prompt(row)));
-        let mut taken: HashSet<String> =
-            menu.commands.iter().map(|command| command.name.clone()).collect();
-        let named = command_names(&offered.skills, &mut taken);
-        for (offered, name) in offered.skills.iter().zip(named) {
+        let named = Names::of(catalog, &offered.skills);
+        menu.commands.extend(named.prompts.into_iter().map(prompt));
+        for (offered, name) in offered.skills.iter().zip(named.skills) {
             let registered_at = catalog.skill(&offered.id).map(|row| row.registered_at.to_string());
             let skill = AvailableSkill::new(offered, registered_at);
             if let Some(name) = name {
@@ -67,17 +66,46 @@ pub(crate) struct Kept {
     pub(crate) menu: Arc<Menu>,
 }
 
-/// What each skill is invoked as: its name, or its id where somebody else has that name already. One whose
-/// name is its id comes before others of that name; a skill that is left none is not a command.
-fn command_names(
+/// Who is invoked as what. Names go to what is stored first, prompts before skills, and then to what live clients
+/// have.
+struct Names<'a> {
+    prompts: Vec<&'a PromptRow>,
+    /// For each skill its name, or its id where somebody else has that name already. A skill that is left none
+    /// is not a command.
+    skills: Vec<Option<String>>,
+}
+
+impl<'a> Names<'a> {
+    fn of(catalog: &'a Catalog, skills: &[available::AvailableSkill]) -> Self {
+        let (live, mut prompts): (Vec<&PromptRow>, Vec<&PromptRow>) =
+            catalog.prompts_after(None).map(Arc::as_ref).partition(|row| row.is_live());
+        let mut taken: HashSet<String> = prompts.iter().map(|row| row.name.to_string()).collect();
+        let mut names = vec![None; skills.len()];
+        let is_live = |id: &str| catalog.stored(id).is_none();
+        name_skills(skills, &mut names, &mut taken, |skill| !is_live(&skill.id));
+        // A stored one may be asked for by its id, also where that is no command.
+        let is_free = |row: &&PromptRow| !taken.contains(&*row.name) && is_live(&row.name);
+        prompts.extend(live.into_iter().filter(is_free));
+        prompts.sort_unstable_by(|one, other| one.name.cmp(&other.name));
+        taken.extend(prompts.iter().map(|row| row.name.to_string()));
+        name_skills(skills, &mut names, &mut taken, |offered| {
+            is_live(&offered.id) && is_live(&offered.skill.name)
+        });
+        Self { prompts, skills: names }
+    }
+}
+
+/// Gives names to some of the skills. One whose name is its id comes before others of that name.
+fn name_skills(
     skills: &[available::AvailableSkill],
+    names: &mut [Option<String>],
     taken: &mut HashSet<String>,
-) -> Vec<Option<String>> {
-    let mut names: Vec<Option<String>> = vec![None; skills.len()];
+    is_meant: impl Fn(&available::AvailableSkill) -> bool,
+) {
     for by_id in [true, false] {
-        for (offered, name) in skills.iter().zip(&mut names) {
+        for (offered, name) in skills.iter().zip(&mut *names) {
             let available::AvailableSkill { id, skill } = offered;
-            if !skill.user_invocable || (skill.name == *id) != by_id {
+            if !skill.user_invocable || (skill.name == *id) != by_id || !is_meant(offered) {
                 continue;
             }
             // The id of a live one is an address, which is no command.
@@ -86,7 +114,6 @@ fn command_names(
             taken.extend(name.clone());
         }
     }
-    names
 }
 
 fn command(
@@ -121,6 +148,7 @@ pub(crate) fn usage(arguments: &[PromptArgument]) -> String {
 #[cfg(test)]
 mod tests {
     use skills_core::{EntryKey, Kind, Layer, PromptDefinition, SkillMeta, Timestamp};
+    use skills_registry::live::{LiveClient, LivePrompt, LiveSkill, LiveUpdate};
     use skills_store::{Change, EntryContent};
 
     use super::*;
@@ -189,6 +217,45 @@ mod tests {
         assert_eq!(left_out, ["not_a_name"]);
         let meta = menu.commands[1].meta.as_ref().unwrap();
         assert_eq!(meta["agentskills.io/skill"]["name"], "pdf");
+    }
+
+    fn live(id: &str, skills: &[&str], prompts: &[&str]) -> LiveUpdate {
+        let skill = |path: &&str| LiveSkill {
+            path: (*path).to_owned(),
+            title: None,
+            description: Some("d".to_owned()),
+        };
+        let prompt = |path: &&str| LivePrompt { path: (*path).to_owned(), ..LivePrompt::default() };
+        LiveUpdate::Here(LiveClient {
+            id: id.parse().unwrap(),
+            order: 1,
+            since: Timestamp::from_micros(1),
+            skills: skills.iter().map(skill).collect(),
+            prompts: prompts.iter().map(prompt).collect(),
+        })
+    }
+
+    #[test]
+    fn live_clients_take_no_name_of_what_is_stored() {
+        let stored = Catalog::default().with(&[
+            prompt("greet", &[]),
+            skill("pdf", &with("name: pdf\ndescription: d")),
+            skill("zz", &with("name: a-b\ndescription: d")),
+            skill("hidden", &with("name: shown\ndescription: d")),
+        ]);
+        let clients = [
+            live("pdf", &["/skill.md", "/x/skill.md"], &["/prompt.md"]),
+            live("greet", &["/skill.md"], &["/prompt.md", "/again/prompt.md"]),
+            live("a", &["/b/skill.md"], &["/b/prompt.md"]),
+            live("hidden", &["/skill.md"], &["/prompt.md"]),
+        ];
+        let (catalog, _) = stored.with_live(&clients, Timestamp::from_micros(2));
+        let menu = Menu::of(&catalog);
+        assert_eq!(shown(&menu), ["greet", "greet-again", "shown", "pdf", "pdf-x", "a-b"]);
+        assert_eq!(menu.skill("pdf"), Some("pdf"));
+        assert_eq!(menu.skill("a-b"), Some("zz"));
+        assert_eq!(menu.skill("pdf-x"), Some("pdf/x/skill.md"));
+        assert_eq!(menu.commands[0].description, "p", "the stored one");
     }
 
     #[test]

@@ -36,9 +36,10 @@ pub(crate) async fn answer(skills: &dyn Skills, kept: &Kept, text: &str) -> Vec<
     let Some((name, typed)) = command(text) else { return say(answers::help(menu)) };
     let lower = name.to_ascii_lowercase();
     let names = || [name, lower.as_str()].into_iter();
-    // What the menu calls so comes before what only the prefix leads to.
-    let is_meant =
-        |row: &&Arc<PromptRow>, name: &str| *row.name == *name || menu.skill(name).is_none();
+    // What the menu calls so comes before what only the prefix leads to, and what is stored before what is live.
+    let is_meant = |row: &&Arc<PromptRow>, name: &str| {
+        menu.skill(name).is_none() && !(row.is_live() && catalog.stored(name).is_some())
+    };
     let prompt = names().find_map(|name| catalog.prompt(name).filter(|row| is_meant(row, name)));
     let skill = || names().find_map(|name| catalog.skill(menu.skill(name).unwrap_or(name)));
     if prompt.is_none() && skill().is_none() {

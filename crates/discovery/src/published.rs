@@ -4,7 +4,7 @@ use std::{collections::HashMap, sync::Arc};
 
 use lru::LruCache;
 use serde_json::{Value, json};
-use skills_core::Digest;
+use skills_core::{Digest, Owner};
 use skills_registry::{
     Catalog, SkillRow, Skills,
     available::{AvailableSkill, Filter, available},
@@ -36,15 +36,17 @@ pub(crate) struct Published {
 const VIEWS: usize = 16;
 const DIGESTS: usize = 1 << 17;
 
-/// Makes what is published, once for each state and view of the catalog.
+/// Makes what is published, once for each state and view of what is stored: live clients that come and go change
+/// nothing.
 #[derive(Default)]
 pub(crate) struct Publisher {
     state: Mutex<State>,
 }
 
 struct State {
-    /// The one asked for last comes last.
-    known: Vec<(Arc<Catalog>, Arc<Published>)>,
+    /// What each sees at the revision asked for last; the one asked for last comes last.
+    known: Vec<(Option<Owner>, Arc<Published>)>,
+    revision: u64,
     /// Digests of artifacts, some of which had to be made to know them.
     digests: LruCache<Version, Digest>,
 }
@@ -52,7 +54,7 @@ struct State {
 impl Default for State {
     fn default() -> Self {
         // With a bound of its own it would take all its room at once.
-        Self { known: vec![], digests: LruCache::unbounded() }
+        Self { known: vec![], revision: 0, digests: LruCache::unbounded() }
     }
 }
 
@@ -64,17 +66,21 @@ impl Publisher {
         let catalog = skills.catalog().await?;
         // Held while making: those who want the same meanwhile get the same.
         let mut state = self.state.lock().await;
-        let known = state.known.iter().position(|(of, _)| Arc::ptr_eq(of, &catalog));
+        let (revision, owner) = catalog.stored_version();
+        if state.revision != revision {
+            // What is of another state of the catalog is of no use any more.
+            state.known.clear();
+            state.revision = revision;
+        }
+        let known = state.known.iter().position(|(of, _)| of.as_ref() == owner);
         let published = match known {
             Some(at) => state.known.remove(at).1,
             None => Arc::new(state.make(skills, &catalog).await?),
         };
-        // What is of another state of the catalog is of no use any more.
-        state.known.retain(|(of, _)| of.revision() == catalog.revision());
         if state.known.len() == VIEWS {
             state.known.remove(0);
         }
-        state.known.push((catalog, Arc::clone(&published)));
+        state.known.push((owner.cloned(), Arc::clone(&published)));
         Ok(published)
     }
 }
@@ -88,7 +94,7 @@ impl State {
         let (mut index, mut legacy, mut ids) = (Vec::new(), Vec::new(), HashMap::new());
         for AvailableSkill { id, skill } in available(catalog, &Filter::default()).skills {
             // Published is what is stored: what live clients have may be gone a moment later.
-            let Some(row) = catalog.skill(&id).filter(|row| !row.is_live()) else { continue };
+            let Some(row) = catalog.stored(&id) else { continue };
             // A name that is another skill's id belongs to that one.
             let is_taken = catalog.skill(&skill.name).is_some_and(|other| *other.id != *id);
             if is_taken || ids.contains_key(&skill.name) {
@@ -156,4 +162,39 @@ pub(crate) fn is_bundle(row: &SkillRow) -> bool {
 
 fn version(row: &SkillRow) -> Version {
     (Arc::clone(&row.id), bundles::version(row))
+}
+
+#[cfg(test)]
+mod tests {
+    use skills_core::Timestamp;
+    use skills_registry::{
+        Registry, RegistryConfig,
+        live::{LiveClient, LiveSkill, LiveUpdate},
+    };
+    use skills_store::MemoryStore;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn live_clients_that_come_and_go_change_nothing() {
+        let store = Arc::new(MemoryStore::new());
+        let registry = Registry::open(store, None, RegistryConfig::default()).unwrap();
+        registry.register_skill("t", "a", "# A\n\nText.\n".to_owned()).await.unwrap();
+        let publisher = Publisher::default();
+        let first = publisher.published(&*registry).await.unwrap();
+        let path = "/b/skill.md".to_owned();
+        let client = LiveClient {
+            id: "desk".parse().unwrap(),
+            order: 1,
+            since: Timestamp::from_micros(1),
+            skills: vec![LiveSkill { path, ..LiveSkill::default() }],
+            prompts: vec![],
+        };
+        registry.set_live(vec![LiveUpdate::Here(client)]).await.unwrap();
+        assert!(registry.catalog().has_client("desk"));
+        assert!(Arc::ptr_eq(&first, &publisher.published(&*registry).await.unwrap()));
+        registry.register_skill("t", "c", "# C\n\nText.\n".to_owned()).await.unwrap();
+        let next = publisher.published(&*registry).await.unwrap();
+        assert_eq!((first.ids.len(), next.ids.len()), (1, 2));
+    }
 }

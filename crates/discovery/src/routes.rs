@@ -138,9 +138,10 @@ impl Visit {
         response
     }
 
+    /// A skill that is stored: nothing else is published.
     async fn row(&self, id: &str) -> Result<Arc<SkillRow>, Refused> {
         let catalog = self.skills.catalog().await?;
-        catalog.skill(id).cloned().ok_or_else(nothing_here)
+        catalog.stored(id).cloned().ok_or_else(nothing_here)
     }
 }
 

@@ -95,6 +95,11 @@ fn about(mut error: ErrorData, uri: &str) -> ErrorData {
     error
 }
 
+/// News of tools and of nothing else.
+fn tools_only() -> SubscriptionFilter {
+    SubscriptionFilter::builder().tools_list_changed().build()
+}
+
 /// Whether a URI is the address of what one tier holds.
 fn is_of_a_tier(uri: &str) -> bool {
     matches!(uri.parse(), Ok(ResourceUri::Stored { .. }))
@@ -201,9 +206,7 @@ impl ServerHandler for Handler {
             let wants = match self.shared.settings.profile {
                 Profile::Full => Wants::Session(self.subscriptions.clone()),
                 // Nothing is told of what is not offered.
-                Profile::Mdp => {
-                    Wants::Filter(SubscriptionFilter::builder().tools_list_changed().build())
-                }
+                Profile::Mdp => Wants::Filter(tools_only()),
             };
             let follow = Follow::new(source, wants, self.ear.clone());
             AbortOnDropHandle::new(tokio::spawn(async move {
@@ -223,7 +226,11 @@ impl ServerHandler for Handler {
         &self,
         requested: &SubscriptionFilter,
     ) -> Option<SubscriptionFilter> {
-        let mut accepted = requested.clone();
+        let mut accepted = match self.shared.settings.profile {
+            Profile::Full => requested.clone(),
+            // Nothing is told of what is not offered.
+            Profile::Mdp => requested.intersection(&tools_only()),
+        };
         if let Some(uris) = &mut accepted.resource_subscriptions {
             uris.retain(|uri| uri.len() <= MAX_URI_BYTES);
             uris.truncate(MAX_SUBSCRIPTIONS);
@@ -295,6 +302,7 @@ impl ServerHandler for Handler {
         request: SubscribeRequestParams,
         _: RequestContext<RoleServer>,
     ) -> Result<(), ErrorData> {
+        self.has_content("resources/subscribe")?;
         self.subscriptions.add(request.uri).map_err(invalid)
     }
 
@@ -303,6 +311,7 @@ impl ServerHandler for Handler {
         request: UnsubscribeRequestParams,
         _: RequestContext<RoleServer>,
     ) -> Result<(), ErrorData> {
+        self.has_content("resources/unsubscribe")?;
         self.subscriptions.remove(&request.uri);
         Ok(())
     }
@@ -351,6 +360,7 @@ impl ServerHandler for Handler {
         request: CompleteRequestParams,
         _: RequestContext<RoleServer>,
     ) -> Result<CompleteResult, ErrorData> {
+        self.has_content("completion/complete")?;
         guarded(completion::complete(&self.shared, request)).await
     }
 

@@ -21,6 +21,9 @@ pub(crate) const COOKIE: &str = "mdp_auth";
 /// Headers that begin so carry credentials.
 pub(crate) const HEADER_PREFIX: &str = "x-mdp-auth-";
 
+/// How many cookies of the name are looked at. A browser sends one for each path and domain it was set for.
+const MAX_COOKIES: usize = 4;
+
 /// What credentials are checked with.
 pub(crate) struct Keys {
     /// Sums are compared, so that not even the length of a token can be timed.
@@ -89,14 +92,16 @@ impl Keys {
                 None => (None, Some(value.to_owned())),
             },
         };
-        let own = headers.iter().filter_map(|(name, value)| {
-            let is_own = name.as_str().starts_with(HEADER_PREFIX) || name == header::AUTHORIZATION;
-            Some((name.to_string(), value.to_str().ok().filter(|_| is_own)?.to_owned()))
-        });
+        let is_own = |name: &HeaderName| {
+            name.as_str().starts_with(HEADER_PREFIX) || name == header::AUTHORIZATION
+        };
+        let own = headers.iter().filter(|(name, _)| is_own(name));
+        let own = own
+            .filter_map(|(name, value)| Some((name.to_string(), value.to_str().ok()?.to_owned())));
         let own =
             Some(own.collect()).filter(|own: &std::collections::BTreeMap<_, _>| !own.is_empty());
         let auth = Auth { scheme, token, headers: own, metadata: None };
-        let cookie = cookies(headers).find_map(|cookie| self.verify(cookie));
+        let cookie = cookies(headers).take(MAX_COOKIES).find_map(|cookie| self.verify(cookie));
         let auth = auth.over(cookie.unwrap_or_default());
         (!auth.is_empty()).then_some(auth)
     }

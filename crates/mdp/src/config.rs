@@ -16,8 +16,6 @@ pub struct Config {
     pub forward_credentials: bool,
     /// Whether TLS ends in front of this server: addresses are then told, and cookies set, accordingly.
     pub behind_tls: bool,
-    /// Ids that no client may have, beside those that no client may ever have.
-    pub reserved_ids: Vec<String>,
     /// How much.
     pub limits: Limits,
     /// How long.
@@ -33,7 +31,7 @@ pub struct Limits {
     pub unregistered: usize,
     /// Paths of one client.
     pub catalog_entries: usize,
-    /// Bytes of the messages in which the present catalogues came, all together.
+    /// Bytes that the present catalogues take in memory, about and all together.
     pub catalog_bytes: usize,
     /// Bytes of a path.
     pub path_bytes: usize,

@@ -91,7 +91,7 @@ impl Host {
     /// Asks some clients, or all that have the path when none is named, all at once.
     ///
     /// # Errors
-    /// When none is named and none has the path.
+    /// When none is named and none has the path, or what they are asked is too large for all of them together.
     pub async fn call_paths(&self, client_ids: &[String], call: &Call) -> Result<Value, CallError> {
         let ids = match client_ids {
             [] => self.clients_with(call).await,
@@ -105,6 +105,11 @@ impl Host {
         }
         let gathered = AtomicUsize::new(0);
         let max = self.config().limits.gathered_bytes;
+        // Each of them is sent a copy.
+        let (bytes, clients) = (call.bytes(), ids.len());
+        if bytes.saturating_mul(clients) > max {
+            return Err(CallError::TooLarge { bytes, clients, max });
+        }
         let ask = async |id: &String| {
             let answer = self.call(id, call).await?;
             let before = gathered.fetch_add(answer.bytes(), Ordering::Relaxed);

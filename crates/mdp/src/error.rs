@@ -182,6 +182,19 @@ pub enum CallError {
         /// Too much of what.
         what: &'static str,
     },
+    /// What is asked is too large to be passed on.
+    #[error(
+        "the call is not passed on: {bytes} bytes for {clients} clients are more than {max}; send less, or ask \
+         fewer clients"
+    )]
+    TooLarge {
+        /// Its size.
+        bytes: usize,
+        /// How many are asked.
+        clients: usize,
+        /// The limit for all of them together.
+        max: usize,
+    },
     /// The answers of all clients together are too large.
     #[error("the answer is not told: those of all clients together have more than {0} bytes")]
     TooMuch(usize),
@@ -201,7 +214,7 @@ impl CallError {
     #[must_use]
     pub const fn code(&self) -> Code {
         match self {
-            Self::BadPath(_) | Self::PathTooLong => Code::BadRequest,
+            Self::BadPath(_) | Self::PathTooLong | Self::TooLarge { .. } => Code::BadRequest,
             Self::NotConnected(_) | Self::NotFound { .. } | Self::NoClients => Code::NotFound,
             Self::Timeout(_) => Code::Timeout,
             Self::Disconnected(_)

@@ -6,6 +6,7 @@
 use std::{
     collections::{BTreeMap, HashSet},
     sync::Arc,
+    time::Duration,
 };
 
 use async_trait::async_trait;
@@ -121,6 +122,10 @@ fn line(text: &str) -> Option<String> {
 
 #[async_trait]
 impl LiveSource for Host {
+    fn answer_within(&self) -> Duration {
+        self.config().times.answer_within
+    }
+
     async fn read(&self, client: &str, path: &str) -> Result<Option<LiveDocument>, LiveError> {
         let Ok(client) = self.client(client) else { return Ok(None) };
         let (media_type, params) = match self.find(&client, Method::Get, path) {

@@ -9,12 +9,9 @@
 use std::{borrow::Cow, sync::Arc};
 
 use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
-use bytes::Bytes;
 use serde_json::{json, value::to_raw_value};
-use skills_core::{
-    Caller, Digest, Timestamp, bundle::media_type, output::MARKDOWN, skill::ROOT_PATH, uri::SCHEME,
-};
-use skills_registry::{RegistryError, SkillRow, Skills};
+use skills_core::{Caller, Timestamp, bundle::media_type, output::MARKDOWN, skill::ROOT_PATH};
+use skills_registry::{Document, RegistryError, SkillRow, Skills};
 
 use crate::{
     Answer, CallError, REGISTRY,
@@ -28,13 +25,6 @@ pub(crate) struct Stored {
     skills: Arc<dyn Skills>,
     pub(crate) info: ClientInfo,
     pub(crate) since: Timestamp,
-}
-
-/// A file of a bundle.
-pub(crate) struct Document {
-    pub(crate) media_type: String,
-    pub(crate) body: Bytes,
-    pub(crate) digest: Digest,
 }
 
 impl Stored {
@@ -100,19 +90,10 @@ impl Stored {
         let (id, inside) = split(path).ok_or_else(nothing)?;
         let row = self.row(id).await?.ok_or_else(nothing)?;
         let inside = file(&row, inside).ok_or_else(nothing)?;
-        let uri = match inside {
-            ROOT_PATH => format!("{SCHEME}{id}"),
-            inside => format!("{SCHEME}{id}/{inside}"),
-        };
-        let resource = self.skills.read(&uri).await.map_err(|error| match error {
+        self.skills.document(&row, inside).await.map_err(|error| match error {
             RegistryError::NotFound { .. } => nothing(),
             error => failed(error),
-        })?;
-        // The digest is known if what was read is what the catalog told of, before and after.
-        let known = row.meta.file(inside).map(|file| file.digest);
-        let is_same = self.row(id).await?.is_some_and(|now| Arc::ptr_eq(&now, &row));
-        let digest = known.filter(|_| is_same).unwrap_or_else(|| Digest::of(&resource.body));
-        Ok(Document { media_type: resource.mime_type, body: resource.body, digest })
+        })
     }
 
     async fn row(&self, id: &str) -> Result<Option<Arc<SkillRow>>, CallError> {

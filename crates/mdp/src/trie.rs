@@ -57,6 +57,12 @@ impl Trie {
         self.patterns
     }
 
+    /// How many places it has: one for each beginning that its patterns have.
+    #[must_use]
+    pub const fn nodes(&self) -> usize {
+        self.nodes.len()
+    }
+
     /// Whether none was added.
     #[must_use]
     pub const fn is_empty(&self) -> bool {

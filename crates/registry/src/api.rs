@@ -5,9 +5,14 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use bytes::Bytes;
 use serde_json::{Map, Value};
-use skills_core::{Bundle, Caller, HandlerId, PromptArgument, PromptDefinition, Tier};
+use skills_core::{
+    Bundle, Caller, Digest, HandlerId, PromptArgument, PromptDefinition, Tier, bundle::media_type,
+    skill::ROOT_PATH, uri::SCHEME,
+};
 
-use crate::{Catalog, Changes, Explanation, ExposedFunction, RegistryError, live::Question};
+use crate::{
+    Catalog, Changes, Explanation, ExposedFunction, RegistryError, SkillRow, live::Question,
+};
 
 /// A skill in a listing.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
@@ -71,6 +76,17 @@ impl Resource {
     }
 }
 
+/// A file of a stored skill.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Document {
+    /// Its media type.
+    pub media_type: &'static str,
+    /// What it holds.
+    pub body: Bytes,
+    /// The digest of that.
+    pub digest: Digest,
+}
+
 /// A rendered prompt.
 #[derive(Debug, Clone, PartialEq, serde::Serialize)]
 pub struct RenderedPrompt {
@@ -109,6 +125,12 @@ pub trait Skills: Send + Sync {
     }
     /// What a URI names.
     async fn read(&self, uri: &str) -> Result<Resource, RegistryError>;
+    /// A file of a stored skill, whose row a catalog has just told of.
+    async fn document(&self, row: &SkillRow, path: &str) -> Result<Document, RegistryError> {
+        let body = self.read(&address(row, path)).await?.body;
+        let digest = Digest::of(&body);
+        Ok(Document { media_type: media_type(path), body, digest })
+    }
     /// The messages of a prompt.
     async fn render_prompt(
         &self,
@@ -183,4 +205,12 @@ pub trait Skills: Send + Sync {
     }
     /// The same in a tier.
     async fn remove_prompt_in(&self, tier: Tier, name: &str) -> Result<bool, RegistryError>;
+}
+
+/// The URI of a file of a skill.
+pub(crate) fn address(row: &SkillRow, path: &str) -> String {
+    match path {
+        ROOT_PATH => format!("{SCHEME}{}", row.id),
+        path => format!("{SCHEME}{}/{path}", row.id),
+    }
 }

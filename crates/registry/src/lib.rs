@@ -32,6 +32,7 @@ pub mod feed;
 mod functions;
 pub mod live;
 mod local;
+mod looked;
 mod reading;
 mod reading_live;
 mod registry;
@@ -42,7 +43,7 @@ pub mod state_store;
 mod writer;
 mod writing;
 
-pub use api::{PromptInfo, RenderedPrompt, Resource, SkillInfo, Skills};
+pub use api::{Document, PromptInfo, RenderedPrompt, Resource, SkillInfo, Skills};
 pub use catalog::{Catalog, Explanation, Place, PromptRow, Resolved, SkillRow};
 pub use changed::{Changed, Changes};
 pub use error::{HandlerProblem, RegistryError};

@@ -9,8 +9,8 @@ use skills_core::{Bundle, Caller, HandlerId, Layer, PromptDefinition, Tier};
 use skills_store::Change;
 
 use crate::{
-    Catalog, Changes, Explanation, ExposedFunction, PromptInfo, PromptRow, Registry, RegistryError,
-    RenderedPrompt, Resource, SkillInfo, SkillRow, Skills,
+    Catalog, Changes, Document, Explanation, ExposedFunction, PromptInfo, PromptRow, Registry,
+    RegistryError, RenderedPrompt, Resource, SkillInfo, SkillRow, Skills,
     changed::{self, Sources},
     functions,
     live::Question,
@@ -140,6 +140,10 @@ macro_rules! local {
 
             async fn read(&$self, uri: &str) -> Result<Resource, RegistryError> {
                 $registry.read_as($caller, uri).await
+            }
+
+            async fn document(&$self, row: &SkillRow, path: &str) -> Result<Document, RegistryError> {
+                $registry.document_as($caller, row, path).await
             }
 
             async fn render_prompt(

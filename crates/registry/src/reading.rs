@@ -15,8 +15,8 @@ use skills_core::{
 use skills_store::{Change, StoreError};
 
 use crate::{
-    Catalog, Explanation, Registry, RegistryError, RenderedPrompt, Resource, SkillRow,
-    live::LiveDocument,
+    Catalog, Document, Explanation, Registry, RegistryError, RenderedPrompt, Resource, SkillRow,
+    api, live::LiveDocument,
 };
 
 /// What is wrong with an entry whose bytes are not there.
@@ -98,6 +98,25 @@ impl Registry {
     pub async fn document_of(&self, row: &SkillRow) -> Result<Bytes, RegistryError> {
         let document = self.file(row, ROOT_PATH).await?;
         document.map(|(_, body)| body).ok_or_else(|| row.damaged(NO_BODY))
+    }
+
+    /// A file of a skill whose row is known.
+    pub(crate) async fn document_as(
+        &self,
+        caller: &Caller,
+        row: &SkillRow,
+        path: &str,
+    ) -> Result<Document, RegistryError> {
+        let media_type = media_type(path);
+        if let Some(file) = row.readable()?.meta.file(path)
+            && let Some(body) = self.blob(row, file.digest).await?
+        {
+            return Ok(Document { media_type, body, digest: file.digest });
+        }
+        // Somebody may have replaced it a moment ago, in a store that others write to.
+        let body = self.read_as(caller, &api::address(row, path)).await?.body;
+        let digest = Digest::of(&body);
+        Ok(Document { media_type, body, digest })
     }
 
     async fn section(&self, path: &str) -> Result<(&'static str, Bytes), RegistryError> {
@@ -199,6 +218,16 @@ impl Registry {
         if self.store().is_complete() { Ok(()) } else { self.look_again(key).await }
     }
 
+    /// The same where a live client has something, which may be asked for again and again.
+    pub(crate) async fn look_before_live(&self, key: EntryKey) -> Result<(), RegistryError> {
+        if self.store().is_complete() || self.looked().is_recent(&key) {
+            return Ok(());
+        }
+        self.look_again(&key).await?;
+        self.looked().note(key);
+        Ok(())
+    }
+
     async fn look_again(&self, key: &EntryKey) -> Result<(), RegistryError> {
         let (store, key) = (Arc::clone(self.store()), key.clone());
         self.foreign(Box::new(move |now| store.lookup(&key, now).into())).await.map(drop)
@@ -227,9 +256,12 @@ impl Registry {
         arguments: Value,
     ) -> Result<RenderedPrompt, RegistryError> {
         let name: PromptName = name.parse()?;
-        if self.catalog_of(caller).prompt(name.as_str()).is_none() {
-            let key = EntryKey { kind: Kind::Prompt, layer: Layer::Official, id: name.to_shared() };
-            self.look_for(&key).await?;
+        let key = || EntryKey { kind: Kind::Prompt, layer: Layer::Official, id: name.to_shared() };
+        match self.catalog_of(caller).prompt(name.as_str()) {
+            None => self.look_for(&key()).await?,
+            // What is stored comes first, also if it is not known yet.
+            Some(row) if row.is_live() => self.look_before_live(key()).await?,
+            Some(_) => {}
         }
         let catalog = self.catalog_of(caller);
         if let Some(row) = catalog.prompt(name.as_str())

@@ -51,7 +51,7 @@ impl Registry {
     ) -> Result<bool, RegistryError> {
         if self.catalog_of(caller).skill(id.as_str()).is_none() {
             let key = EntryKey { kind: Kind::Skill, layer: Layer::Official, id: id.to_shared() };
-            self.look_for(&key).await?;
+            self.look_before_live(key).await?;
         }
         let catalog = self.catalog_of(caller);
         Ok(catalog.skill(id.as_str()).is_some_and(|row| match path {

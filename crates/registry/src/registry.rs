@@ -19,6 +19,7 @@ use crate::{
     blobs::Blobs,
     feed::{Feed, Subscription},
     live::{LiveChange, LiveSource, LiveUpdate},
+    looked::Looked,
     writer::{Foreign, Published, WriteError, Writer},
 };
 
@@ -63,6 +64,7 @@ pub struct Registry {
     config: RegistryConfig,
     /// Weak, because whoever hosts live clients shows them what is stored.
     live: OnceLock<Weak<dyn LiveSource>>,
+    looked: Looked,
 }
 
 impl std::fmt::Debug for Registry {
@@ -105,6 +107,7 @@ impl Registry {
             published,
             config,
             live: OnceLock::new(),
+            looked: Looked::default(),
         }))
     }
 
@@ -141,6 +144,16 @@ impl Registry {
     /// Whoever hosts live clients, if somebody does.
     pub(crate) fn live_source(&self) -> Option<Arc<dyn LiveSource>> {
         self.live.get()?.upgrade()
+    }
+
+    /// How long a live client may take to answer, if somebody hosts any.
+    #[must_use]
+    pub fn clients_answer_within(&self) -> Option<Duration> {
+        Some(self.live_source()?.answer_within())
+    }
+
+    pub(crate) const fn looked(&self) -> &Looked {
+        &self.looked
     }
 
     /// Takes in what became of live clients: their skills and prompts are listed with what is stored, below it.

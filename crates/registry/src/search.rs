@@ -7,7 +7,7 @@ use crate::{Catalog, SkillRow};
 /// More words than this do not make a query more precise, only more expensive.
 const MAX_WORDS: usize = 16;
 
-/// The skills that match a query, the best first; ties are in the order of their ids. A skill matches if
+/// The skills that match a query, the best first; of ties what is stored comes first, and then they are in the order of their ids. A skill matches if
 /// it has any of the words; one that has more of them is better, and a word counts most in an id, then in
 /// a title.
 #[must_use]
@@ -15,14 +15,16 @@ pub fn search<'a>(catalog: &'a Catalog, query: &str, limit: usize) -> Vec<&'a Ar
     let query = query.to_lowercase();
     let words: Vec<&str> = query.split_whitespace().take(MAX_WORDS).collect();
     if words.is_empty() {
-        return catalog.skills_after(None).take(limit).collect();
+        let rows =
+            |is_live: bool| catalog.skills_after(None).filter(move |row| row.is_live() == is_live);
+        return rows(false).chain(rows(true)).take(limit).collect();
     }
     let mut hits: Vec<(Score, &Arc<SkillRow>)> = catalog
         .skills_after(None)
         .filter_map(|row| Score::of(row, &words).map(|score| (score, row)))
         .collect();
     // Stable, so that ties keep the order of the catalog.
-    hits.sort_by_key(|(score, _)| Reverse(*score));
+    hits.sort_by_key(|(score, row)| (Reverse(*score), row.is_live()));
     hits.into_iter().take(limit).map(|(_, row)| row).collect()
 }
 

@@ -2,18 +2,23 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
-use std::sync::Arc;
+use std::{
+    sync::{Arc, Mutex},
+    time::Duration,
+};
 
 use async_trait::async_trait;
 use futures_util::StreamExt as _;
 use serde_json::{Value, json};
+use skills_bus::{CallError, Json};
 use skills_core::{Caller, Timestamp};
 use skills_registry::{
-    Changed, Registry, RegistryConfig, Skills,
+    Changed, Registry, RegistryConfig, RemoteRegistry, Skills,
     live::{
         LiveClient, LiveDocument, LiveError, LivePrompt, LiveSkill, LiveSource, LiveUpdate,
         Question,
     },
+    remote,
 };
 use skills_store::MemoryStore;
 
@@ -22,6 +27,10 @@ struct Clients;
 
 #[async_trait]
 impl LiveSource for Clients {
+    fn answer_within(&self) -> Duration {
+        Duration::from_secs(15)
+    }
+
     async fn read(&self, client: &str, path: &str) -> Result<Option<LiveDocument>, LiveError> {
         match path {
             "/late/skill.md" => {
@@ -131,4 +140,42 @@ async fn without_a_host_nobody_can_be_asked() {
     assert!(registry.has_paths().await);
     let answer = registry.ask_paths(&Caller::Anonymous, question).await.unwrap();
     assert_eq!(answer, "mdp::list-clients");
+}
+
+/// A registry on a bus, which says how long its clients may take, and is asked with how much patience.
+struct Patience(Arc<Mutex<Vec<(String, Duration)>>>);
+
+#[async_trait]
+impl remote::Caller for Patience {
+    async fn call(&self, id: &str, _: Json, timeout: Duration) -> Result<Json, CallError> {
+        self.0.lock().unwrap().push((id.to_owned(), timeout));
+        let answer = match id {
+            "skills::capabilities" => {
+                json!({ "functions": ["mdp::list-paths"], "client_ms": 60_000 })
+            }
+            "skills::resources-read" => {
+                json!({ "contents": [{ "uri": "u", "mimeType": "text/plain", "text": "t" }] })
+            }
+            "prompts::mcp-get" => json!({ "messages": [] }),
+            _ => json!({}),
+        };
+        Ok(Json::from(&answer))
+    }
+}
+
+#[tokio::test]
+async fn behind_a_bus_it_is_waited_as_long_as_a_client_may_take() {
+    let calls = Arc::new(Mutex::new(vec![]));
+    let remote = RemoteRegistry::new(Patience(Arc::clone(&calls)), Duration::from_secs(11));
+    remote.read("iii://desk/a/skill.md").await.unwrap();
+    remote.render_prompt("desk-p", json!({})).await.unwrap();
+    let question = Question::read("listClients", serde_json::Map::new()).unwrap().unwrap();
+    remote.ask_paths(question).await.unwrap();
+    remote.functions().await.ok();
+    let calls = calls.lock().unwrap();
+    let within = |id: &str| calls.iter().find(|(called, _)| called == id).unwrap().1.as_secs();
+    for id in ["skills::resources-read", "prompts::mcp-get", "mdp::list-clients"] {
+        assert_eq!(within(id), 65, "{id}");
+    }
+    assert_eq!(within("skills::capabilities"), 11);
 }

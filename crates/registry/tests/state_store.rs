@@ -12,14 +12,19 @@ use std::{
     time::Duration,
 };
 
+use async_trait::async_trait;
 use serde_json::{Map, Value, json};
 use skills_bus::{
     Activation, Bus, CallError, Function, FunctionSpec, Json, ObserverSink, TriggerProvider,
     TriggerTypeSpec,
 };
-use skills_core::{Layer, PromptDefinition};
+use skills_core::{Caller, Layer, PromptDefinition, Timestamp};
 use skills_registry::{
     ChangeFeed, Registry, RegistryConfig, StateStore,
+    live::{
+        LiveClient, LiveDocument, LiveError, LivePrompt, LiveSkill, LiveSource, LiveUpdate,
+        Question,
+    },
     state_store::{
         Place, Scopes,
         sync::{Ear, Event, Follower},
@@ -403,6 +408,62 @@ async fn a_scope_too_large_to_list_is_found_key_by_key() {
     assert_eq!(home.ids(), ["a"]);
     let error = home.registry.read("iii://nothing").await.unwrap_err();
     assert_eq!(error.code(), "not_found");
+}
+
+/// Has every skill and every prompt that is asked for.
+struct Clients;
+
+#[async_trait]
+impl LiveSource for Clients {
+    fn answer_within(&self) -> Duration {
+        TIMEOUT
+    }
+
+    async fn read(&self, _: &str, _: &str) -> Result<Option<LiveDocument>, LiveError> {
+        let media_type = "text/markdown".to_owned();
+        Ok(Some(LiveDocument { media_type, body: "live".into() }))
+    }
+
+    async fn render(&self, _: &str, _: &str, _: Value) -> Result<Value, LiveError> {
+        Ok(json!({ "content": "live" }))
+    }
+
+    async fn ask(&self, _: &Caller, _: Question) -> Result<Value, LiveError> {
+        Ok(Value::Null)
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_live_client_overrides_nothing_that_is_not_known_yet() {
+    let bus = Arc::new(StateBus::default());
+    bus.too_large.store(true, Ordering::SeqCst);
+    let home = attach(bus).await;
+    let clients: Arc<dyn LiveSource> = Arc::new(Clients);
+    home.registry.set_live_source(Arc::downgrade(&clients));
+    let here = LiveUpdate::Here(LiveClient {
+        id: "desk".parse().unwrap(),
+        order: 1,
+        since: Timestamp::from_micros(1),
+        skills: vec![LiveSkill { path: "/a/skill.md".to_owned(), ..LiveSkill::default() }],
+        prompts: vec![LivePrompt { path: "/p/prompt.md".to_owned(), ..LivePrompt::default() }],
+    });
+    home.registry.set_live(vec![here]).await.unwrap();
+    let prompt = json!({
+        "name": "desk-p", "description": "d", "function_id": "a::b",
+        "registered_at": "2026-01-01T00:00:00Z",
+    });
+    home.bus.write("prompts", "desk-p", prompt);
+    home.bus.calls.lock().unwrap().clear();
+    // The function behind it cannot be called here, but it is what is asked.
+    let error = home.registry.render_prompt("desk-p", json!({})).await.unwrap_err();
+    assert_eq!(error.code(), "no_bus");
+    home.bus.calls.lock().unwrap().clear();
+    for _ in 0..5 {
+        let read = home.registry.read("iii://desk/a/skill.md").await.unwrap();
+        assert_eq!(read.into_text(), "live");
+    }
+    let looks = home.bus.called("state::get");
+    assert!((1..5).contains(&looks), "{looks}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -114,7 +114,7 @@ impl Default for Config {
             limits: TierLimits::default(),
             execution: Execution::default(),
             telemetry: false,
-            mdp: mdp::defaults(),
+            mdp: skills_mdp::Config::default(),
         }
     }
 }

@@ -8,8 +8,8 @@ use futures_util::{StreamExt as _, stream};
 use serde_json::{Map, Value};
 use skills_core::{Bundle, Caller, HandlerId, PromptDefinition, Tier};
 use skills_registry::{
-    Catalog, Changed, Changes, Explanation, ExposedFunction, RegistryError, RenderedPrompt,
-    Resource, SkillInfo, Skills, live::Question,
+    Catalog, Changed, Changes, Document, Explanation, ExposedFunction, RegistryError,
+    RenderedPrompt, Resource, SkillInfo, SkillRow, Skills, live::Question,
 };
 use tokio::sync::watch;
 
@@ -93,6 +93,10 @@ impl Skills for Late {
 
     async fn read(&self, uri: &str) -> Result<Resource, RegistryError> {
         self.get().await?.read(uri).await
+    }
+
+    async fn document(&self, row: &SkillRow, path: &str) -> Result<Document, RegistryError> {
+        self.get().await?.document(row, path).await
     }
 
     async fn render_prompt(

@@ -12,8 +12,6 @@ use tokio_util::task::AbortOnDropHandle;
 
 use crate::config::Reader;
 
-/// The first segments of this server's own addresses, which no client may have as its id.
-const OWN_ADDRESSES: [&str; 7] = ["v1", "mcp", "mdp", ".well-known", "healthz", "readyz", "skills"];
 /// The longest time that can be set; a longer one is a slip.
 const LONGEST: Duration = Duration::from_secs(24 * 60 * 60);
 
@@ -62,15 +60,9 @@ pub(crate) fn join(
     Joined { _source: source, _follower: AbortOnDropHandle::new(tokio::spawn(follow)) }
 }
 
-/// What a host is started with unless the file says otherwise.
-pub(crate) fn defaults() -> Config {
-    let reserved_ids = OWN_ADDRESSES.map(str::to_owned).to_vec();
-    Config { reserved_ids, ..Config::default() }
-}
-
 /// Reads the section `mdp` of the configuration.
 pub(crate) fn read(reader: &mut Reader<'_>, fields: &mut Map<String, Value>) -> Config {
-    let mut config = defaults();
+    let mut config = Config::default();
     let [mut section, mut limits, mut timeouts] = [(); 3].map(|()| Map::new());
     reader.take(fields, "", "mdp", &mut section);
     reader.take(&mut section, "mdp.", "token", &mut config.token);
@@ -188,9 +180,13 @@ mod tests {
             (json!({"timeouts": {"ping_ms": 90_000}}), "mdp.timeouts.silence_ms"),
         ] {
             let (config, warnings) = config(section);
-            assert_eq!(config, defaults());
+            assert_eq!(config, Config::default());
             assert!(warnings.len() == 1 && warnings[0].contains(named), "{warnings:?}");
         }
-        assert_eq!(config(json!({"token": ""})), (defaults(), vec![]), "as if it were not there");
+        assert_eq!(
+            config(json!({"token": ""})),
+            (Config::default(), vec![]),
+            "as if it were not there"
+        );
     }
 }

@@ -41,6 +41,9 @@ pub(crate) fn register(bus: &dyn Bus, registry: &Arc<Registry>) {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             functions: functions(&registry),
             prefix: registry.catalog().prefix().to_string(),
+            client_ms: registry
+                .clients_answer_within()
+                .map(|within| u64::try_from(within.as_millis()).unwrap_or(u64::MAX)),
         };
         Json::from_serialize(&output).map_err(|_| RegistryError::Unexpected("what it can do"))
     });

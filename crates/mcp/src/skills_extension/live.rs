@@ -4,7 +4,9 @@
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use skills_core::{agent_skill::AgentDocument, frontmatter::is_skill_name, skill::ROOT_PATH};
+use skills_core::{
+    ResourceUri, agent_skill::AgentDocument, frontmatter::is_skill_name, skill::ROOT_PATH,
+};
 use skills_registry::{Catalog, SkillRow};
 
 use super::SCHEME;
@@ -33,8 +35,11 @@ pub(super) fn entry(row: &SkillRow) -> Option<Value> {
     Some(json!({ "uri": uri, "frontmatter": fields, "resources": "dynamic" }))
 }
 
-/// The live skill that a URI names.
+/// The live skill that a URI names. The addresses of what tiers hold are theirs alone.
 pub(super) fn find<'a>(catalog: &'a Catalog, uri: &str) -> Option<&'a Arc<SkillRow>> {
+    if matches!(uri.parse(), Ok(ResourceUri::Stored { .. })) {
+        return None;
+    }
     let folder = uri.strip_prefix(SCHEME)?.strip_suffix(ROOT_PATH)?;
     let row = LEAVES.into_iter().find_map(|leaf| catalog.skill(&format!("{folder}{leaf}")))?;
     (row.is_live() && name(row).is_some()).then_some(row)
@@ -43,4 +48,33 @@ pub(super) fn find<'a>(catalog: &'a Catalog, uri: &str) -> Option<&'a Arc<SkillR
 /// What has to be put before the document.
 pub(super) fn header(row: &SkillRow, body: &str) -> String {
     AgentDocument::of(name(row).unwrap_or(&row.id), &row.meta, body).header
+}
+
+#[cfg(test)]
+mod tests {
+    use skills_core::Timestamp;
+    use skills_registry::live::{LiveClient, LiveSkill, LiveUpdate};
+
+    use super::*;
+
+    #[test]
+    fn the_address_of_a_tier_is_no_clients() {
+        let client = |id: &str| {
+            let path = "/deploy/skill.md".to_owned();
+            LiveUpdate::Here(LiveClient {
+                id: id.parse().unwrap(),
+                order: 1,
+                since: Timestamp::from_micros(1),
+                skills: vec![LiveSkill { path, ..LiveSkill::default() }],
+                prompts: vec![],
+            })
+        };
+        let clients = ["desk", "official", "market", "private"].map(client);
+        let (catalog, _) = Catalog::default().with_live(&clients, Timestamp::from_micros(1));
+        let found = |uri: &str| find(&catalog, uri).map(|row| row.id.to_string());
+        assert_eq!(found("skill://desk/deploy/SKILL.md").as_deref(), Some("desk/deploy/skill.md"));
+        for tier in ["official", "market", "private"] {
+            assert_eq!(found(&format!("skill://{tier}/deploy/SKILL.md")), None);
+        }
+    }
 }

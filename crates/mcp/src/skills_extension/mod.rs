@@ -29,7 +29,7 @@ use skills_core::{
 };
 use skills_registry::{RegistryError, Resource, SkillRow};
 
-use self::described::{Described, FileContent, body, describe};
+use self::described::{Described, File, FileContent, body, describe};
 pub(crate) use self::described::{Memory, sections};
 use crate::{
     cursor::{self, Listing},
@@ -177,7 +177,13 @@ async fn live_at(shared: &Shared, uri: &str) -> Result<Option<Arc<SkillRow>>, Er
     let Some(row) = live::find(&catalog, uri) else { return Ok(None) };
     let is_stored = row.origin().is_some_and(|(client, _)| catalog.skill(client).is_some());
     // A stored skill of the client's id may have a file there.
-    Ok((!is_stored || Place::find(shared, uri).await.is_err()).then(|| Arc::clone(row)))
+    let has_file = is_stored
+        && match Place::find(shared, uri).await {
+            Ok(place) => place.file().is_some(),
+            // Of one that cannot be read nobody knows what it has.
+            Err(error) => error.code != ErrorCode::INVALID_PARAMS,
+        };
+    Ok((!has_file).then(|| Arc::clone(row)))
 }
 
 /// Reads a file by its `skill://` URI.
@@ -187,10 +193,9 @@ pub(crate) async fn read(shared: &Shared, uri: &str) -> Result<Resource, ErrorDa
         let body = format!("{}{body}", live::header(&row, &body)).into();
         return Ok(Resource { uri: uri.to_owned(), mime_type: MARKDOWN.to_owned(), body });
     }
-    let Place { row, described, path } = Place::find(shared, uri).await.map_err(as_resource)?;
-    let path = path.unwrap_or_default();
-    let file = described.files.iter().find(|file| file.path == path);
-    let file = file.ok_or_else(|| as_resource(nothing_at(uri)))?;
+    let place = Place::find(shared, uri).await.map_err(as_resource)?;
+    let file = place.file().ok_or_else(|| as_resource(nothing_at(uri)))?;
+    let row = &place.row;
     if file.path == ROOT_PATH {
         let body = body(shared, &row.id).await.map_err(|error| to_mcp(&error))?;
         // What is put before it belongs to this body, also if it has just been replaced.
@@ -199,8 +204,8 @@ pub(crate) async fn read(shared: &Shared, uri: &str) -> Result<Resource, ErrorDa
         return Ok(Resource { uri: uri.to_owned(), mime_type: MARKDOWN.to_owned(), body });
     }
     let inner = match file.content {
-        FileContent::Stored { .. } => path.as_str(),
-        FileContent::Section => inside(&path, SECTIONS).unwrap_or_default(),
+        FileContent::Stored { .. } => file.path.as_str(),
+        FileContent::Section => inside(&file.path, SECTIONS).unwrap_or_default(),
     };
     let read = shared.skills.read(&format!("{}{}/{inner}", uri::SCHEME, row.id)).await;
     read.map(|resource| Resource { uri: uri.to_owned(), ..resource })
@@ -229,6 +234,12 @@ struct Place {
 }
 
 impl Place {
+    /// What is there, if it is a file.
+    fn file(&self) -> Option<&File> {
+        let path = self.path.as_deref()?;
+        self.described.files.iter().find(|file| file.path == path)
+    }
+
     async fn find(shared: &Shared, uri: &str) -> Result<Self, ErrorData> {
         let rest = uri.strip_prefix(SCHEME).ok_or_else(|| nothing_at(uri))?;
         let (id, rest) = rest.split_once('/').map_or((rest, None), |(id, rest)| (id, Some(rest)));

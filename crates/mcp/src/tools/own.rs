@@ -203,7 +203,10 @@ async fn list(shared: &Shared, input: ListInput) -> Result<CallToolResult, Strin
     let budget = input.budget_tokens.unwrap_or(DEFAULT_BUDGET).clamp(1, MAX_BUDGET);
     let catalog = shared.skills.catalog().await.map_err(|error| error.to_string())?;
     let total = for_models(&catalog);
-    let rows = catalog.skills_after(None).filter(|row| is_for_models(row));
+    // What is stored first: a client may have any number of skills, and any id.
+    let rows =
+        |is_live: bool| catalog.skills_after(None).filter(move |row| row.is_live() == is_live);
+    let rows = rows(false).chain(rows(true)).filter(|row| is_for_models(row));
     Ok(listing(rows, total, total, budget * CHARS_PER_TOKEN))
 }
 

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use serde::Serialize;
 use serde_json::{Map, Value, value::RawValue};
+use tokio::time::timeout;
 
 use super::{Client, Host, Params};
 use crate::{
@@ -37,6 +38,30 @@ impl Call {
     #[must_use]
     pub fn new(method: Method, path: impl Into<String>) -> Self {
         Self { method, path: path.into(), query: None, body: None, headers: None, auth: None }
+    }
+
+    /// About how many bytes a client is sent for it.
+    pub(crate) fn bytes(&self) -> usize {
+        let fields = self.fields("", &[]);
+        outgoing::call_bytes(&fields)
+    }
+
+    fn fields<'a>(
+        &'a self,
+        client_id: &'a str,
+        params: &'a [(&'a str, &'a str)],
+    ) -> CallFields<'a> {
+        let Self { method, path, query, body, headers, auth } = self;
+        CallFields {
+            client_id,
+            method: *method,
+            path,
+            params,
+            query: query.as_ref(),
+            body: body.as_ref(),
+            headers: headers.as_deref(),
+            auth: auth.as_ref(),
+        }
     }
 }
 
@@ -83,7 +108,9 @@ impl Host {
         if client_id == REGISTRY
             && let Some(stored) = self.stored()
         {
-            return stored.call(call.method, &call.path).await;
+            let within = self.0.config.times.answer_within;
+            let answer = timeout(within, stored.call(call.method, &call.path)).await;
+            return answer.unwrap_or_else(|_| Err(CallError::Timeout(REGISTRY.to_owned())));
         }
         let client = self.client(client_id)?;
         let (_, params) = self.find(&client, call.method, &call.path)?;
@@ -121,19 +148,8 @@ impl Host {
         call: &Call,
     ) -> Result<Answer, CallError> {
         let id = client.info.id.as_str();
-        let asked = client.session.ask(id, |request_id| {
-            let fields = CallFields {
-                client_id: id,
-                method: call.method,
-                path: &call.path,
-                params,
-                query: call.query.as_ref(),
-                body: call.body.as_ref(),
-                headers: call.headers.as_deref(),
-                auth: call.auth.as_ref(),
-            };
-            outgoing::call(request_id, &fields)
-        })?;
+        let fields = call.fields(id, params);
+        let asked = client.session.ask(id, |request_id| outgoing::call(request_id, &fields))?;
         let data = asked.answer(id, self.0.config.times.answer_within).await?;
         Ok(Answer { data })
     }

@@ -46,6 +46,12 @@ impl Catalog {
         Ok(Self { descriptors, trie })
     }
 
+    /// How many places the tree has in which they are found.
+    #[must_use]
+    pub const fn nodes(&self) -> usize {
+        self.trie.nodes()
+    }
+
     /// All paths, in the client's own order.
     #[must_use]
     pub fn descriptors(&self) -> &[Descriptor] {

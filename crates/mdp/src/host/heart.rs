@@ -44,7 +44,7 @@ impl Host {
         } else if session.is_idle(times.register_within) {
             self.end(session, Close::new(1008, "no client was registered in time"));
         } else if session.ping_is_due(times.ping_every) {
-            session.tell(outgoing::ping(self.now().as_micros() / 1000));
+            self.tell(session, outgoing::ping(self.now().as_micros() / 1000));
         }
     }
 }

@@ -3,8 +3,9 @@
 //!
 //! - `session`: one connection, the calls it owes an answer to, when it was heard; `queue`: what waits for it
 //! - `catalog`: the paths of one client; `roster`: all clients, as a snapshot
-//! - `registering`: who comes and goes, under one lock
+//! - `registering`: who comes and goes, under one lock; `weight`: how much memory that takes
 //! - `calling`: asking a client
+//! - `clock`: the time of all of them
 //! - `heart`: pings, and the end of those who are silent
 //!
 //! Who comes or goes takes the lock, makes the next roster and swaps it in; who asks takes the present roster
@@ -12,6 +13,7 @@
 
 mod calling;
 mod catalog;
+mod clock;
 mod heart;
 mod queue;
 mod registering;
@@ -19,6 +21,7 @@ mod roster;
 mod session;
 #[cfg(test)]
 mod tests;
+mod weight;
 
 use std::{
     borrow::Cow,
@@ -41,7 +44,7 @@ pub use self::{
     roster::{Client, Roster},
     session::{Mode, Session, Transport},
 };
-use self::{registering::Table, session::Clock};
+use self::{clock::Clock, registering::Table};
 use crate::{
     CallError, Close, Config, Refused,
     auth::Keys,
@@ -163,10 +166,23 @@ impl Host {
     /// # Errors
     /// When it cannot be taken. The session goes on until it is [ended](Self::end).
     pub fn receive(&self, session: &Arc<Session>, text: &str) -> Result<(), Refused> {
+        self.receive_by(session, session.transport, text)
+    }
+
+    /// The same of a request that says itself who sends it.
+    ///
+    /// # Errors
+    /// See [`receive`](Self::receive).
+    pub fn receive_by(
+        &self,
+        session: &Arc<Session>,
+        transport: Transport,
+        text: &str,
+    ) -> Result<(), Refused> {
         session.hear();
         match Incoming::read(text, self.0.config.limits.message_bytes)? {
             Incoming::Register { client, auth } => {
-                self.register(session, *client, auth.as_ref(), text.len())
+                self.register(session, transport, *client, auth.as_ref(), text.len())
             }
             Incoming::Update { client_id, paths } => {
                 self.update(session, &client_id, paths, text.len())
@@ -180,10 +196,18 @@ impl Host {
                 Ok(())
             }
             Incoming::Ping { timestamp } => {
-                session.tell(outgoing::pong(timestamp));
+                self.tell(session, outgoing::pong(timestamp));
                 Ok(())
             }
             Incoming::Pong => Ok(()),
+        }
+    }
+
+    /// Tells a session something of the host's own, or ends it: who does not take even that is not there.
+    fn tell(&self, session: &Session, message: String) {
+        if !session.tell(message) {
+            tracing::debug!(mode = session.mode.as_str(), "session ended: messages are not read");
+            self.end(session, Close::new(1008, "messages are not read"));
         }
     }
 

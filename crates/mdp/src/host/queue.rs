@@ -45,7 +45,12 @@ impl Queue {
         Self { state: Mutex::default(), ready: Notify::new(), max_bytes }
     }
 
-    /// Adds a message, if there is room. One always fits, however large.
+    /// How many bytes may wait.
+    pub(super) const fn max_bytes(&self) -> usize {
+        self.max_bytes
+    }
+
+    /// Adds a message, if there is room. One always fits: how large one may be is for others to say.
     pub(super) fn offer(&self, message: String) -> Result<(), NotTaken> {
         let mut state = lock(&self.state);
         if state.closed.is_some() {

@@ -3,9 +3,10 @@
 
 use std::{collections::HashSet, sync::Arc};
 
+use skills_core::Tier;
 use uuid::Uuid;
 
-use super::{Catalog, Client, Host, Roster, Session, Sessions, lock};
+use super::{Catalog, Client, Host, Roster, Session, Sessions, Transport, lock, weight};
 use crate::{
     CallError, Close, Limits, REGISTRY, Refused,
     wire::{Auth, ClientDescriptor, Descriptor, auth::AuthSource},
@@ -14,10 +15,14 @@ use crate::{
 /// Longest id of a client, in characters.
 const MAX_ID_CHARS: usize = 128;
 
-/// Names under which this server has something else, or may come to have.
-const RESERVED: [&str; 22] = [
+/// Names under which this server has something else, or may come to have: its addresses, and its tiers, whose
+/// copies of skills are at `skill://{tier}/…`.
+const RESERVED: [&str; 25] = [
     REGISTRY,
     "skills",
+    Tier::Private.as_str(),
+    Tier::Official.as_str(),
+    Tier::Market.as_str(),
     "mdp",
     "mcp",
     "acp",
@@ -47,7 +52,8 @@ pub(super) struct Table {
     /// How many of them have a client.
     registered: usize,
     registrations: u64,
-    catalog_bytes: usize,
+    /// Of all clients together.
+    weight: usize,
     /// Who came, went or changed, once somebody wants to know.
     touched: Option<HashSet<String>>,
 }
@@ -98,8 +104,8 @@ impl Table {
     }
 
     /// Whether the catalogues still fit when one comes in place of others.
-    fn check_bytes(&self, gone: usize, new: usize, limits: &Limits) -> Result<(), Refused> {
-        match self.catalog_bytes - gone + new <= limits.catalog_bytes {
+    fn check_weight(&self, gone: usize, new: usize, limits: &Limits) -> Result<(), Refused> {
+        match self.weight - gone + new <= limits.catalog_bytes {
             true => Ok(()),
             false => Err(Refused::CatalogsFull),
         }
@@ -107,7 +113,7 @@ impl Table {
 
     fn put(&mut self, roster: &mut Roster, client: Client) {
         self.remove(roster, &client.info.id);
-        self.catalog_bytes += client.bytes;
+        self.weight += client.weight;
         self.touch(&client.info.id);
         roster.put(client);
     }
@@ -130,7 +136,7 @@ impl Table {
     fn remove(&mut self, roster: &mut Roster, id: &str) {
         if let Some(client) = roster.remove(id) {
             self.touch(id);
-            self.catalog_bytes -= client.bytes;
+            self.weight -= client.weight;
         }
     }
 }
@@ -139,19 +145,20 @@ impl Host {
     pub(super) fn register(
         &self,
         session: &Arc<Session>,
+        transport: Transport,
         client: ClientDescriptor,
         auth: Option<&Auth>,
         bytes: usize,
     ) -> Result<(), Refused> {
         let ClientDescriptor { info, paths } = client;
         let limits = &self.0.config.limits;
-        let transport = session.transport();
         let token = auth.and_then(|auth| auth.token.as_deref());
         if !transport.is_authorized && !self.0.keys.token_is_good(token) {
             return Err(Refused::Unauthorized);
         }
-        check_id(&info.id, &self.0.config.reserved_ids)?;
+        check_id(&info.id)?;
         let catalog = Arc::new(Catalog::new(paths, limits)?);
+        let weight = weight::of(&info, &catalog, bytes);
 
         let mut table = lock(&self.0.table);
         let mut roster = self.0.roster.load().successor();
@@ -160,9 +167,9 @@ impl Host {
         let mine = before.as_deref().and_then(|before| roster.client(before)).map(Arc::clone);
         let holder = roster.client(&info.id).map(Arc::clone);
         // Whoever makes room counts as gone already.
-        let gone = other.and(mine.as_ref()).map_or(0, |client| client.bytes)
-            + holder.as_ref().map_or(0, |client| client.bytes);
-        table.check_bytes(gone, bytes, limits)?;
+        let gone = other.and(mine.as_ref()).map_or(0, |client| client.weight)
+            + holder.as_ref().map_or(0, |client| client.weight);
+        table.check_weight(gone, weight, limits)?;
         if before.is_none() && holder.is_none() && roster.len() >= limits.clients {
             return Err(Refused::TooManyClients(limits.clients));
         }
@@ -196,11 +203,11 @@ impl Host {
             connected_at,
             auth_source,
             number,
-            bytes,
+            weight,
             session: session_of_client,
         };
         table.put(&mut roster, client);
-        session.set_registered();
+        session.set_registered(true);
         self.publish(roster);
         drop(table);
         tracing::debug!(client = id, mode = session.mode.as_str(), "client registered");
@@ -225,7 +232,8 @@ impl Host {
         let not_registered = || Refused::NotRegistered(id.to_owned());
         table.client(session)?.filter(|client| *client == id).ok_or_else(not_registered)?;
         let client = Arc::clone(roster.client(id).ok_or_else(not_registered)?);
-        table.check_bytes(client.bytes, bytes, limits)?;
+        let weight = weight::of(&client.info, &catalog, bytes);
+        table.check_weight(client.weight, weight, limits)?;
         let Client { info, connected_at, auth_source, number, session, .. } = &*client;
         let client = Client {
             info: info.clone(),
@@ -233,7 +241,7 @@ impl Host {
             connected_at: *connected_at,
             auth_source: *auth_source,
             number: *number,
-            bytes,
+            weight,
             session: Arc::clone(session),
         };
         table.put(&mut roster, client);
@@ -248,6 +256,7 @@ impl Host {
             return;
         }
         table.set_client(session, None);
+        session.set_registered(false);
         let mut roster = self.0.roster.load().successor();
         table.remove(&mut roster, id);
         self.publish(roster);
@@ -278,7 +287,7 @@ impl Host {
     }
 }
 
-fn check_id(id: &str, reserved: &[String]) -> Result<(), Refused> {
+fn check_id(id: &str) -> Result<(), Refused> {
     let is_good = (1..=MAX_ID_CHARS).contains(&id.chars().count())
         && !id.chars().any(|c| c == '/' || c.is_control())
         && id.trim() == id
@@ -287,8 +296,7 @@ fn check_id(id: &str, reserved: &[String]) -> Result<(), Refused> {
     if !is_good {
         return Err(Refused::ClientId);
     }
-    let mut reserved = RESERVED.into_iter().chain(reserved.iter().map(String::as_str));
-    match reserved.any(|name| name.eq_ignore_ascii_case(id)) {
+    match RESERVED.iter().any(|name| name.eq_ignore_ascii_case(id)) {
         true => Err(Refused::ReservedId(id.to_owned())),
         false => Ok(()),
     }

@@ -21,8 +21,8 @@ pub struct Client {
     pub auth_source: AuthSource,
     /// Grows with every registration.
     pub(super) number: u64,
-    /// What the catalogue took on the wire.
-    pub(super) bytes: usize,
+    /// About how much memory it takes.
+    pub(super) weight: usize,
     pub(super) session: Arc<Session>,
 }
 

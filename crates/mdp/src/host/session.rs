@@ -15,11 +15,12 @@ use serde_json::value::RawValue;
 use skills_core::Timestamp;
 use tokio::{
     sync::{Notify, oneshot},
-    time::{Instant, timeout},
+    time::timeout,
 };
 use uuid::Uuid;
 
 use super::{
+    clock::Clock,
     lock,
     queue::{Next, NotTaken, Queue},
 };
@@ -70,20 +71,26 @@ pub struct Session {
     pub is_secure: bool,
     queue: Queue,
     calls: Mutex<Calls>,
+    /// What the ids of its calls begin with. No other session has it: a client that comes back may still answer
+    /// what it was asked before.
+    calls_of: u64,
     max_calls: usize,
-    transport: Mutex<Transport>,
+    /// What the handshake said of who sends it.
+    pub(super) transport: Transport,
     clock: Clock,
-    opened: u64,
+    /// Since when nobody is registered on it, if nobody is.
+    unregistered: AtomicU64,
     heard: AtomicU64,
     pinged: AtomicU64,
     polls: AtomicU64,
     overtaken: Notify,
-    has_registered: AtomicBool,
+    is_registered: AtomicBool,
 }
 
 #[derive(Debug, Default)]
 struct Calls {
-    open: HashMap<Uuid, oneshot::Sender<Outcome>>,
+    open: HashMap<u64, oneshot::Sender<Outcome>>,
+    last: u64,
     is_over: bool,
 }
 
@@ -102,15 +109,16 @@ impl Session {
             is_secure,
             queue: Queue::new(limits.queue_bytes),
             calls: Mutex::default(),
+            calls_of: Uuid::new_v4().as_u64_pair().0,
             max_calls: limits.calls_per_client,
-            transport: Mutex::new(transport),
+            transport,
             clock,
-            opened: now,
+            unregistered: AtomicU64::new(now),
             heard: AtomicU64::new(now),
             pinged: AtomicU64::new(now),
             polls: AtomicU64::new(0),
             overtaken: Notify::new(),
-            has_registered: AtomicBool::new(false),
+            is_registered: AtomicBool::new(false),
         }
     }
 
@@ -123,17 +131,6 @@ impl Session {
     #[must_use]
     pub fn last_seen_at(&self) -> Timestamp {
         self.clock.moment(self.heard.load(Ordering::Relaxed))
-    }
-
-    /// What the last request said of who sends it.
-    #[must_use]
-    pub fn transport(&self) -> Transport {
-        *lock(&self.transport)
-    }
-
-    /// Replaces that.
-    pub fn set_transport(&self, transport: Transport) {
-        *lock(&self.transport) = transport;
     }
 
     /// What is to be sent next, if anything.
@@ -193,12 +190,20 @@ impl Session {
 
     /// Whether nobody has registered on it in the time there is for that.
     pub(super) fn is_idle(&self, register_within: Duration) -> bool {
-        !self.has_registered.load(Ordering::Relaxed)
-            && self.clock.since(self.opened) >= register_within
+        !self.is_registered()
+            && self.clock.since(self.unregistered.load(Ordering::Relaxed)) >= register_within
     }
 
-    pub(super) fn set_registered(&self) {
-        self.has_registered.store(true, Ordering::Relaxed);
+    /// Whether somebody is registered on it.
+    #[must_use]
+    pub fn is_registered(&self) -> bool {
+        self.is_registered.load(Ordering::Relaxed)
+    }
+
+    /// Notes whether somebody is. Who no longer is has as long to do so again as at first.
+    pub(super) fn set_registered(&self, is_registered: bool) {
+        self.unregistered.store(self.clock.now(), Ordering::Relaxed);
+        self.is_registered.store(is_registered, Ordering::Relaxed);
     }
 
     /// Whether a ping is due; if so, the next is due that much later.
@@ -210,11 +215,10 @@ impl Session {
         is_due
     }
 
-    /// Adds a message of the host's own. Who does not even take these is not there: its session ends.
-    pub(super) fn tell(&self, message: String) {
-        if self.queue.offer(message) == Err(NotTaken::Full) {
-            self.queue.close(Close::new(1008, "messages are not read"));
-        }
+    /// Adds a message of the host's own, and says whether there was room. Who does not even take these is not
+    /// there.
+    pub(super) fn tell(&self, message: String) -> bool {
+        self.queue.offer(message) != Err(NotTaken::Full)
     }
 
     /// Asks, and returns where the answer will come.
@@ -223,11 +227,10 @@ impl Session {
         client: &str,
         message: impl FnOnce(Uuid) -> String,
     ) -> Result<Asked, CallError> {
-        let id = Uuid::new_v4();
         let (sender, answer) = oneshot::channel();
         let gone = || CallError::Disconnected(client.to_owned());
         let busy = |what| CallError::Busy { client: client.to_owned(), what };
-        {
+        let number = {
             let mut calls = lock(&self.calls);
             if calls.is_over {
                 return Err(gone());
@@ -235,10 +238,18 @@ impl Session {
             if calls.open.len() >= self.max_calls {
                 return Err(busy("calls are under way"));
             }
-            calls.open.insert(id, sender);
+            calls.last += 1;
+            let number = calls.last;
+            calls.open.insert(number, sender);
+            number
+        };
+        let asked = Asked { session: Arc::clone(self), number, answer, is_open: true };
+        let message = message(request_id(self.calls_of, number));
+        let (bytes, max) = (message.len(), self.queue.max_bytes());
+        if bytes > max {
+            return Err(CallError::TooLarge { bytes, clients: 1, max });
         }
-        let asked = Asked { session: Arc::clone(self), id, answer };
-        match self.queue.offer(message(id)) {
+        match self.queue.offer(message) {
             Ok(()) => Ok(asked),
             Err(NotTaken::Full) => Err(busy("messages wait to be read")),
             Err(NotTaken::Ended) => Err(gone()),
@@ -247,9 +258,8 @@ impl Session {
 
     /// Takes an answer. One that nobody waits for, or that another session was asked for, is dropped.
     pub(super) fn answer(&self, request_id: &str, outcome: Outcome) {
-        let sender =
-            Uuid::try_parse(request_id).ok().and_then(|id| lock(&self.calls).open.remove(&id));
-        match sender {
+        let number = Uuid::try_parse(request_id).ok().and_then(|id| number(self.calls_of, id));
+        match number.and_then(|number| lock(&self.calls).open.remove(&number)) {
             Some(sender) => drop(sender.send(outcome)),
             None => {
                 tracing::debug!(session = %self.mode.as_str(), "an answer that nobody waits for")
@@ -281,13 +291,18 @@ impl Session {
 /// A call under way. Who no longer waits for it need not say so.
 pub(super) struct Asked {
     session: Arc<Session>,
-    id: Uuid,
+    number: u64,
     answer: oneshot::Receiver<Outcome>,
+    /// Whether the session still knows of it.
+    is_open: bool,
 }
 
 impl Asked {
     pub(super) async fn answer(mut self, client: &str, within: Duration) -> Outcome {
-        match timeout(within, &mut self.answer).await {
+        let answered = timeout(within, &mut self.answer).await;
+        // Whoever sends, or drops the sender, has taken it out before.
+        self.is_open = answered.is_err();
+        match answered {
             Ok(Ok(outcome)) => outcome,
             Ok(Err(_)) => Err(CallError::Disconnected(client.to_owned())),
             Err(_) => Err(CallError::Timeout(client.to_owned())),
@@ -297,34 +312,22 @@ impl Asked {
 
 impl Drop for Asked {
     fn drop(&mut self) {
-        lock(&self.session.calls).open.remove(&self.id);
+        if self.is_open {
+            lock(&self.session.calls).open.remove(&self.number);
+        }
     }
 }
 
-/// Milliseconds since the host began, and what they are for people. A test can stop it.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Clock {
-    start: Instant,
-    began: Timestamp,
+/// The highest bit says of the second half of an id that it is of the usual variant.
+const VARIANT: u64 = 1 << 63;
+
+/// The id of a call: random in its first half, so that it costs nothing to make the next.
+fn request_id(calls_of: u64, number: u64) -> Uuid {
+    Uuid::from_u64_pair(calls_of, VARIANT | number)
 }
 
-impl Clock {
-    pub(super) fn new() -> Self {
-        let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
-        let micros = i64::try_from(now.unwrap_or_default().as_micros()).unwrap_or(i64::MAX);
-        Self { start: Instant::now(), began: Timestamp::from_micros(micros) }
-    }
-
-    pub(super) fn now(&self) -> u64 {
-        u64::try_from(self.start.elapsed().as_millis()).unwrap_or(u64::MAX)
-    }
-
-    fn since(&self, then: u64) -> Duration {
-        Duration::from_millis(self.now().saturating_sub(then))
-    }
-
-    pub(super) fn moment(&self, then: u64) -> Timestamp {
-        let micros = i64::try_from(then).unwrap_or(i64::MAX).saturating_mul(1000);
-        Timestamp::from_micros(self.began.as_micros().saturating_add(micros))
-    }
+/// The call of an id, if it is one of the same session.
+fn number(calls_of: u64, id: Uuid) -> Option<u64> {
+    let (of, number) = id.as_u64_pair();
+    (of == calls_of).then_some(number & !VARIANT)
 }

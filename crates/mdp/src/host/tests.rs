@@ -223,7 +223,21 @@ async fn who_does_not_register_in_time_has_to_go() {
     advance(SECOND * 2).await;
     assert!(matches!(idle.next().await, Next::Close(Close { code: 1008, .. })));
     assert!(host.session(idle.id).is_none());
-    assert!(host.session(left.id).is_some(), "who has registered once may do so again");
+    assert!(matches!(left.next().await, Next::Close(Close { code: 1008, .. })));
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_unregisters_has_as_long_as_at_first_to_register_again() {
+    let host = host(Config::default());
+    let session = registered(&host, "c");
+    advance(SECOND * 15).await;
+    let leave = json!({"type": "unregisterClient", "clientId": "c"}).to_string();
+    host.receive(&session, &leave).unwrap();
+    advance(SECOND * 9).await;
+    assert_eq!(session.pop(), None);
+    host.receive(&session, &registration("c", json!([]))).unwrap();
+    advance(SECOND * 5).await;
+    assert!(session.is_registered() && host.session(session.id).is_some());
 }
 
 #[tokio::test(start_paused = true)]
@@ -241,7 +255,7 @@ async fn limits_are_refused_with_a_code() {
         clients: 2,
         unregistered: 1,
         catalog_entries: 2,
-        catalog_bytes: 400,
+        catalog_bytes: 5000,
         calls_per_client: 1,
         queue_bytes: 250,
         ..Limits::default()
@@ -273,7 +287,7 @@ async fn limits_are_refused_with_a_code() {
 
 #[tokio::test(start_paused = true)]
 async fn ids_that_no_client_may_have() {
-    let host = host(Config { reserved_ids: vec!["mine".into()], ..Config::default() });
+    let host = host(Config::default());
     let session = open(&host);
     for (id, code) in [
         ("", "invalid_client_id"),
@@ -287,7 +301,9 @@ async fn ids_that_no_client_may_have() {
         ("skills", "reserved_client_id"),
         ("v1", "reserved_client_id"),
         (".well-known", "reserved_client_id"),
-        ("mine", "reserved_client_id"),
+        ("official", "reserved_client_id"),
+        ("Market", "reserved_client_id"),
+        ("private", "reserved_client_id"),
     ] {
         let refused = host.receive(&session, &registration(id, json!([])));
         assert_eq!(refused.expect_err(id).code(), code, "{id}");
@@ -309,6 +325,20 @@ async fn who_does_not_take_its_messages_is_not_asked_more_than_fit() {
         host.receive(&session, r#"{"type":"ping","timestamp":1}"#).unwrap();
     }
     assert_eq!(session.next().await, Next::Close(Close::new(1008, "messages are not read")));
+    assert!(host.session(session.id).is_none() && host.roster().is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_has_no_room_for_a_ping_is_gone() {
+    let host = limited(Limits { queue_bytes: 150, ..Limits::default() });
+    let session = registered(&host, "deaf");
+    let unanswered = text(call(&host, "deaf")).await;
+    assert_eq!(unanswered, Err(CallError::Timeout("deaf".into())));
+    // It is heard, and takes nothing: the call is still waiting for it.
+    session.hear();
+    tokio::time::sleep(SECOND * 17).await;
+    assert!(host.roster().is_empty(), "{:?}", ids(&host));
+    assert_eq!(text(call(&host, "deaf")).await, Err(CallError::NotConnected("deaf".into())));
 }
 
 #[tokio::test(start_paused = true)]
@@ -329,8 +359,10 @@ async fn without_the_token_nobody_registers() {
     }
     assert!(host.roster().is_empty());
     host.receive(&session, &message(Some(json!({"token": "s3cret"})))).unwrap();
-    session.set_transport(Transport { has_auth: true, is_authorized: true });
-    host.receive(&session, &message(None)).unwrap();
+    let transport = Transport { has_auth: true, is_authorized: true };
+    host.receive_by(&session, transport, &message(None)).unwrap();
+    let refused = host.receive(&session, &message(None)).expect_err("of this request alone");
+    assert_eq!(refused.code(), "unauthorized");
 }
 
 #[tokio::test(start_paused = true)]

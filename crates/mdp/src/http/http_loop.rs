@@ -55,13 +55,11 @@ fn asked(uri: &Uri) -> Asked {
     Query::try_from_uri(uri).map(|Query(asked)| asked).unwrap_or_default()
 }
 
-/// The session that a request names, in its header or its query.
+/// The session that a request names, in its header or its query. Its credentials are the request's own.
 fn session(host: &Host, headers: &HeaderMap, uri: &Uri) -> Option<Arc<Session>> {
     let named = headers.get(SESSION).and_then(|value| value.to_str().ok()).map(str::to_owned);
     let id = Uuid::try_parse(&named.or_else(|| asked(uri).session_id)?).ok()?;
-    let session = host.session(id).filter(|session| session.mode == Mode::HttpLoop)?;
-    session.set_transport(host.keys().transport(headers));
-    Some(session)
+    host.session(id).filter(|session| session.mode == Mode::HttpLoop)
 }
 
 fn bad(status: StatusCode, error: &str, refused: Option<&Refused>) -> Response {
@@ -109,7 +107,13 @@ async fn send(host: &Host, request: Request) -> Response {
     let Some(session) = session(host, request.headers(), request.uri()) else {
         return StatusCode::NOT_FOUND.into_response();
     };
-    let body = match body(request, max_body(host)).await {
+    let transport = host.keys().transport(request.headers());
+    // Only who is registered can have results, which may be larger.
+    let max = match session.is_registered() {
+        true => max_body(host),
+        false => host.config().limits.message_bytes.saturating_add(ENVELOPE),
+    };
+    let body = match body(request, max).await {
         Ok(body) => body,
         Err(response) => return response,
     };
@@ -118,7 +122,7 @@ async fn send(host: &Host, request: Request) -> Response {
         Err(error) if error.is_data() => return bad(StatusCode::BAD_REQUEST, INVALID, None),
         Err(error) => return bad(StatusCode::BAD_REQUEST, &error.to_string(), None),
     };
-    match host.receive(&session, sent.message.get()) {
+    match host.receive_by(&session, transport, sent.message.get()) {
         Ok(()) => (StatusCode::ACCEPTED, Json(json!({ "ok": true }))).into_response(),
         // What is no message harms nobody; whatever else is refused leaves the two ends out of step.
         Err(refused @ Refused::Message(WireError::Unexpected(_) | WireError::NotJson(_))) => {

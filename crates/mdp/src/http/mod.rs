@@ -1,6 +1,6 @@
 //! The addresses of the protocol.
 //!
-//! - `ws`: a WebSocket, on any path that nothing else has
+//! - `ws`: a WebSocket, on any path that nothing else has; `gate`: how much it takes from who is not registered
 //! - `http_loop`: the same with plain requests, under `/mdp/http-loop`
 //! - `cookie`: `/mdp/auth`; `meta`: `/mdp/meta`
 //! - `skills`: the documents themselves, `/skills/{client}/…` and `/{client}/skills/…`; `target`: what such an
@@ -13,6 +13,7 @@
 //! request that [`is_upgrade`] check it themselves; what is left of [`rest`] is for whom the server lets in.
 
 mod cookie;
+mod gate;
 mod http_loop;
 mod meta;
 mod refusal;

@@ -33,6 +33,7 @@ impl From<CallError> for Refusal {
         let status = match (&error, error.code()) {
             // Whatever a client calls its failure, it is one of what is behind this server.
             (CallError::Handler(_), _) => StatusCode::BAD_GATEWAY,
+            (CallError::TooLarge { .. }, _) => StatusCode::PAYLOAD_TOO_LARGE,
             // An address that no skill can have has none.
             (_, Code::NotFound | Code::BadRequest) => StatusCode::NOT_FOUND,
             (_, Code::Timeout) => StatusCode::GATEWAY_TIMEOUT,

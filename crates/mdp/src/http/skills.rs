@@ -3,12 +3,16 @@
 use axum::{
     Json,
     extract::{Query, Request},
-    http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri, header, request::Parts},
+    http::{
+        Extensions, HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri, header,
+        request::Parts,
+    },
     response::{IntoResponse as _, Response},
 };
 use bytes::Bytes;
 use serde_json::{Map, Value};
 use skills_core::{Caller, Digest, etag};
+use tokio::time::timeout;
 
 use super::{
     options,
@@ -18,6 +22,7 @@ use super::{
 use crate::{
     Answer, Call, CallError, Host, REGISTRY,
     auth::HEADER_PREFIX,
+    stored::Stored,
     wire::{self, Code, Kind},
 };
 
@@ -65,13 +70,26 @@ async fn read(host: &Host, target: &Target, asked: &Parts) -> Result<Response, C
     let Some(stored) = host.stored().filter(|_| target.client == REGISTRY) else {
         return ask(host, target, headers, uri).await;
     };
+    // It may not be there yet.
+    let within = host.config().times.answer_within;
+    let read = timeout(within, read_stored(stored, target, headers, extensions)).await;
+    read.unwrap_or_else(|_| Err(CallError::Timeout(REGISTRY.to_owned())))
+}
+
+/// Reads what the registry has.
+async fn read_stored(
+    stored: &Stored,
+    target: &Target,
+    headers: &HeaderMap,
+    extensions: &Extensions,
+) -> Result<Response, CallError> {
     let caller = extensions.get::<Caller>();
     let stored = stored.seen_by(caller.unwrap_or(&Caller::Anonymous))?;
     let mut missing = None;
     for path in target.documents() {
         match stored.read(&path).await {
             Ok(document) => {
-                let media_type = content_type(Some(&document.media_type));
+                let media_type = content_type(Some(document.media_type));
                 return Ok(tagged(headers, media_type, document.body, &document.digest));
             }
             Err(error @ CallError::NotFound { .. }) => missing = Some(error),
@@ -106,7 +124,7 @@ async fn ask(
         let call = Call {
             query: Some(query(uri)),
             headers: Some(forwarded(headers, may_know)),
-            auth: host.keys().credentials(headers).filter(|_| may_know),
+            auth: may_know.then(|| host.keys().credentials(headers)).flatten(),
             ..Call::new(wire::Method::Get, &*path)
         };
         let answer = host.ask(&client, &params, &call).await?;

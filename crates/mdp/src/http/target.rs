@@ -59,9 +59,10 @@ impl Target {
         given.into_iter().chain(added)
     }
 
-    /// The paths at which a stored document may be: any file has an address.
+    /// The paths at which a stored document may be: any file of a skill has an address.
     pub(super) fn documents(&self) -> impl Iterator<Item = Cow<'_, str>> {
-        let given = (!self.has_leaf()).then_some(Cow::Borrowed(self.path.as_str()));
+        let is_inside = self.path.get(1..).is_some_and(|path| path.contains('/'));
+        let given = (is_inside && !self.has_leaf()).then_some(Cow::Borrowed(self.path.as_str()));
         given.into_iter().chain(self.skills())
     }
 }
@@ -116,6 +117,12 @@ mod tests {
         assert_eq!(tried("/skills/c/a/SKILL.md"), ["/a/SKILL.md"]);
         assert_eq!(tried("/skills/c"), ["/skill.md", "/SKILL.md"]);
         assert_eq!(tried("/c/skills/skill.md"), ["/skill.md"]);
+        let documents = |address: &str| -> Vec<String> {
+            let target = Target::of(address).unwrap().unwrap();
+            target.documents().map(Cow::into_owned).collect()
+        };
+        assert_eq!(documents("/skills/registry/a"), ["/a/skill.md", "/a/SKILL.md"]);
+        assert_eq!(documents("/skills/registry/a/b.png")[0], "/a/b.png");
     }
 
     #[test]

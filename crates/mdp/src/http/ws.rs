@@ -28,7 +28,10 @@ use tokio_tungstenite::{
     },
 };
 
-use super::refusal::Refusal;
+use super::{
+    gate::{Allowance, Gate},
+    refusal::Refusal,
+};
 use crate::{Close, Host, Mode, Next, Refused, Session, wire::WireError};
 
 /// How long the two ends may take to part.
@@ -36,6 +39,9 @@ const FAREWELL: Duration = Duration::from_secs(1);
 
 /// What is kept to read into for each connection, most of which are idle.
 const READ_BUFFER: usize = 8 << 10;
+
+/// What the frames of a message may add to it.
+const FRAMES: usize = 16 << 10;
 
 /// After so many messages in a row the reader lets others go first.
 const BURST: u32 = 32;
@@ -93,17 +99,18 @@ pub(super) fn upgrade(host: &Host, mut request: Request) -> Response {
 
 async fn serve(host: &Host, upgraded: Upgraded, session: Arc<Session>) {
     let limit = host.config().limits.result_bytes.max(host.config().limits.message_bytes);
+    let allowance = Allowance::new(allowed(host, &session));
     let config = WebSocketConfig::default()
         .read_buffer_size(READ_BUFFER)
         .max_message_size(Some(limit))
         .max_frame_size(Some(limit));
-    let io = TokioIo::new(upgraded);
+    let io = Gate::new(TokioIo::new(upgraded), allowance.clone());
     let socket = WebSocketStream::from_raw_socket(io, Role::Server, Some(config)).await;
     let (mut sink, mut stream) = socket.split();
     let close = tokio::select! {
         biased;
         close = write(&session, &mut sink, host.config().times.stall) => close,
-        close = read(host, &session, &mut stream) => close,
+        close = read(host, &session, &mut stream, &allowance) => close,
     };
     host.end(&session, close.clone().unwrap_or_else(|| Close::new(1000, "")));
     // The first reason counts: it may have been ended from elsewhere meanwhile.
@@ -116,8 +123,21 @@ async fn serve(host: &Host, upgraded: Upgraded, session: Arc<Session>) {
     }
 }
 
+/// How many bytes the next message may take. Only who is registered can have results, which may be larger.
+fn allowed(host: &Host, session: &Session) -> usize {
+    match session.is_registered() {
+        true => usize::MAX,
+        false => host.config().limits.message_bytes.saturating_add(FRAMES),
+    }
+}
+
 /// Reads until the end, and returns how the other end is to be told of it; it need not be when it left.
-async fn read<S>(host: &Host, session: &Arc<Session>, stream: &mut S) -> Option<Close>
+async fn read<S>(
+    host: &Host,
+    session: &Arc<Session>,
+    stream: &mut S,
+    allowance: &Allowance,
+) -> Option<Close>
 where
     S: Stream<Item = Result<Message, Error>> + Unpin,
 {
@@ -131,8 +151,15 @@ where
                 session.hear();
                 None
             }
+            Err(_) if allowance.is_used_up() => {
+                let max = host.config().limits.message_bytes;
+                let reason =
+                    format!("a message has at most {max} bytes until a client is registered");
+                return Some(Close::new(1009, &reason));
+            }
             Err(error) => return broken(&error),
         };
+        allowance.set(allowed(host, session));
         if let Some(refused) = refused {
             host.refuse(session, &refused);
             return Some(refused.close());
@@ -183,7 +210,7 @@ where
 
 /// Says good-bye, and lets what the other end is still sending run out: a socket that is closed with bytes
 /// unread is reset, and the other end might never see why.
-async fn part<S>(mut socket: WebSocketStream<S>, close: Option<Close>)
+async fn part<S>(mut socket: WebSocketStream<Gate<S>>, close: Option<Close>)
 where
     S: AsyncRead + AsyncWrite + Unpin,
 {
@@ -196,6 +223,7 @@ where
         let _ = socket.close(Some(frame)).await;
         while let Some(Ok(_)) = socket.next().await {}
         let io = socket.get_mut();
+        io.open();
         let _ = io.shutdown().await;
         let mut rest = [0; 4 << 10];
         while matches!(io.read(&mut rest).await, Ok(count) if count > 0) {}

@@ -115,7 +115,11 @@ impl Descriptor {
             true => fields.optional_string("contentType")?,
             false => None,
         };
-        let extra = fields.rest();
+        let mut extra = fields.rest();
+        // What a kind does not have would be taken for what others have, in whatever shape it came.
+        for name in ["method", "contentType", "inputSchema", "outputSchema"] {
+            extra.remove(name);
+        }
         Ok(Self { kind, path, description, input_schema, output_schema, content_type, extra })
     }
 }
@@ -284,12 +288,28 @@ mod tests {
         for value in [
             json!({"type": "skill", "path": "/a/skill.md"}),
             json!({"type": "skill", "path": "/a/SKILL.md", "description": "d", "x-order": [1, null]}),
-            json!({"type": "skill", "path": "/skill.md", "contentType": "text/html", "method": 7}),
-            json!({"type": "prompt", "path": "/a/prompt.md", "inputSchema": {}, "contentType": 5}),
+            json!({"type": "skill", "path": "/skill.md", "contentType": "text/html"}),
+            json!({"type": "prompt", "path": "/a/prompt.md", "inputSchema": {}}),
             json!({"type": "endpoint", "path": "/a/:id", "method": "PATCH", "outputSchema": {"a": 1}}),
         ] {
             let descriptor = read(value.clone()).unwrap();
             assert_eq!(serde_json::to_value(&descriptor).unwrap(), value);
+        }
+    }
+
+    #[test]
+    fn fields_that_only_other_kinds_have_are_dropped() {
+        for (value, left) in [
+            (
+                json!({"type": "skill", "path": "/skill.md", "method": 7, "inputSchema": 1, "x": 2}),
+                json!({"type": "skill", "path": "/skill.md", "x": 2}),
+            ),
+            (
+                json!({"type": "prompt", "path": "/prompt.md", "contentType": 5, "method": null}),
+                json!({"type": "prompt", "path": "/prompt.md"}),
+            ),
+        ] {
+            assert_eq!(serde_json::to_value(read(value).unwrap()).unwrap(), left);
         }
     }
 

@@ -1,5 +1,7 @@
 //! What clients are told. Every message is made as the text that is sent.
 
+use std::io;
+
 use serde::{Serialize, Serializer};
 use serde_json::{Map, Value};
 use uuid::Uuid;
@@ -55,12 +57,38 @@ impl<T: Serialize> Serialize for Pairs<'_, T> {
     }
 }
 
+impl<'a> CallClient<'a> {
+    fn new(request_id: Uuid, fields: &CallFields<'a>) -> Self {
+        let &CallFields { client_id, method, path, params, query, body, headers, auth } = fields;
+        let (params, headers) = (Pairs(params), headers.map(Pairs));
+        Self { request_id, client_id, method, path, params, query, body, headers, auth }
+    }
+}
+
 /// `callClient`.
 pub fn call(request_id: Uuid, fields: &CallFields<'_>) -> String {
-    let &CallFields { client_id, method, path, params, query, body, headers, auth } = fields;
-    let headers = headers.map(Pairs);
-    let params = Pairs(params);
-    text(&CallClient { request_id, client_id, method, path, params, query, body, headers, auth })
+    text(&CallClient::new(request_id, fields))
+}
+
+/// How many bytes that has, without making it.
+pub fn call_bytes(fields: &CallFields<'_>) -> usize {
+    let mut count = Count(0);
+    // Counting cannot fail.
+    let _ = serde_json::to_writer(&mut count, &CallClient::new(Uuid::nil(), fields));
+    count.0
+}
+
+struct Count(usize);
+
+impl io::Write for Count {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0 += bytes.len();
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
 }
 
 #[derive(Serialize)]
@@ -136,6 +164,7 @@ mod tests {
             params: &[("id", "7")],
             ..fields()
         };
+        assert_eq!(call_bytes(&call), super::call(Uuid::new_v4(), &call).len());
         for text in [super::call(Uuid::new_v4(), &call), ping(1), pong(i64::MIN)] {
             ServerToClientMessage::from_text(&text)
                 .unwrap_or_else(|error| panic!("{text}: {error}"));

@@ -159,6 +159,27 @@ async fn many_clients_each_with_what_became_of_it() {
 }
 
 #[tokio::test]
+async fn a_call_is_not_passed_on_when_it_is_too_large_for_one_or_for_all() {
+    let limits = Limits { gathered_bytes: 2000, queue_bytes: 1500, ..Limits::default() };
+    let world = World::with(Config { limits, ..Config::default() }, None).await;
+    let path = || json!([{"type": "endpoint", "path": "/a", "method": "POST"}]);
+    for id in ["a", "b", "c"] {
+        world.client(id, path()).await.serving(|_| ok("fine"));
+    }
+    let call =
+        |bytes| Call { body: Some("x".repeat(bytes).into()), ..Call::new(Method::Post, "/a") };
+    let refused = world.host.call_paths(&[], &call(800)).await.expect_err("three times 800");
+    assert!(matches!(refused, CallError::TooLarge { clients: 3, max: 2000, .. }), "{refused:?}");
+    assert_eq!(refused.code().as_str(), "bad_request");
+    let two = ["a", "b"].map(str::to_owned);
+    let answer = world.host.call_paths(&two, &call(700)).await.unwrap();
+    assert_eq!(answer["results"][1]["data"], "fine", "{answer}");
+    let refused = world.host.call_path("a", &call(1500)).await.expect_err("more than may wait");
+    assert!(matches!(refused, CallError::TooLarge { clients: 1, max: 1500, .. }), "{refused:?}");
+    assert_eq!(world.host.call_path("a", &call(1000)).await.unwrap()["data"], "fine");
+}
+
+#[tokio::test]
 async fn an_answer_that_is_nested_too_deeply_is_refused() {
     let world = World::new().await;
     let mut client = world.client("c", json!([skill("/a/skill.md")])).await;

@@ -84,6 +84,33 @@ async fn what_is_wrong_is_closed_with_a_code_and_a_reason() {
 }
 
 #[tokio::test]
+async fn only_who_is_registered_may_send_what_is_as_large_as_a_result() {
+    let limits = Limits { message_bytes: 8000, result_bytes: 1 << 20, ..Limits::default() };
+    let world = World::with(Config { limits, ..Config::default() }, None).await;
+    let large = || Message::text("x".repeat(200_000));
+    let mut stranger = world.connect().await;
+    stranger.send_raw(large()).await;
+    let (code, reason) = stranger.closed().await;
+    assert!(code == 1009 && reason.ends_with("until a client is registered"), "{code} {reason}");
+
+    let client = world.client("c", json!([skill("/a/skill.md")])).await;
+    client.serving(|_| ok("y".repeat(200_000)));
+    assert_eq!(world.get("/skills/c/a").await.body.len(), 200_000);
+
+    let session = world.post("/mdp/http-loop/connect", "{}").await.json();
+    let target =
+        format!("/mdp/http-loop/send?sessionId={}", session["sessionId"].as_str().unwrap());
+    let body = format!(r#"{{"message":{{"type":"ping","x":"{}"}}}}"#, "x".repeat(20_000));
+    assert_eq!(world.post(&target, &body).await.status, 413);
+    let body = json!({"message": registration("loop", json!([]))}).to_string();
+    assert_eq!(world.post(&target, &body).await.status, 202);
+    let body = json!({"message": {
+        "type": "callClientResult", "requestId": "r", "ok": true, "data": "x".repeat(20_000),
+    }});
+    assert_eq!(world.post(&target, &body.to_string()).await.status, 202);
+}
+
+#[tokio::test]
 async fn pings_are_answered_and_pongs_are_heard() {
     let world = World::new().await;
     let mut client = world.connect().await;

@@ -217,7 +217,11 @@ mod tests {
         assert_eq!(row.origin(), Some(("desk", "/a/skill.md")));
         assert_eq!(one.prompt("desk-p").unwrap().definition.function_id, live::RENDERED_BY);
         assert_eq!(one.skill("desk").unwrap().title(), "Stored desk");
+        assert!(one.stored("desk/a/skill.md").is_none() && one.stored("desk").is_some());
+        let error = one.readable_skill(None, "desk/a/skill.md").unwrap_err();
+        assert_eq!(error.code(), "not_found");
         assert_ne!(one.version(), stored.version());
+        assert_eq!(one.stored_version(), stored.stored_version());
         assert_eq!(one.revision(), stored.revision());
 
         let (two, told) = after(&one, &[client("desk", 1, &["/b/skill.md"], &[])]);

@@ -163,6 +163,13 @@ impl Catalog {
         (self.all.revision, self.all.live.revision)
     }
 
+    /// What tells what is stored here, as it is seen, from what was stored in another snapshot of a registry in
+    /// this process: the last change, and whose view it is.
+    #[must_use]
+    pub const fn stored_version(&self) -> (u64, Option<&Owner>) {
+        (self.all.revision, self.owner.as_ref())
+    }
+
     /// Whether a live client of that id is there.
     #[must_use]
     pub fn has_client(&self, id: &str) -> bool {
@@ -228,6 +235,12 @@ impl Catalog {
         stored.or_else(|| self.all.live.skills.get(name))
     }
 
+    /// The skill that answers to a name, if it is stored: what live clients have is not.
+    #[must_use]
+    pub fn stored(&self, name: &str) -> Option<&Arc<SkillRow>> {
+        self.skill(name).filter(|row| !row.is_live())
+    }
+
     /// The prompt that answers to a name. It may be corrupt: see [`PromptRow::readable`].
     #[must_use]
     pub fn prompt(&self, name: &str) -> Option<&Arc<PromptRow>> {
@@ -251,7 +264,7 @@ impl Catalog {
         self.skill_in(tier, id).filter(|row| *row.id == *id)
     }
 
-    /// The skill that answers to a name, in a tier if one is named.
+    /// The stored skill that answers to a name, in a tier if one is named.
     ///
     /// # Errors
     /// When there is none, or it cannot be read.
@@ -262,7 +275,7 @@ impl Catalog {
     ) -> Result<&Arc<SkillRow>, RegistryError> {
         let row = match tier {
             Some(tier) => self.skill_in(tier, name),
-            None => self.skill(name),
+            None => self.stored(name),
         };
         let missing = || RegistryError::NotFound { kind: Kind::Skill, id: name.to_owned() };
         let row = row.ok_or_else(missing)?;

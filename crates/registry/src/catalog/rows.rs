@@ -5,7 +5,10 @@ use std::sync::{Arc, OnceLock};
 use serde_json::value::RawValue;
 use skills_core::{Kind, PromptDefinition, SkillMeta, Tier, Timestamp, uri::SCHEME};
 
-use crate::{RegistryError, live::Origin};
+use crate::{
+    RegistryError,
+    live::{Origin, RENDERED_BY},
+};
 
 /// How many JSON texts may be kept with a row.
 const KEPT: usize = 2;
@@ -199,6 +202,13 @@ impl PromptRow {
     ) -> Self {
         let row = Self::new(name, Tier::Market, definition, since);
         Self { origin: Some(Box::new(origin)), ..row }
+    }
+
+    /// Whether a live client has it, and not the store. A listing of another registry tells no more than that.
+    #[must_use]
+    pub fn is_live(&self) -> bool {
+        // No stored one may name this function, which is reserved.
+        self.origin.is_some() || self.definition.function_id == RENDERED_BY
     }
 
     pub(super) fn corrupt(name: Arc<str>, tier: Tier, reason: &str, at: Timestamp) -> Self {

@@ -11,7 +11,7 @@
 mod question;
 pub mod schema;
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -116,6 +116,8 @@ pub struct LiveError {
 /// Whoever hosts the clients.
 #[async_trait]
 pub trait LiveSource: Send + Sync {
+    /// How long a client may take to answer.
+    fn answer_within(&self) -> Duration;
     /// Reads a skill; `None` when the client has none there.
     async fn read(&self, client: &str, path: &str) -> Result<Option<LiveDocument>, LiveError>;
     /// What a prompt renders to, in whichever shape the client gives it.

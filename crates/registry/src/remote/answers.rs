@@ -12,6 +12,9 @@ pub(super) struct Capabilities {
     /// What names are also looked for with there.
     #[serde(default)]
     pub(super) prefix: String,
+    /// How long a live client may take to answer there.
+    #[serde(default)]
+    pub(super) client_ms: Option<u64>,
 }
 
 impl Capabilities {

@@ -32,8 +32,10 @@ use crate::{
 
 /// What a registry has that hosts live clients.
 const LIST_PATHS: &str = "mdp::list-paths";
-/// How long it may take until a client has answered, which has less.
-const CLIENT_WITHIN: Duration = Duration::from_secs(20);
+/// How long a live client may take to answer where nobody says so.
+const CLIENT_WITHIN: Duration = Duration::from_secs(15);
+/// What the way there and back may take.
+const CLIENT_MARGIN: Duration = Duration::from_secs(5);
 /// The function that calls tools.
 const EXECUTE: &str = "skills::execute";
 
@@ -181,6 +183,17 @@ impl RemoteRegistry {
         *self.known() = None;
     }
 
+    /// How long an answer may take that a live client may have to give, which has longer than a registry.
+    async fn with_client(&self) -> Duration {
+        let Ok(known) = self.capabilities().await else { return self.timeout };
+        let within = match known.client_ms {
+            Some(ms) => Duration::from_millis(ms),
+            None if known.has(LIST_PATHS) => CLIENT_WITHIN,
+            None => return self.timeout,
+        };
+        self.timeout.max(within.saturating_add(CLIENT_MARGIN))
+    }
+
     /// A registry of another make would take what it does not know of for something else.
     async fn needs(&self, function: &str, what: &'static str) -> Result<(), RegistryError> {
         if self.capabilities().await?.has(function) {
@@ -268,9 +281,7 @@ impl Skills for RemoteRegistry {
 
     async fn ask_paths(&self, question: Question) -> Result<Value, RegistryError> {
         let (function, arguments) = question.as_function();
-        // A client may take longer than a registry.
-        let timeout = self.timeout.max(CLIENT_WITHIN);
-        self.call_within(function, arguments, timeout).await
+        self.call_within(function, arguments, self.with_client().await).await
     }
 
     async fn call_tool(
@@ -285,7 +296,9 @@ impl Skills for RemoteRegistry {
     }
 
     async fn read(&self, uri: &str) -> Result<Resource, RegistryError> {
-        let answer: Contents = self.call("skills::resources-read", json!({ "uri": uri })).await?;
+        let (function, payload) = ("skills::resources-read", json!({ "uri": uri }));
+        let answer: Contents =
+            self.call_within(function, payload, self.with_client().await).await?;
         let row = answer.contents.into_iter().next().ok_or_else(|| {
             RegistryError::unexpected_answer(format!(
                 "skills::resources-read answered nothing for {uri}"
@@ -309,7 +322,8 @@ impl Skills for RemoteRegistry {
         arguments: Value,
     ) -> Result<RenderedPrompt, RegistryError> {
         let payload = json!({ "name": name, "arguments": arguments });
-        let rendered: Rendered = self.call("prompts::mcp-get", payload).await?;
+        let rendered: Rendered =
+            self.call_within("prompts::mcp-get", payload, self.with_client().await).await?;
         Ok(RenderedPrompt { description: rendered.description, messages: rendered.messages })
     }
 

@@ -4,7 +4,7 @@
 //! functions, without the contract. Between the two a proxy can make the network as bad as it gets.
 //!
 //! - `engine`, `proxy`, `attached`: the engine, the network, and the process under test
-//! - `contract`, `records`, `foreign`, `instances`, `import`: content
+//! - `contract`, `records`, `foreign`, `instances`, `import`, `live`: content
 //! - `lifecycle`, `stopping`, `settings`, `refusals`, `handshake`: the process
 //! - `faults`, `restarts`, `late`, `size`, `state_worker`, `unlisted`: under bad conditions
 
@@ -26,6 +26,7 @@ mod import;
 mod instances;
 mod late;
 mod lifecycle;
+mod live;
 mod proxy;
 mod records;
 mod refusals;

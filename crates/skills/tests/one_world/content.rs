@@ -43,6 +43,30 @@ async fn live_skills_are_resources_and_dynamic_skills() {
     }
 }
 
+#[tokio::test]
+async fn a_stored_skill_of_the_clients_id_hides_only_what_it_has() {
+    let home = Home::new();
+    let bundle = json!({
+        "id": "desk", "skill": "# Stored\n",
+        "files": { "workspace/review/files/SKILL.md": "# Stored files\n" },
+    });
+    home.worker().await.ok("skills::register", bundle).await;
+    let _desk = connect(&home, "desk").await;
+    for (kind, mut client) in every_kind(&home).await {
+        let uri = "skill://desk/workspace/review/SKILL.md";
+        let skills = client.all("skills/list", "skills").await;
+        let entry = skills.iter().find(|entry| entry["uri"] == uri).expect(kind);
+        let document = client.read(uri).await;
+        assert!(document.contains("# /workspace/review/skill.md\n"), "{kind}: {document}");
+        let got = client.ok("skills/get", json!({ "uri": uri })).await;
+        assert_eq!(got["skill"], *entry, "{kind}");
+        let stored = client.read("skill://desk/workspace/review/files/SKILL.md").await;
+        assert_eq!(stored, "# Stored files\n", "{kind}");
+        let root = client.read("skill://desk/SKILL.md").await;
+        assert!(root.ends_with("# Stored\n"), "{kind}: {root}");
+    }
+}
+
 /// Waits for a notification.
 async fn hears(pipe: &mut Pipe, method: &str) -> Value {
     loop {

@@ -3,6 +3,7 @@
 //! - `desk`: a live client with one of everything
 //! - `registry`: lists, reading, rendering, over the bus and on the command line
 //! - `tools`: the four tools about clients and paths, on all kinds of MCP clients
+//! - `stored_only`: where only what is stored is shown
 //! - `content`: resources, prompts and the skills extension of MCP, and news of changes
 
 #![allow(
@@ -18,6 +19,7 @@ mod clients;
 mod content;
 mod desk;
 mod registry;
+mod stored_only;
 #[path = "../support/mod.rs"]
 mod support;
 mod tools;

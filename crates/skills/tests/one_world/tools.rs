@@ -117,6 +117,14 @@ async fn a_profile_has_the_four_and_nothing_else() {
     assert_eq!(client.tools().await, FOUR);
     assert_eq!(client.fails("resources/list", json!({})).await.code, -32601);
     assert_eq!(client.fails("prompts/list", json!({})).await.code, -32601);
+    let uri = json!({ "uri": "iii://desk" });
+    assert_eq!(client.fails("resources/subscribe", uri.clone()).await.code, -32601);
+    assert_eq!(client.fails("resources/unsubscribe", uri).await.code, -32601);
+    let completion = json!({
+        "ref": { "type": "ref/prompt", "name": "desk-greet" },
+        "argument": { "name": "who", "value": "A" },
+    });
+    assert_eq!(client.fails("completion/complete", completion).await.code, -32601);
     let result = client.call("list_skills", json!({})).await;
     assert_eq!(text(&result), "MCP error -32602: Tool list_skills not found");
     let arguments = json!({ "clientId": "desk", "method": "GET", "path": "/skill.md" });

@@ -17,6 +17,9 @@ pub struct CapabilitiesOutput {
     pub functions: Vec<String>,
     /// What names are also looked for with; empty for nothing.
     pub prefix: String,
+    /// How many milliseconds a live client may take to answer, where there may be any.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub client_ms: Option<u64>,
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]
