@@ -6,7 +6,7 @@ use skills_bus::CallError;
 use skills_core::{Kind, OutputError, RuleError, Tier, schema::Violation};
 use skills_store::{BatchError, StoreError};
 
-use crate::{ExecuteError, execute::sentence, live::LiveError};
+use crate::{ExecuteError, arguments::sentence, live::LiveError};
 
 /// The one error type of the registry. Every surface maps it once.
 #[derive(Debug, Clone, thiserror::Error)]

@@ -7,10 +7,7 @@ use std::{borrow::Cow, sync::Arc};
 use async_trait::async_trait;
 use bytes::Bytes;
 use serde_json::{Map, Value};
-use skills_core::{
-    Caller, Digest, SkillId, Tier,
-    schema::{Schema, Violation},
-};
+use skills_core::{Caller, Digest, SkillId, Tier};
 
 use crate::{Registry, RegistryError};
 
@@ -112,36 +109,10 @@ impl Registry {
         let tool = row.meta.tool.as_ref();
         let tool = tool.ok_or_else(|| RegistryError::NotATool(row.id.to_string()))?;
         let id: SkillId = row.id.parse()?;
-        let arguments = checked(&id, &tool.parameters, arguments)?;
+        let arguments = self.arguments().checked(&id, tool, arguments).await?;
         let source = self.tool_source(row).await?;
         let (tier, digest, caller) = (row.tier, tool.source.digest, caller.clone());
         let call = ToolCall { caller, tier, id, source, digest, arguments, request_id };
         Ok(executor.execute(call).await?)
-    }
-}
-
-/// The arguments, if they fit the schema. One that is not valid, which only an import can have stored, asks
-/// for nothing.
-fn checked(
-    id: &SkillId,
-    parameters: &Value,
-    arguments: Map<String, Value>,
-) -> Result<Map<String, Value>, RegistryError> {
-    let Ok(schema) = Schema::compile(parameters) else { return Ok(arguments) };
-    let arguments = Value::Object(arguments);
-    let violations = schema.check(&arguments);
-    match arguments {
-        Value::Object(arguments) if violations.is_empty() => Ok(arguments),
-        _ => Err(RegistryError::Arguments { id: id.to_string(), violations }),
-    }
-}
-
-/// What does not fit, in a sentence.
-pub(crate) fn sentence(violations: &[Violation]) -> String {
-    let Some(Violation { pointer, message }) = violations.first() else { return String::new() };
-    let place = if pointer.is_empty() { String::new() } else { format!("{pointer}: ") };
-    match violations.len() - 1 {
-        0 => format!("{place}{message}"),
-        more => format!("{place}{message} (and {more} more)"),
     }
 }

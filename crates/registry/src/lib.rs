@@ -10,9 +10,9 @@
 //! - [`bundles`]: reading whole bundles
 //! - [`search`]: finding skills by words
 //! - [`live`]: what live clients have, which is listed and read but not stored
-//! - `execute`: calling tools
+//! - `execute`: calling tools; `arguments` checks what they are called with
 //! - `functions`: which functions of workers are offered to agents
-//! - `blobs`: bodies, through a bounded cache
+//! - `blobs`: bodies, through a bounded cache; [`Kept`] is any such cache
 //! - [`state`]: the bus's key-value store, which shares the write path
 //! - [`state_store`]: a store in the state of an iii engine
 //! - [`api`]: the trait surfaces are written against; [`remote`] implements it over a bus
@@ -21,6 +21,7 @@
 //! content of a section or the messages of a prompt.
 
 pub mod api;
+mod arguments;
 pub mod available;
 mod blobs;
 pub mod bundles;
@@ -30,6 +31,7 @@ mod error;
 mod execute;
 pub mod feed;
 mod functions;
+mod kept;
 pub mod live;
 mod local;
 mod looked;
@@ -50,6 +52,7 @@ pub use error::{HandlerProblem, RegistryError};
 pub use execute::{Blame, Execute, ExecuteError, ToolCall};
 pub use feed::{ChangeFeed, Delivery, Subscription};
 pub use functions::ExposedFunction;
+pub use kept::Kept;
 pub use local::View;
 pub use registry::{Registry, RegistryConfig};
 pub use remote::{Mirror, RemoteRegistry};

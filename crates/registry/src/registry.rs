@@ -16,6 +16,7 @@ use tokio::sync::watch;
 
 use crate::{
     BusState, Catalog, ChangeFeed, Execute, RegistryError,
+    arguments::Arguments,
     blobs::Blobs,
     feed::{Feed, Subscription},
     live::{LiveChange, LiveSource, LiveUpdate},
@@ -61,6 +62,7 @@ pub struct Registry {
     thread: Mutex<Option<JoinHandle<()>>>,
     blobs: Blobs,
     executor: OnceLock<Arc<dyn Execute>>,
+    arguments: Arguments,
     config: RegistryConfig,
     /// Weak, because whoever hosts live clients shows them what is stored.
     live: OnceLock<Weak<dyn LiveSource>>,
@@ -100,6 +102,7 @@ impl Registry {
         Ok(Arc::new(Self {
             blobs: Blobs::new(Arc::clone(&store), config.blob_cache_bytes),
             executor: OnceLock::new(),
+            arguments: Arguments::default(),
             writer: Mutex::new(Some(Arc::new(writer))),
             thread: Mutex::new(Some(thread)),
             store,
@@ -206,6 +209,10 @@ impl Registry {
 
     pub(crate) const fn executor(&self) -> &OnceLock<Arc<dyn Execute>> {
         &self.executor
+    }
+
+    pub(crate) const fn arguments(&self) -> &Arguments {
+        &self.arguments
     }
 
     /// Tells everyone who follows the tools to ask for them again, whether they changed or not.

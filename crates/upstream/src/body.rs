@@ -5,7 +5,7 @@
 //! A template that is text is expanded as text, unless it reads as a JSON object or list: then it is that tree,
 //! and no value can break out of its string.
 
-use std::{fmt, io};
+use std::fmt;
 
 use bytes::Bytes;
 use hyper::header::HeaderValue;
@@ -15,6 +15,7 @@ use url::form_urlencoded;
 
 use crate::{
     ExecuteError,
+    size::json_size,
     values::{Values, is_secret, text_of},
 };
 
@@ -163,7 +164,7 @@ impl Filling<'_> {
             && let Some(value) = self.values.params.get(name)
             && !(value.is_null() && placeholder.default.is_some())
         {
-            self.take(size(value, self.left))?;
+            self.take(json_size(value, self.left))?;
             return Ok(Some(value.clone()));
         }
         match self.values.expanded(&template, Encoding::Plain)? {
@@ -181,24 +182,6 @@ impl Filling<'_> {
         self.left = self.left.checked_sub(bytes).ok_or(too_large)?;
         Ok(())
     }
-}
-
-/// How many bytes a value has as JSON. Counting ends soon after `enough`.
-fn size(value: &Value, enough: usize) -> usize {
-    struct Count(usize, usize);
-    impl io::Write for Count {
-        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-            self.0 = self.0.saturating_add(bytes.len());
-            if self.0 > self.1 { Err(io::ErrorKind::WriteZero.into()) } else { Ok(bytes.len()) }
-        }
-        fn flush(&mut self) -> io::Result<()> {
-            Ok(())
-        }
-    }
-    let mut count = Count(0, enough);
-    // It fails only when there is enough.
-    let _ = serde_json::to_writer(&mut count, value);
-    count.0
 }
 
 #[cfg(test)]

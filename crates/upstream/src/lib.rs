@@ -25,6 +25,7 @@ mod outgoing;
 mod redirect;
 mod resolve;
 mod secret;
+mod size;
 mod upstream;
 mod values;
 

@@ -2,17 +2,31 @@
 
 use serde_json::{Map, Value};
 
+use crate::{ExecuteError, size::json_size};
+
 /// The answer as the manifest wants it: for each name the value at its path, without those that are not
-/// there. Without any path it is the whole answer.
-pub(crate) fn mapped(implementation: &Map<String, Value>, answer: Value) -> Value {
-    let Some(mapping) = mapping_of(implementation) else { return answer };
+/// there. Without any path it is the whole answer. Picked from it are `max` bytes at most: few bytes of a
+/// manifest can ask for a large value many times.
+pub(crate) fn mapped(
+    implementation: &Map<String, Value>,
+    answer: Value,
+    max: usize,
+) -> Result<Value, ExecuteError> {
+    let Some(mapping) = mapping_of(implementation) else { return Ok(answer) };
     let mut paths =
         mapping.iter().filter_map(|(name, path)| Some((name, path.as_str()?))).peekable();
     if paths.peek().is_none() {
-        return answer;
+        return Ok(answer);
     }
-    let found = paths.filter_map(|(name, path)| Some((name.clone(), at(&answer, path)?.clone())));
-    Value::Object(found.collect())
+    let mut left = max;
+    let mut picked = Map::new();
+    for (name, path) in paths {
+        let Some(value) = at(&answer, path) else { continue };
+        let bytes = name.len().saturating_add(json_size(value, left));
+        left = left.checked_sub(bytes).ok_or(ExecuteError::TooLarge { max })?;
+        picked.insert(name.clone(), value.clone());
+    }
+    Ok(Value::Object(picked))
 }
 
 fn mapping_of(implementation: &Map<String, Value>) -> Option<&Map<String, Value>> {
@@ -45,7 +59,11 @@ mod tests {
     }
 
     fn with(mapping: Value) -> Value {
-        mapped(json!({"response_mapping": mapping}).as_object().unwrap(), answer())
+        picked(json!({"response_mapping": mapping}))
+    }
+
+    fn picked(implementation: Value) -> Value {
+        mapped(implementation.as_object().unwrap(), answer(), 1000).unwrap()
     }
 
     #[test]
@@ -79,10 +97,25 @@ mod tests {
     #[test]
     fn the_first_mapping_wins() {
         let nested = json!({"response": {"output_mapping": {"out": "0"}}});
-        assert_eq!(mapped(nested.as_object().unwrap(), answer()), json!({"out": "zero"}));
+        assert_eq!(picked(nested), json!({"out": "zero"}));
         let both =
             json!({"response_mapping": {"out": "n"}, "response": {"output_mapping": {"out": "0"}}});
-        assert_eq!(mapped(both.as_object().unwrap(), answer()), json!({"out": null}));
+        assert_eq!(picked(both), json!({"out": null}));
+    }
+
+    #[test]
+    fn what_is_picked_is_bounded() {
+        let with = |names: usize, max| {
+            let mapping: Map<_, _> = (0..names).map(|n| (format!("{n:05}"), json!("$"))).collect();
+            let answer = json!("x".repeat(1 << 20));
+            let implementation = Map::from_iter([("response_mapping".to_owned(), mapping.into())]);
+            mapped(&implementation, answer, max)
+        };
+        let one = (1 << 20) + 2 + 5;
+        assert!(with(2, 2 * one).is_ok());
+        assert_eq!(with(2, 2 * one - 1), Err(ExecuteError::TooLarge { max: 2 * one - 1 }));
+        // All of them would be 50 GB.
+        assert_eq!(with(50_000, 1 << 20).unwrap_err().code(), "too_large");
     }
 
     proptest! {

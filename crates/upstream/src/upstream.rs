@@ -29,7 +29,7 @@ pub struct Settings {
     pub https_only: bool,
     /// How long everything together may take: looking up, connecting, sending, redirects, reading.
     pub timeout: Duration,
-    /// Most bytes of an answer.
+    /// Most bytes of an answer, and of what is picked from it.
     pub max_response: usize,
     /// Most bytes of a request: URL, headers and body together.
     pub max_request: usize,
@@ -110,13 +110,12 @@ impl Upstream {
         let run = async {
             let outgoing =
                 Outgoing::new(implementation, params, secrets, trace_id, self.max_request)?;
-            self.exchanged(outgoing, deadline, &redactor).await
+            let answer = self.exchanged(outgoing, deadline, &redactor).await?;
+            mapped(implementation, answer, self.max_response)
         };
         let timed_out = ExecuteError::TimedOut { after: self.timeout };
-        match timeout_at(deadline, run).await.unwrap_or(Err(timed_out)) {
-            Ok(answer) => Ok(mapped(implementation, answer)),
-            Err(error) => Err(shortened(error.redacted(&redactor))),
-        }
+        let done = timeout_at(deadline, run).await.unwrap_or(Err(timed_out));
+        done.map_err(|error| shortened(error.redacted(&redactor)))
     }
 
     async fn exchanged(

@@ -12,6 +12,8 @@ use super::{
 
 /// Longest name of a hook, in bytes.
 const MAX_HOOK_BYTES: usize = 64;
+/// Most parts of an answer that are kept.
+const MAX_MAPPED: usize = 256;
 
 /// Where a field of an implementation was written, for diagnostics.
 pub(super) type Place<'a> = &'a dyn Fn(&str) -> String;
@@ -88,7 +90,12 @@ pub(super) fn response_mapping(
         }
     };
     let mut mapping = BTreeMap::new();
-    for (name, path) in object(value, at.clone(), report).into_iter().flatten() {
+    let written = object(value, at.clone(), report);
+    if written.is_some_and(|written| written.len() > MAX_MAPPED) {
+        let message = format!("at most {MAX_MAPPED} parts of an answer can be kept");
+        report.error("too_many_mappings", &at, message);
+    }
+    for (name, path) in written.into_iter().flatten() {
         match path {
             Value::String(path) => {
                 mapping.insert(name.clone(), path.clone());

@@ -4,6 +4,10 @@
 //! replaced by what it points to, without ever ending up in itself, takes at most (parts of that schema) x
 //! (values of the instance) steps. One that leads back to itself can double its work on every level of the
 //! instance, and one with references to references on every level of the schema.
+//!
+//! What a value is compared with counts as parts too: it may be compared with each. `unevaluatedProperties`
+//! and `unevaluatedItems` ask again what stands beside them, and so on inside that; what they ask is weighed
+//! as often as it is asked.
 
 use std::borrow::Cow;
 
@@ -18,7 +22,7 @@ use crate::{pointer::At, uri::percent_decoded};
 /// What a schema costs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Weight {
-    /// Schemas it consists of, references replaced.
+    /// Schemas it consists of, references replaced, and values it compares with.
     pub(super) parts: usize,
     /// Patterns among them.
     pub(super) patterns: usize,
@@ -48,6 +52,24 @@ const SCHEMAS: [&str; 17] = [
 const MAPPINGS: [&str; 4] = ["dependencies", "dependentSchemas", "patternProperties", "properties"];
 /// Mappings of schemas that are only used through references.
 const DEFINITIONS: [&str; 2] = ["$defs", "definitions"];
+/// Keywords whose value is what a value, or its fields, are compared with.
+const COMPARED: [&str; 4] = ["const", "dependentRequired", "enum", "required"];
+/// Keywords that depend on what others have looked at.
+const UNEVALUATED: [&str; 2] = ["unevaluatedItems", "unevaluatedProperties"];
+/// Keywords that those ask again, each with schemas for the same value or a part of it.
+const ASKED_AGAIN: [&str; 11] = [
+    "$ref",
+    "allOf",
+    "anyOf",
+    "contains",
+    "dependentSchemas",
+    "else",
+    "if",
+    "oneOf",
+    "then",
+    "unevaluatedItems",
+    "unevaluatedProperties",
+];
 /// References whose target is only known during a validation.
 const DYNAMIC: [&str; 4] = ["$dynamicAnchor", "$dynamicRef", "$recursiveAnchor", "$recursiveRef"];
 
@@ -84,11 +106,13 @@ impl<'a> Walk<'a> {
         if depth > MAX_SCHEMA_DEPTH {
             return Err(too_large(at, "too many levels", MAX_SCHEMA_DEPTH));
         }
-        self.weight.parts += 1;
-        if self.weight.parts > MAX_SCHEMA_PARTS {
-            return Err(too_large(at, "too many parts", MAX_SCHEMA_PARTS));
-        }
-        let Value::Object(fields) = schema else { return Ok(()) };
+        self.add(1, at)?;
+        let fields = match schema {
+            Value::Object(fields) => fields,
+            // Under `dependencies`, names of fields.
+            Value::Array(names) => return self.add(names.len(), at),
+            _ => return Ok(()),
+        };
         if let Some(keyword) = DYNAMIC.into_iter().find(|keyword| fields.contains_key(*keyword)) {
             return Err(SchemaError::Unsupported { pointer: at.to_string(), keyword });
         }
@@ -97,6 +121,9 @@ impl<'a> Walk<'a> {
         }
         for (keyword, value) in fields {
             self.keyword(keyword, value, at.key(keyword), depth)?;
+        }
+        if UNEVALUATED.into_iter().any(|keyword| fields.contains_key(keyword)) {
+            self.ask_again(schema, at, depth)?;
         }
         match self.weight.patterns > MAX_PATTERNS {
             true => Err(too_large(at, "too many patterns", MAX_PATTERNS)),
@@ -114,6 +141,7 @@ impl<'a> Walk<'a> {
         match keyword {
             "$ref" => self.reference(value, at, depth)?,
             "pattern" => self.weight.patterns += 1,
+            _ if COMPARED.contains(&keyword) => self.add(size(value).0, at)?,
             _ if MAPPINGS.contains(&keyword) => {
                 if keyword == "patternProperties" {
                     self.weight.patterns += value.as_object().map_or(0, Map::len);
@@ -131,6 +159,56 @@ impl<'a> Walk<'a> {
             _ => {}
         }
         Ok(())
+    }
+
+    /// Weighs what an `unevaluated…` of a schema asks: each of its neighbours, and what those would be asked
+    /// in turn.
+    fn ask_again(
+        &mut self,
+        schema: &'a Value,
+        at: At<'_>,
+        depth: usize,
+    ) -> Result<(), SchemaError> {
+        if depth > MAX_SCHEMA_DEPTH {
+            return Err(too_large(at, "too many levels", MAX_SCHEMA_DEPTH));
+        }
+        let Value::Object(fields) = schema else { return Ok(()) };
+        for (keyword, value) in fields {
+            if !ASKED_AGAIN.contains(&keyword.as_str()) {
+                continue;
+            }
+            let at = at.key(keyword);
+            self.keyword(keyword, value, at, depth)?;
+            match value {
+                // It was followed before, so it leads somewhere and not back.
+                Value::String(reference) if keyword == "$ref" => {
+                    let fragment = reference.strip_prefix('#').unwrap_or_default();
+                    if let Some(target) = self.target(fragment, at)? {
+                        self.ask_again(target, at, depth + 1)?;
+                    }
+                }
+                Value::Array(items) => {
+                    for (index, item) in items.iter().enumerate() {
+                        self.ask_again(item, at.index(index), depth + 1)?;
+                    }
+                }
+                Value::Object(schemas) if keyword == "dependentSchemas" => {
+                    for (key, schema) in schemas {
+                        self.ask_again(schema, at.key(key), depth + 1)?;
+                    }
+                }
+                other => self.ask_again(other, at, depth + 1)?,
+            }
+        }
+        Ok(())
+    }
+
+    fn add(&mut self, parts: usize, at: At<'_>) -> Result<(), SchemaError> {
+        self.weight.parts += parts;
+        match self.weight.parts > MAX_SCHEMA_PARTS {
+            true => Err(too_large(at, "too many parts", MAX_SCHEMA_PARTS)),
+            false => Ok(()),
+        }
     }
 
     fn mapping(&mut self, mapping: &'a Value, at: At<'_>, depth: usize) -> Result<(), SchemaError> {

@@ -20,7 +20,8 @@ use self::bounds::Weight;
 pub const MAX_SCHEMA_VALUES: usize = 10_000;
 /// How deep a schema may be nested, with its references followed.
 pub const MAX_SCHEMA_DEPTH: usize = 64;
-/// Most schemas there may be when every reference is replaced by what it points to.
+/// Most schemas, and values to compare with, that there may be when every reference is replaced by what it
+/// points to.
 pub const MAX_SCHEMA_PARTS: usize = 10_000;
 /// Most patterns of a schema.
 pub const MAX_PATTERNS: usize = 64;
@@ -33,11 +34,19 @@ const PATTERNS: [PatternLimits; 2] = [
     PatternLimits { compiled_bytes: 32 << 10, matched_bytes: 1 << 20 },
     PatternLimits { compiled_bytes: 512 << 10, matched_bytes: 64 << 10 },
 ];
+/// Where there are more patterns none of them may be large: compiling them takes time and memory.
+const MAX_LARGE_PATTERNS: usize = 16;
 /// Most steps a check may take: parts of the schema times values of the arguments.
-const MAX_STEPS: usize = 50_000_000;
+const MAX_STEPS: usize = 5_000_000;
+/// Up to here a check takes no longer than a request takes anyway.
+const MAX_QUICK_STEPS: usize = 50_000;
+/// The same for what patterns are tried on.
+const MAX_QUICK_BYTES: usize = 4 << 10;
 /// Up to here all violations are gathered; beyond, the first is enough: the validator keeps every one it
 /// finds, and there may be one for each step.
 const MAX_STEPS_FOR_ALL: usize = 200_000;
+/// About what a part of a compiled schema takes in memory.
+const PART_BYTES: usize = 512;
 /// Longest message, in characters; those about an `enum` repeat it.
 const MAX_MESSAGE_CHARS: usize = 300;
 
@@ -141,7 +150,16 @@ pub struct Violation {
 pub struct Schema {
     validator: Validator,
     weight: Weight,
+    compiled_bytes: usize,
     matched_bytes: usize,
+}
+
+/// What a check costs.
+struct Cost {
+    /// Parts of the schema times values.
+    steps: usize,
+    /// Bytes of text that patterns are tried on, one pattern after the other.
+    matched: usize,
 }
 
 #[derive(Clone, Copy)]
@@ -167,22 +185,44 @@ impl Schema {
         let weight = bounds::weigh(schema)?;
         let [small, large] = PATTERNS;
         let (built, limits) = match build(schema, small) {
-            Err(_) if weight.patterns > 0 => (build(schema, large), large),
+            Err(_) if (1..=MAX_LARGE_PATTERNS).contains(&weight.patterns) => {
+                (build(schema, large), large)
+            }
             built => (built, small),
         };
         let validator = built.map_err(|error| SchemaError::Invalid {
             pointer: error.instance_path().as_str().to_owned(),
             message: shortened(&error.to_string()),
         })?;
-        Ok(Self { validator, weight, matched_bytes: limits.matched_bytes })
+        let PatternLimits { compiled_bytes, matched_bytes } = limits;
+        Ok(Self { validator, weight, compiled_bytes, matched_bytes })
+    }
+
+    /// About how much memory it takes, in bytes.
+    #[must_use]
+    pub const fn bytes(&self) -> usize {
+        self.weight.parts * PART_BYTES + self.weight.patterns * self.compiled_bytes
+    }
+
+    /// Whether a check of the value takes no longer than a moment, so that it may be made where others wait.
+    #[must_use]
+    pub fn is_quick(&self, value: &Value) -> bool {
+        let cost = self.cost(value);
+        cost.steps <= MAX_QUICK_STEPS && cost.matched <= MAX_QUICK_BYTES
+    }
+
+    fn cost(&self, value: &Value) -> Cost {
+        let (values, bytes) = size(value);
+        Cost {
+            steps: values.saturating_mul(self.weight.parts),
+            matched: bytes.saturating_mul(self.weight.patterns),
+        }
     }
 
     /// In what a value does not fit: nothing when it does, [`MAX_VIOLATIONS`] at most.
     #[must_use]
     pub fn check(&self, value: &Value) -> Vec<Violation> {
-        let (values, bytes) = size(value);
-        let steps = values.saturating_mul(self.weight.parts);
-        let matched = bytes.saturating_mul(self.weight.patterns);
+        let Cost { steps, matched } = self.cost(value);
         if steps > MAX_STEPS || matched > self.matched_bytes {
             let message = "the value is too large to be checked against this schema".to_owned();
             return vec![Violation { pointer: String::new(), message }];

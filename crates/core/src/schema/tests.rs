@@ -156,6 +156,9 @@ fn patterns_do_not_backtrack() {
     let large = Schema::compile(&json!({"pattern": "a[ab]{4000}c"})).unwrap();
     assert_eq!(large.check(&json!("a".repeat(1000))).len(), 1);
     assert!(large.check(&json!("a".repeat(100_000)))[0].message.contains("too large"));
+    let some = |n: usize| json!({"anyOf": vec![json!({"pattern": "a[ab]{4000}c"}); n]});
+    assert!(Schema::compile(&some(16)).is_ok());
+    assert_eq!(code(&some(17)).0, "invalid_schema");
     let many: Vec<_> = (0..65).map(|n| json!({"pattern": n.to_string()})).collect();
     assert_eq!(code(&json!({"anyOf": many})).0, "schema_too_large");
 }
@@ -175,6 +178,61 @@ fn a_check_is_bounded_in_time_and_memory() {
     assert_eq!(texts.check(&large).len(), 1, "one of 200000 violations is kept");
     let some = Value::from(vec![Value::from(-1); 100]);
     assert_eq!(texts.check(&some).len(), MAX_VIOLATIONS);
+}
+
+/// Values that are compared one by one cost as much as schemas.
+#[test]
+fn what_a_value_is_compared_with_has_weight() {
+    let halves: Vec<_> = (0..1800).map(|n| f64::from(n) + 0.5).collect();
+    let many = Value::from(vec![1799.5; 500_000]);
+    for schema in [
+        json!({"items": {"enum": halves}}),
+        json!({"items": {"anyOf": [{"const": halves}, {"enum": [1, "a", halves]}]}}),
+    ] {
+        let schema = Schema::compile(&schema).unwrap();
+        assert!(!schema.is_quick(&many));
+        let start = Instant::now();
+        assert!(schema.check(&many)[0].message.contains("too large"));
+        // A thousand million comparisons take seconds.
+        assert!(start.elapsed().as_secs() < 2);
+        assert!(schema.is_quick(&json!([0.5])));
+    }
+    let names: Vec<_> = (0..1800).map(|n| n.to_string()).collect();
+    let objects = Value::from(vec![json!({"a": 1}); 5000]);
+    for items in [
+        json!({"required": names}),
+        json!({"dependentRequired": {"a": names}}),
+        json!({"$schema": "http://json-schema.org/draft-07/schema#", "dependencies": {"a": names}}),
+    ] {
+        let mut schema = json!({"items": items});
+        if let Some(draft) = schema["items"].as_object_mut().unwrap().remove("$schema") {
+            schema["$schema"] = draft;
+        }
+        let schema = Schema::compile(&schema).unwrap();
+        assert!(schema.check(&objects)[0].message.contains("too large"), "{schema:?}");
+    }
+}
+
+/// Each level is asked once by what it stands in and once by what is left over there: thirty levels are a
+/// thousand million.
+#[test]
+fn what_is_left_over_does_not_multiply() {
+    let nested = |levels: usize| {
+        (0..levels).fold(json!({"type": "string"}), |inner, _| {
+            let inner = json!({"properties": {"a": inner}});
+            json!({"anyOf": [inner], "unevaluatedProperties": false})
+        })
+    };
+    let value = |levels: usize| (0..levels).fold(json!("x"), |inner, _| json!({"a": inner}));
+    let few = Schema::compile(&nested(4)).unwrap();
+    assert_eq!(few.check(&value(4)), []);
+    assert_eq!(few.check(&json!({"b": 1})).len(), 1);
+    assert_eq!(code(&nested(30)).0, "schema_too_large");
+    let within = json!({"$ref": "#/$defs/a", "unevaluatedProperties": false, "$defs": {
+        "a": {"dependentSchemas": {"b": {"allOf": [{"properties": {"b": true}}]}}}}});
+    let within = Schema::compile(&within).unwrap();
+    assert_eq!(within.check(&json!({"b": 1})), []);
+    assert_eq!(within.check(&json!({"c": 1})).len(), 1);
 }
 
 proptest! {

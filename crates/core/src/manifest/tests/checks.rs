@@ -1,6 +1,6 @@
 //! What refuses a manifest that is written now, and what is not shown of one.
 
-use serde_json::json;
+use serde_json::{Map, json};
 
 use super::*;
 
@@ -124,6 +124,12 @@ fn hooks_and_mappings_are_metadata() {
     let mapped = parsed(json!({"response": {"output_mapping": {"t": "a"}}}));
     assert_eq!(mapped.spec.response_mapping.len(), 1);
     assert!(codes(&parsed(json!({"response_mapping": "x"}))).contains(&"wrong_type"));
+    let many = |n: usize| {
+        let mapping: Map<_, _> = (0..n).map(|n| (n.to_string(), json!("$"))).collect();
+        parsed(json!({"response_mapping": mapping}))
+    };
+    assert!(!codes(&many(256)).contains(&"too_many_mappings"));
+    assert!(codes(&many(257)).contains(&"too_many_mappings"));
     let hook = |text: &str| lenient(text).spec.plugin_hook;
     assert_eq!(
         hook(r#"{"id":"z","plugin_hook":"B","config":{"plugin_hook":"A.b-c_1"}}"#).as_deref(),
