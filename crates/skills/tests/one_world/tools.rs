@@ -6,7 +6,7 @@ use skills_testkit::Request;
 
 use crate::{
     clients::{Client, Pipe, every_kind, send, stateless_request},
-    desk::connect,
+    desk::{connect, is_listed},
     support::{Home, register},
 };
 
@@ -170,6 +170,13 @@ async fn a_profile_has_the_four_and_nothing_else() {
         "argument": { "name": "who", "value": "A" },
     });
     assert_eq!(client.fails("completion/complete", completion).await.code, -32601);
+    let mut pipe = Pipe::stateless(&arguments);
+    let filter = json!({ "resourcesListChanged": true, "toolsListChanged": true,
+        "promptsListChanged": true, "resourceSubscriptions": ["iii://desk"] });
+    let listen = json!({ "notifications": filter });
+    pipe.send(&stateless_request(7, "subscriptions/listen", &listen)).await;
+    let accepted = pipe.message().await;
+    assert_eq!(accepted["params"]["notifications"], json!({ "toolsListChanged": true }));
     let result = client.call("list_skills", json!({})).await;
     assert_eq!(text(&result), "MCP error -32602: Tool list_skills not found");
     let arguments = json!({ "clientId": "desk", "method": "GET", "path": "/skill.md" });
@@ -185,6 +192,30 @@ async fn a_profile_has_the_four_and_nothing_else() {
     let answer = send(&home.server.http, &request).await.json();
     let tools = answer["result"]["tools"].as_array().unwrap_or_else(|| panic!("{answer}"));
     assert_eq!(tools.iter().map(|tool| &tool["name"]).collect::<Vec<_>>(), FOUR);
+}
+
+#[tokio::test]
+async fn a_client_with_many_skills_crowds_out_nothing_that_is_stored() {
+    let home = Home::new();
+    register(&home.worker().await, "zoo", "# Zoo\n\nAnimals.\n").await;
+    let _desk = connect(&home, "desk").await;
+    let many: Value = (0..500)
+        .map(|n| skills_testkit::mdp::skill(&format!("/animals-{n}/skill.md")))
+        .chain([skills_testkit::mdp::skill("/skill.md")])
+        .collect();
+    let url = home.server.http.replace("http://", "ws://");
+    let _client = skills_testkit::mdp::Client::registered(&url, "0", many).await;
+    is_listed(&home.worker().await, "0/skill.md", true).await;
+    for (kind, mut client) in every_kind(&home).await {
+        for (tool, arguments) in [
+            ("list_skills", json!({ "budget_tokens": 300 })),
+            ("search_skills", json!({ "query": "", "limit": 1 })),
+        ] {
+            let listed = client.call(tool, arguments).await;
+            let first = &listed["structuredContent"]["skills"][0]["id"];
+            assert_eq!(first, "zoo", "{kind}: {tool}");
+        }
+    }
 }
 
 #[tokio::test]
