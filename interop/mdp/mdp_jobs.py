@@ -1,9 +1,11 @@
 """The clients of the Model Drive Protocol: pairs of a name and what to run, for the driver.
 
-A client connects, registers and prints `ready`; what it exposes is then read over plain HTTP, as any host would.
+A client connects, registers and prints `ready`; what it exposes is then read over plain HTTP, as any host would, and
+driven by hosts on the SDKs of MCP.
 """
 
 import json
+import shutil
 import time
 import urllib.error
 import urllib.request
@@ -18,27 +20,39 @@ REVIEW = "# Review\n\nReads a change and says what is wrong.\n\nDetails in files
 
 
 def jobs(options, failure):
+    hosts = list(mcp_hosts(options))
     python = [str(options.cache / f"mdp-python-{options.mdp_client}" / "bin" / "python"), str(HERE / "client.py")]
-    yield f"mdp python client {options.mdp_client} ws", lambda bench: Run(bench, failure, "python").all(python, "ws")
+    yield f"mdp python client {options.mdp_client} ws", lambda bench: Run(bench, failure, "python", hosts).all(python, "ws")
     rust = [str(options.rust / "mdp-2-2")]
-    yield "mdp rust client 2.2.0 http", lambda bench: Run(bench, failure, "rust").all(rust, "http")
+    yield "mdp rust client 2.2.0 http", lambda bench: Run(bench, failure, "rust", hosts).all(rust, "http")
+
+
+def mcp_hosts(options):
+    """Commands without the client, the profile, the transport and the target."""
+    folder = options.cache / "mdp-node"
+    # Node resolves a package from where the file lies: put it beside them.
+    shutil.copy(HERE / "host.mjs", folder)
+    yield ["node", str(folder / "host.mjs")]
+    yield [str(options.cache / f"mcp-python-mcp-{options.mcp_python}" / "bin" / "python"), str(HERE / "host.py")]
 
 
 class Run:
     """One client against one server."""
 
-    def __init__(self, bench, failure, client_id):
+    def __init__(self, bench, failure, client_id, hosts):
         self.bench = bench
         self.failure = failure
         self.client_id = client_id
+        self.hosts = hosts
 
     def all(self, command, scheme):
-        server, _ = self.bench.start_server(arguments=["--mdp-token", TOKEN])
+        server, bus = self.bench.start_server(arguments=["--mdp-token", TOKEN])
         http = self.bench.http
         url = http.replace("http", scheme, 1)
         client = self.bench.start("client", [*command, url, TOKEN])
         client.wait_until(lambda: "ready\n" in client.stdout(), SECONDS, "ready line")
         self.reads()
+        self.drives(bus)
         self.tell(client, "change")
         self.waits_for("/skills/{id}/later", 200)
         if scheme == "ws":
@@ -70,6 +84,16 @@ class Run:
         self.check("malformed", self.get("/skills/{id}/%zz")[0], 400)
         if self.client_id == "python":
             self.reads_dynamic()
+
+    def drives(self, bus):
+        stdio = ["stdio", self.bench.server_binary, "mcp", "--url", bus]
+        for host in self.hosts:
+            for profile, target in [
+                ("full", ["http", f"{self.bench.http}/mcp"]), ("mdp", ["http", f"{self.bench.http}/mcp/mdp"]),
+                ("full", stdio), ("mdp", [*stdio, "--profile", "mdp"]),
+            ]:
+                ran = self.bench.run("host", [*host, self.client_id, profile, *target], SECONDS)
+                self.bench.count(ran)
 
     def reads_dynamic(self):
         headers = {"X-Review-Scope": "all", "Authorization": "Bearer mine"}

@@ -81,15 +81,15 @@ impl<'a> Names<'a> {
             catalog.prompts_after(None).map(Arc::as_ref).partition(|row| row.is_live());
         let mut taken: HashSet<String> = prompts.iter().map(|row| row.name.to_string()).collect();
         let mut names = vec![None; skills.len()];
-        let is_live = |id: &str| catalog.stored(id).is_none();
-        name_skills(skills, &mut names, &mut taken, |skill| !is_live(&skill.id));
+        let is_stored = |id: &str| catalog.stored(id).is_some();
+        name_skills(skills, &mut names, &mut taken, |offered| is_stored(&offered.id));
         // A stored one may be asked for by its id, also where that is no command.
-        let is_free = |row: &&PromptRow| !taken.contains(&*row.name) && is_live(&row.name);
+        let is_free = |row: &&PromptRow| !taken.contains(&*row.name) && !is_stored(&row.name);
         prompts.extend(live.into_iter().filter(is_free));
         prompts.sort_unstable_by(|one, other| one.name.cmp(&other.name));
         taken.extend(prompts.iter().map(|row| row.name.to_string()));
         name_skills(skills, &mut names, &mut taken, |offered| {
-            is_live(&offered.id) && is_live(&offered.skill.name)
+            !is_stored(&offered.id) && !is_stored(&offered.skill.name)
         });
         Self { prompts, skills: names }
     }

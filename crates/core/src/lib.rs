@@ -17,6 +17,7 @@
 //! - [`output`]: how the output of such a function becomes content or messages
 //! - [`manifest`]: tools, as their authors describe them in two formats
 //! - [`schema`]: whether arguments fit what a tool says of them
+//! - [`token`]: secrets that are compared
 //! - [`digest`], [`etag`], [`time`]: content addresses, the tags made of them, and timestamps
 //! - [`template`]: text with placeholders, and the secrets that a manifest needs
 //!
@@ -44,6 +45,7 @@ pub mod schema;
 pub mod skill;
 pub mod template;
 pub mod time;
+pub mod token;
 pub mod tool;
 pub mod uri;
 pub mod validate;
@@ -60,5 +62,6 @@ pub use output::{Content, OutputError, PromptMessages};
 pub use prompt::{PromptArgument, PromptDefinition};
 pub use skill::{FileMeta, SkillMeta};
 pub use time::Timestamp;
+pub use token::Token;
 pub use tool::ToolMeta;
 pub use uri::ResourceUri;

@@ -11,6 +11,15 @@ use crate::{
 /// The path of a bundle's root document.
 pub const ROOT_PATH: &str = "SKILL.md";
 
+/// What the last segment of an address may be under which a live client has a skill.
+pub const LEAVES: [&str; 2] = ["skill.md", ROOT_PATH];
+
+/// Whether a path ends as that of a live client's skill does.
+#[must_use]
+pub fn has_leaf(path: &str) -> bool {
+    LEAVES.contains(&path.rsplit('/').next().unwrap_or(path))
+}
+
 /// One file of a bundle: where it stands, and which bytes it holds.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileMeta {

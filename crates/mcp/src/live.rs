@@ -16,7 +16,12 @@ use rmcp::model::{
     ResourceUpdatedNotificationParam, ServerNotification, SubscriptionFilter,
     ToolListChangedNotification,
 };
-use skills_core::{Tier, id::INDEX_ID, skill::ROOT_PATH, uri};
+use skills_core::{
+    Tier,
+    id::INDEX_ID,
+    skill::{LEAVES, ROOT_PATH},
+    uri,
+};
 use skills_registry::{Changed, Changes, Skills};
 use tokio::sync::watch;
 
@@ -162,11 +167,11 @@ impl News {
     /// The id of a live skill is the whole path, and its client alone is the address of all of them.
     fn affects_live(&self, path: &str) -> bool {
         let is_of = |id: &Arc<str>| id.strip_prefix(path).is_some_and(|rest| rest.starts_with('/'));
-        let folder = || path.strip_suffix(ROOT_PATH).map(|folder| format!("{folder}skill.md"));
+        let is_at = |folder: &str| {
+            LEAVES.iter().any(|leaf| self.skills.contains(&*format!("{folder}{leaf}")))
+        };
         match path.contains('/') {
-            true => {
-                self.skills.contains(path) || folder().is_some_and(|id| self.skills.contains(&*id))
-            }
+            true => self.skills.contains(path) || path.strip_suffix(ROOT_PATH).is_some_and(is_at),
             false => self.skills.iter().any(is_of),
         }
     }

@@ -10,8 +10,7 @@ use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD as BASE64};
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use serde::{Deserialize, Serialize};
 use sha2::Sha256;
-use skills_core::Digest;
-use subtle::ConstantTimeEq as _;
+use skills_core::{Digest, Token};
 use uuid::Uuid;
 
 use crate::{Config, Transport, wire::Auth};
@@ -26,8 +25,7 @@ const MAX_COOKIES: usize = 4;
 
 /// What credentials are checked with.
 pub(crate) struct Keys {
-    /// Sums are compared, so that not even the length of a token can be timed.
-    token: Option<Digest>,
+    token: Option<Token>,
     signing: Hmac<Sha256>,
     lifetime: Duration,
 }
@@ -48,15 +46,14 @@ impl Keys {
         // A key is filled up to the size of a block with zeros.
         let mut block = [0; 64];
         block[..key.len()].copy_from_slice(&key);
-        let token = config.token.as_ref().map(|token| Digest::of(token.as_bytes()));
+        let token = config.token.as_deref().map(Token::new);
         Self { token, signing: Hmac::new(&block.into()), lifetime: config.times.cookie }
     }
 
     /// Whether a token is what is asked for; anything is, where none is asked for.
     pub(crate) fn token_is_good(&self, token: Option<&str>) -> bool {
         let Some(wanted) = &self.token else { return true };
-        let given = Digest::of(token.unwrap_or_default().as_bytes());
-        token.is_some() && bool::from(given.as_bytes().ct_eq(wanted.as_bytes()))
+        token.is_some_and(|token| wanted.is(token.as_bytes()))
     }
 
     /// Whether a token is asked for.

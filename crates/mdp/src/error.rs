@@ -144,6 +144,9 @@ pub enum CallError {
     /// The path is longer or deeper than any that is registered.
     #[error("the path is too long")]
     PathTooLong,
+    /// A listing cannot go on from there.
+    #[error("the cursor is none that this listing gave; begin anew without one")]
+    Cursor,
     /// There is no such client.
     #[error("Client {0:?} is not connected")]
     NotConnected(String),
@@ -214,7 +217,9 @@ impl CallError {
     #[must_use]
     pub const fn code(&self) -> Code {
         match self {
-            Self::BadPath(_) | Self::PathTooLong | Self::TooLarge { .. } => Code::BadRequest,
+            Self::BadPath(_) | Self::PathTooLong | Self::Cursor | Self::TooLarge { .. } => {
+                Code::BadRequest
+            }
             Self::NotConnected(_) | Self::NotFound { .. } | Self::NoClients => Code::NotFound,
             Self::Timeout(_) => Code::Timeout,
             Self::Disconnected(_)

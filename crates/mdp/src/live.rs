@@ -20,7 +20,7 @@ use skills_registry::{
     Registry,
     live::{
         CallPath, CallPaths, LiveClient, LiveDocument, LiveError, LivePrompt, LiveSkill,
-        LiveSource, LiveUpdate, Method as Asked, PathCall, Question,
+        LiveSource, LiveUpdate, PathCall, Question,
     },
 };
 
@@ -153,11 +153,8 @@ impl LiveSource for Host {
     async fn ask(&self, caller: &Caller, question: Question) -> Result<Value, LiveError> {
         let host = self.seen_by(caller)?;
         let answer = match question {
-            Question::ListClients(asked) => host.list_clients(asked.search.as_deref()).await,
-            Question::ListPaths(asked) => {
-                let depth = asked.depth.map(Into::into);
-                host.list_paths(asked.client_id.as_deref(), asked.search.as_deref(), depth).await
-            }
+            Question::ListClients(asked) => host.list_clients(&asked).await,
+            Question::ListPaths(asked) => host.list_paths(&asked).await,
             Question::CallPath(CallPath { client_id, call: asked }) => {
                 match host.call_path(&client_id, &call(asked)?).await {
                     Err(CallError::Handler(error)) => Ok(json!({ "ok": false, "error": error })),
@@ -202,13 +199,6 @@ fn with_text_blocks(mut output: Value) -> Value {
 
 fn call(asked: PathCall) -> Result<Call, LiveError> {
     let PathCall { method, path, query, body, headers, auth } = asked;
-    let method = match method {
-        Asked::Get => Method::Get,
-        Asked::Post => Method::Post,
-        Asked::Put => Method::Put,
-        Asked::Patch => Method::Patch,
-        Asked::Delete => Method::Delete,
-    };
     let wrong = |error: serde_json::Error| LiveError {
         code: Code::BadRequest.as_str(),
         message: format!("auth cannot be passed on: {error}"),

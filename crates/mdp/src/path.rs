@@ -7,7 +7,7 @@
 use std::cmp::Ordering;
 
 /// Leaves of skills, exactly as they are spelled.
-pub const SKILL_LEAVES: [&str; 2] = ["skill.md", "SKILL.md"];
+pub const SKILL_LEAVES: [&str; 2] = skills_core::skill::LEAVES;
 /// Leaves of prompts, exactly as they are spelled.
 pub const PROMPT_LEAVES: [&str; 2] = ["prompt.md", "PROMPT.md"];
 
@@ -162,18 +162,28 @@ pub fn compare(left: &Specificity, right: &Specificity) -> Ordering {
 #[must_use]
 pub fn match_pattern<'a>(pattern: &'a str, path: &'a str) -> Option<Match<'a>> {
     let segments = self::pattern(pattern).ok().filter(|_| is_concrete(path))?;
-    if split(path).count() != segments.len() {
+    let is_there = |(segment, value): (&Segment<'_>, &str)| match segment {
+        Segment::Param(_) => true,
+        Segment::Leaf(text) | Segment::Literal(text) => *text == value,
+    };
+    if split(path).count() != segments.len() || !segments.iter().zip(split(path)).all(is_there) {
         return None;
     }
+    Some(Match { params: captured(&segments, path), specificity: Specificity::of(&segments) })
+}
+
+/// What the parameters of a pattern stand for in a path that matches it. Of two with one name the last counts.
+#[must_use]
+pub fn captured<'a>(pattern: &[Segment<'a>], path: &'a str) -> Vec<(&'a str, &'a str)> {
     let mut params: Vec<(&str, &str)> = Vec::new();
-    for (segment, value) in segments.iter().zip(split(path)) {
-        match segment {
-            Segment::Param(name) => params.push((name, value)),
-            Segment::Leaf(text) | Segment::Literal(text) if *text == value => {}
-            _ => return None,
+    for (segment, value) in pattern.iter().zip(split(path)) {
+        let Segment::Param(name) = segment else { continue };
+        match params.iter_mut().find(|(known, _)| known == name) {
+            Some((_, known)) => *known = value,
+            None => params.push((name, value)),
         }
     }
-    Some(Match { params, specificity: Specificity::of(&segments) })
+    params
 }
 
 fn check(path: &str, params: Params) -> Result<(), PathError> {

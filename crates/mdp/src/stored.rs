@@ -6,12 +6,12 @@
 //! is listed as a skill; one that it may not, such as `/{id}/references/guide.md`, as an endpoint to be read.
 //! Sections, which are functions, are no documents and not reached from here.
 
-use std::{borrow::Cow, sync::Arc};
+use std::{borrow::Cow, iter, sync::Arc};
 
 use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
 use serde_json::{json, value::to_raw_value};
 use skills_core::{Caller, Timestamp, bundle::media_type, output::MARKDOWN, skill::ROOT_PATH};
-use skills_registry::{Document, RegistryError, SkillRow, Skills};
+use skills_registry::{Catalog, Document, RegistryError, SkillRow, Skills};
 
 use crate::{
     Answer, CallError, REGISTRY,
@@ -44,23 +44,14 @@ impl Stored {
         Ok(Cow::Owned(Self { skills, ..self.clone() }))
     }
 
-    /// Every Markdown document, skill by skill.
-    pub(crate) async fn descriptors(&self) -> Result<Vec<Descriptor>, CallError> {
-        let catalog = self.skills.catalog().await.map_err(failed)?;
-        let mut descriptors = Vec::new();
-        for row in catalog.skills_after(None).filter(|row| !row.is_live()) {
-            descriptors.push(root(row));
-            let others = row.meta.files.iter().map(|file| file.path.as_str());
-            let documents =
-                others.filter(|path| *path != ROOT_PATH && media_type(path) == MARKDOWN);
-            descriptors.extend(documents.map(|path| document(&row.id, path)));
-        }
-        Ok(descriptors)
+    /// What is stored now.
+    pub(crate) async fn catalog(&self) -> Result<Arc<Catalog>, CallError> {
+        self.skills.catalog().await.map_err(failed)
     }
 
     /// Whether something is at a path.
     pub(crate) async fn has(&self, method: Method, path: &str) -> bool {
-        let Ok(catalog) = self.skills.catalog().await else { return false };
+        let Ok(catalog) = self.catalog().await else { return false };
         method == Method::Get
             && split(path).is_some_and(|(id, path)| {
                 catalog.skill(id).is_some_and(|row| file(row, path).is_some())
@@ -97,8 +88,22 @@ impl Stored {
     }
 
     async fn row(&self, id: &str) -> Result<Option<Arc<SkillRow>>, CallError> {
-        Ok(self.skills.catalog().await.map_err(failed)?.skill(id).cloned())
+        Ok(self.catalog().await?.skill(id).cloned())
     }
+}
+
+/// The skills after one, each with every Markdown document it has.
+pub(crate) fn documents<'a>(
+    catalog: &'a Catalog,
+    after: Option<&'a str>,
+) -> impl Iterator<Item = (&'a str, impl Iterator<Item = Descriptor> + 'a)> {
+    let rows = catalog.skills_after(after).filter(|row| !row.is_live());
+    rows.map(|row| {
+        let others = row.meta.files.iter().map(|file| file.path.as_str());
+        let others = others.filter(|path| *path != ROOT_PATH && media_type(path) == MARKDOWN);
+        let others = others.map(|path| document(&row.id, path));
+        (&*row.id, iter::once_with(|| root(row)).chain(others))
+    })
 }
 
 fn root(row: &SkillRow) -> Descriptor {

@@ -19,8 +19,9 @@ use crate::{
 pub struct SkillInfo {
     /// Its id.
     pub id: String,
-    /// Where it is stored.
-    pub tier: Tier,
+    /// Where it is stored, if it is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tier: Option<Tier>,
     /// First heading, or the id.
     pub title: String,
     /// First paragraph.
@@ -30,7 +31,7 @@ pub struct SkillInfo {
     pub bytes: u64,
     /// RFC 3339.
     pub registered_at: String,
-    /// The client that has it, if it is not stored; the tier then says nothing.
+    /// The client that has it, if it is not stored.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub live: Option<String>,
 }

@@ -23,7 +23,7 @@ impl From<&SkillRow> for SkillInfo {
     fn from(row: &SkillRow) -> Self {
         Self {
             id: row.id.to_string(),
-            tier: row.tier,
+            tier: row.stored_in(),
             title: row.title().to_owned(),
             description: row.meta.description.clone(),
             bytes: row.bytes(),

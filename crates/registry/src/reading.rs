@@ -9,7 +9,7 @@ use skills_core::{
     ResourceUri, SkillId, Tier,
     bundle::media_type,
     output,
-    skill::ROOT_PATH,
+    skill::{ROOT_PATH, has_leaf},
     uri::{percent_decoded, section},
 };
 use skills_store::{Change, StoreError};
@@ -60,6 +60,11 @@ impl Registry {
             ResourceUri::Inside { skill, path } => {
                 match self.document(caller, &skill, &path).await? {
                     Some(document) => document,
+                    // A live client may have had it there, and be gone.
+                    None if has_leaf(&path) => {
+                        let id = format!("{skill}/{path}");
+                        return Err(RegistryError::NotFound { kind: Kind::Skill, id });
+                    }
                     None => self.section(&path).await?,
                 }
             }

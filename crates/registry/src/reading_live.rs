@@ -32,7 +32,7 @@ impl Registry {
         let path = match path {
             Some(path) => format!("/{path}"),
             None => match self.catalog().client_root(client.as_str()) {
-                Ok(path) => path.to_owned(),
+                Ok(leaf) => format!("/{leaf}"),
                 Err(list) => {
                     let media_type = MARKDOWN.to_owned();
                     return Ok(Some(LiveDocument { media_type, body: list.into() }));

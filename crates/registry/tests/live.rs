@@ -98,7 +98,7 @@ async fn stored_documents_then_live_skills_then_sections() {
     assert_eq!(read(&registry, "iii://desk/a/skill.md").await.unwrap(), "desk/a/skill.md");
 
     registry.set_live(vec![LiveUpdate::Gone("desk".parse().unwrap())]).await.unwrap();
-    assert!(read(&registry, "iii://desk/a/skill.md").await.is_err());
+    assert_eq!(read(&registry, "iii://desk/a/skill.md").await, Err("not_found".to_owned()));
     assert_eq!(read(&registry, "iii://desk").await.unwrap(), "# Stored");
 }
 

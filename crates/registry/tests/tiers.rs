@@ -93,7 +93,7 @@ async fn a_view_reads_lists_and_writes_as_its_caller() {
     ann.register_bundle_in(Tier::Private, "a", bundle("# Mine")).await.unwrap();
     ann.register_bundle_in(Tier::Market, "uniskill_b", bundle("# B")).await.unwrap();
     let ids = |rows: Vec<skills_registry::SkillInfo>| -> Vec<String> {
-        rows.into_iter().map(|row| format!("{} {}", row.tier, row.id)).collect()
+        rows.into_iter().map(|row| format!("{} {}", row.tier.unwrap(), row.id)).collect()
     };
     assert_eq!(ids(ann.skills().await.unwrap()), ["private a", "market uniskill_b"]);
     assert_eq!(ids(skills.skills().await.unwrap()), ["market uniskill_b"]);

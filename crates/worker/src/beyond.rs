@@ -206,7 +206,7 @@ fn page<'a>(
 fn entry(row: &SkillRow) -> CatalogEntry {
     CatalogEntry {
         id: row.id.to_string(),
-        tier: row.tier.into(),
+        tier: row.stored_in().map(Into::into),
         title: row.meta.title.clone(),
         description: row.meta.description.clone(),
         registered_at: row.registered_at.to_string(),

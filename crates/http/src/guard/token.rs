@@ -2,8 +2,8 @@
 
 use axum::http::{HeaderMap, HeaderValue, header};
 use sha2::{Digest as _, Sha256};
+pub(super) use skills_core::Token;
 use skills_core::caller::KEY_PREFIX;
-use subtle::ConstantTimeEq as _;
 
 type Sum = [u8; 32];
 
@@ -32,26 +32,6 @@ impl std::fmt::Debug for Credential {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         // The sum of a weak token could be guessed from a log.
         f.write_str(if self.0.is_some() { "Credential(_)" } else { "Credential(none)" })
-    }
-}
-
-/// The token that is asked for. Sums are compared, so that not even its length can be timed.
-#[derive(Clone)]
-pub(super) struct Token(Sum);
-
-impl Token {
-    pub(super) fn new(token: &str) -> Self {
-        Self(sum(token.as_bytes()))
-    }
-
-    pub(super) fn is(&self, presented: &[u8]) -> bool {
-        sum(presented).ct_eq(&self.0).into()
-    }
-}
-
-impl std::fmt::Debug for Token {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Token(_)")
     }
 }
 

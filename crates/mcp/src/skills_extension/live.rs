@@ -5,14 +5,14 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use skills_core::{
-    ResourceUri, agent_skill::AgentDocument, frontmatter::is_skill_name, skill::ROOT_PATH,
+    ResourceUri,
+    agent_skill::AgentDocument,
+    frontmatter::is_skill_name,
+    skill::{LEAVES, ROOT_PATH},
 };
 use skills_registry::{Catalog, SkillRow};
 
 use super::SCHEME;
-
-/// What the last segment of a live skill may be called by its client.
-const LEAVES: [&str; 2] = ["skill.md", "SKILL.md"];
 
 /// The folder of a live skill, which is its id without the last segment.
 fn folder(row: &SkillRow) -> Option<&str> {

@@ -1,8 +1,7 @@
 //! The paths of one client, ready to be looked up.
 
 use crate::{
-    Limits, Refused,
-    path::{self, Segment},
+    Limits, Refused, path,
     trie::Trie,
     wire::{Descriptor, Method},
 };
@@ -71,20 +70,10 @@ impl Catalog {
 }
 
 fn params<'a>(pattern: &'a str, path: &'a str) -> Params<'a> {
-    if !pattern.contains(':') {
-        return Vec::new();
+    match pattern.contains(':') {
+        true => path::captured(&path::pattern(pattern).unwrap_or_default(), path),
+        false => Vec::new(),
     }
-    let mut params: Params<'a> = Vec::new();
-    for (segment, value) in path::pattern(pattern).unwrap_or_default().iter().zip(path::split(path))
-    {
-        let Segment::Param(name) = segment else { continue };
-        // Of two parameters with one name the last counts.
-        match params.iter_mut().find(|(known, _)| known == name) {
-            Some((_, known)) => *known = value,
-            None => params.push((name, value)),
-        }
-    }
-    params
 }
 
 #[cfg(test)]

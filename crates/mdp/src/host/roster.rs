@@ -66,6 +66,11 @@ impl Roster {
         self.in_order.values()
     }
 
+    /// The same from a number on.
+    pub(crate) fn clients_from(&self, number: u64) -> impl Iterator<Item = &Arc<Client>> {
+        self.in_order.range(number..).map(|(_, client)| client)
+    }
+
     /// How many there are.
     #[must_use]
     pub fn len(&self) -> usize {

@@ -17,7 +17,7 @@ use serde_json::{json, value::RawValue};
 use uuid::Uuid;
 
 use super::{options, refusal::Refusal};
-use crate::{Close, Host, Limits, Mode, Next, Refused, Session, wire::WireError};
+use crate::{Close, Host, Limits, Mode, Next, Refused, Session, Times, wire::WireError};
 
 const METHODS: &str = "GET, POST, OPTIONS";
 const SESSION: &str = "x-mdp-session-id";
@@ -143,15 +143,8 @@ async fn poll(host: &Host, headers: &HeaderMap, uri: &Uri) -> Response {
     let Some(session) = session(host, headers, uri) else {
         return StatusCode::NOT_FOUND.into_response();
     };
-    let times = &host.config().times;
-    let wait = asked(uri).wait_ms.and_then(|wait| wait.trim().parse::<f64>().ok());
-    let wait = match wait {
-        Some(wait) if wait > 0.0 => {
-            Duration::try_from_secs_f64(wait / 1000.0).unwrap_or(Duration::MAX)
-        }
-        _ => times.poll,
-    };
-    match session.poll(wait.min(times.longest_poll)).await {
+    let wait = wait(asked(uri).wait_ms.as_deref(), &host.config().times);
+    match session.poll(wait).await {
         Some(Next::Message(message)) => {
             let body = format!("{{\"message\":{message}}}");
             ([(header::CONTENT_TYPE, "application/json")], body).into_response()
@@ -161,9 +154,60 @@ async fn poll(host: &Host, headers: &HeaderMap, uri: &Uri) -> Response {
     }
 }
 
+/// How long a poll waits that asks for so many milliseconds. What is no such number asks for nothing.
+fn wait(asked: Option<&str>, times: &Times) -> Duration {
+    let wait = match asked.and_then(|wait| wait.trim().parse::<f64>().ok()) {
+        Some(wait) if wait > 0.0 => {
+            Duration::try_from_secs_f64(wait / 1000.0).unwrap_or(Duration::MAX)
+        }
+        _ => times.poll,
+    };
+    wait.min(times.longest_poll)
+}
+
 fn disconnect(host: &Host, headers: &HeaderMap, uri: &Uri) -> Response {
     if let Some(session) = session(host, headers, uri) {
         host.end(&session, Close::new(1000, "disconnected"));
     }
     StatusCode::NO_CONTENT.into_response()
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::time::Instant;
+    use tokio_util::sync::CancellationToken;
+
+    use super::*;
+    use crate::{Config, Transport};
+
+    #[tokio::test(start_paused = true)]
+    async fn a_poll_waits_as_long_as_it_asks_for_within_a_minute() {
+        // A ping would be what it waits for.
+        let hour = Duration::from_secs(3600);
+        let times = Times { ping_every: hour, silence: hour * 2, ..Times::default() };
+        let config = Config { times, ..Config::default() };
+        let host = Host::start(config, None, CancellationToken::new());
+        for (asked, seconds) in [
+            ("", 25),
+            ("&waitMs=", 25),
+            ("&waitMs=0", 25),
+            ("&waitMs=-5", 25),
+            ("&waitMs=NaN", 25),
+            ("&waitMs=soon", 25),
+            ("&waitMs=3000", 3),
+            ("&waitMs=60000", 60),
+            ("&waitMs=60001", 60),
+            ("&waitMs=1e400", 60),
+        ] {
+            let transport = Transport { has_auth: false, is_authorized: true };
+            let session = host.open(Mode::HttpLoop, transport).unwrap();
+            let register = r#"{"type":"registerClient","client":{"id":"c","name":"c","paths":[]}}"#;
+            host.receive(&session, register).unwrap();
+            let uri = format!("/mdp/http-loop/poll?sessionId={}{asked}", session.id);
+            let start = Instant::now();
+            let answer = poll(&host, &HeaderMap::new(), &uri.parse().unwrap()).await;
+            assert_eq!(answer.status(), StatusCode::NO_CONTENT, "{asked}");
+            assert_eq!(start.elapsed().as_secs(), seconds, "{asked}");
+        }
+    }
 }

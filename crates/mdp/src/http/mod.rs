@@ -9,8 +9,9 @@
 //! The server that they are mounted on decides which hosts and which pages may ask, with cookies too, and bounds
 //! heads, bodies and connections. It has to know that [`polls`] and [`rest`] wait for clients and bound that
 //! themselves, that bodies of [`routes`] may have [`max_body`] bytes, and that [`rest`] is to come after all its
-//! other routes: it takes whatever they leave. Where a token is set, all of [`routes`] and [`polls`] and every
-//! request that [`is_upgrade`] check it themselves; what is left of [`rest`] is for whom the server lets in.
+//! other routes: it takes whatever they leave. Where a token is set, whoever registers or asks for
+//! a cookie has to present it, so that the server need not know who it is that asks for any of [`routes`] and [`polls`],
+//! or for an [upgrade](is_upgrade); what is left of [`rest`] is for whom the server lets in.
 
 mod cookie;
 mod gate;

@@ -7,7 +7,7 @@
 
 use std::borrow::Cow;
 
-use skills_core::uri::percent_decoded;
+use skills_core::{skill::has_leaf, uri::percent_decoded};
 
 use crate::path::SKILL_LEAVES;
 
@@ -46,7 +46,7 @@ impl Target {
     }
 
     fn has_leaf(&self) -> bool {
-        self.path.rsplit_once('/').is_some_and(|(_, leaf)| SKILL_LEAVES.contains(&leaf))
+        has_leaf(&self.path)
     }
 
     /// The paths at which the skill may be, in the order in which they are tried.

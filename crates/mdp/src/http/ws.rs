@@ -230,3 +230,52 @@ where
     };
     let _ = timeout(FAREWELL, farewell).await;
 }
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        pin::Pin,
+        task::{Context, Poll},
+    };
+
+    use tokio::time::Instant;
+    use tokio_util::sync::CancellationToken;
+
+    use super::*;
+    use crate::{Config, Transport};
+
+    /// Takes nothing.
+    struct Stuck;
+
+    impl Sink<Message> for Stuck {
+        type Error = Error;
+
+        fn poll_ready(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Result<(), Error>> {
+            Poll::Pending
+        }
+
+        fn start_send(self: Pin<&mut Self>, _: Message) -> Result<(), Error> {
+            Ok(())
+        }
+
+        fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Result<(), Error>> {
+            Poll::Ready(Ok(()))
+        }
+
+        fn poll_close(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Result<(), Error>> {
+            Poll::Pending
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_takes_nothing_for_thirty_seconds_is_let_go() {
+        let host = Host::start(Config::default(), None, CancellationToken::new());
+        let session = host.open(Mode::WebSocket, Transport::default()).unwrap();
+        host.receive(&session, r#"{"type":"ping","timestamp":1}"#).unwrap();
+        let start = Instant::now();
+        let stall = host.config().times.stall;
+        // Without a word: it would not be read.
+        assert_eq!(write(&session, &mut Stuck, stall).await, None);
+        assert_eq!(start.elapsed(), Duration::from_secs(30));
+    }
+}

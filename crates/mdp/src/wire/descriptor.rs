@@ -253,7 +253,7 @@ impl ClientDescriptor {
         };
         info.extra = fields.rest();
         // Listings say these of every client themselves.
-        for name in ["status", "connectedAt", "lastSeenAt", "connection"] {
+        for name in ["status", "connectedAt", "lastSeenAt", "connection", "pathCount"] {
             info.extra.remove(name);
         }
         Ok(Self { info, paths })

@@ -15,56 +15,15 @@ mod fields;
 pub mod incoming;
 pub mod outgoing;
 
+use std::io;
+
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 pub use auth::Auth;
 pub use descriptor::{ClientDescriptor, ClientInfo, Descriptor, Kind};
 pub use incoming::{Incoming, WireError};
-
-/// How an endpoint is asked.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "UPPERCASE")]
-pub enum Method {
-    /// Reads; the only way to ask for a skill or a prompt.
-    Get,
-    /// Adds or does.
-    Post,
-    /// Replaces.
-    Put,
-    /// Changes.
-    Patch,
-    /// Removes.
-    Delete,
-}
-
-impl Method {
-    const ALL: [Self; 5] = [Self::Get, Self::Post, Self::Put, Self::Patch, Self::Delete];
-    /// How many there are.
-    pub const COUNT: usize = Self::ALL.len();
-
-    /// The name on the wire.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Get => "GET",
-            Self::Post => "POST",
-            Self::Put => "PUT",
-            Self::Patch => "PATCH",
-            Self::Delete => "DELETE",
-        }
-    }
-
-    /// The method of that name.
-    #[must_use]
-    pub fn from_name(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|method| method.as_str() == name)
-    }
-
-    pub(crate) const fn index(self) -> usize {
-        self as usize
-    }
-}
+pub use skills_registry::live::Method;
 
 /// What went wrong, in the few words that the protocol has for it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -113,4 +72,25 @@ pub struct ErrorBody {
         skip_serializing_if = "Option::is_none"
     )]
     pub details: Option<Value>,
+}
+
+/// How many bytes something has as JSON, without making it.
+pub(crate) fn json_bytes(value: &impl Serialize) -> usize {
+    let mut count = Count(0);
+    // Counting cannot fail.
+    let _ = serde_json::to_writer(&mut count, value);
+    count.0
+}
+
+struct Count(usize);
+
+impl io::Write for Count {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0 += bytes.len();
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
 }

@@ -1,12 +1,10 @@
 //! What clients are told. Every message is made as the text that is sent.
 
-use std::io;
-
 use serde::{Serialize, Serializer};
 use serde_json::{Map, Value};
 use uuid::Uuid;
 
-use super::{Auth, Method};
+use super::{Auth, Method, json_bytes};
 
 /// A call, all but the number by which its answer is known.
 #[derive(Debug, Clone)]
@@ -72,23 +70,7 @@ pub fn call(request_id: Uuid, fields: &CallFields<'_>) -> String {
 
 /// How many bytes that has, without making it.
 pub fn call_bytes(fields: &CallFields<'_>) -> usize {
-    let mut count = Count(0);
-    // Counting cannot fail.
-    let _ = serde_json::to_writer(&mut count, &CallClient::new(Uuid::nil(), fields));
-    count.0
-}
-
-struct Count(usize);
-
-impl io::Write for Count {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0 += bytes.len();
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
+    json_bytes(&CallClient::new(Uuid::nil(), fields))
 }
 
 #[derive(Serialize)]

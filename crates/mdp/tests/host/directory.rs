@@ -1,10 +1,26 @@
 //! What hosts ask, in the shapes of the protocol.
 
+use std::num::NonZeroUsize;
+
 use serde_json::{Value, json};
 use skills_mdp::{Call, CallError, Config, Limits, Times, wire::Method};
+use skills_registry::live::{ListClients, ListPaths};
 use skills_testkit::mdp::{ok, skill};
 
 use crate::world::World;
+
+pub(crate) fn clients(search: Option<&str>) -> ListClients {
+    ListClients { search: search.map(str::to_owned), ..ListClients::default() }
+}
+
+pub(crate) fn of(client: Option<&str>, search: Option<&str>, depth: Option<usize>) -> ListPaths {
+    ListPaths {
+        client_id: client.map(str::to_owned),
+        search: search.map(str::to_owned),
+        depth: depth.and_then(NonZeroUsize::new),
+        ..ListPaths::default()
+    }
+}
 
 fn paths(listed: &Value) -> Vec<String> {
     let paths = listed["paths"].as_array().unwrap().iter();
@@ -27,7 +43,7 @@ async fn clients_with_all_they_said_and_how_they_are_connected() {
     let auth = json!({"token": "t"});
     client.send(&json!({"type": "registerClient", "client": described, "auth": auth})).await;
     world.until(|ids| ids == ["c"]).await;
-    let listed = world.host.list_clients(None).await.unwrap();
+    let listed = world.host.list_clients(&clients(None)).await.unwrap();
     let mut listed = listed["clients"][0].as_object().unwrap().clone();
     for time in ["connectedAt", "lastSeenAt"] {
         let time = listed.remove(time).unwrap();
@@ -48,7 +64,7 @@ async fn clients_with_all_they_said_and_how_they_are_connected() {
         ("", 1),
         ("no", 0),
     ] {
-        let found = world.host.list_clients(Some(search)).await.unwrap();
+        let found = world.host.list_clients(&clients(Some(search))).await.unwrap();
         assert_eq!(found["clients"].as_array().unwrap().len(), count, "{search}");
     }
 }
@@ -64,7 +80,7 @@ async fn paths_by_client_by_depth_and_by_words() {
     let _b = world.client("b", catalogue).await;
     let _a = world.client("a", json!([{"type": "prompt", "path": "/ask/prompt.md"}])).await;
     let list = async |client: Option<&str>, search: Option<&str>, depth: Option<usize>| {
-        paths(&world.host.list_paths(client, search, depth).await.unwrap())
+        paths(&world.host.list_paths(&of(client, search, depth)).await.unwrap())
     };
     let shallow = ["b/team/review/skill.md", "b/goods/:id", "a/ask/prompt.md"];
     assert_eq!(list(None, None, None).await, shallow);
@@ -76,12 +92,64 @@ async fn paths_by_client_by_depth_and_by_words() {
     assert_eq!(list(None, Some("patch"), None).await, ["b/goods/:id"]);
     assert_eq!(list(None, Some("price"), None).await, ["b/goods/:id"]);
     assert_eq!(list(None, Some("name of a"), None).await, ["a/ask/prompt.md"]);
-    let listed = world.host.list_paths(Some("b"), Some("patch"), None).await.unwrap();
+    let listed = world.host.list_paths(&of(Some("b"), Some("patch"), None)).await.unwrap();
     let expected = json!({
         "clientId": "b", "clientName": "Name of b", "type": "endpoint", "path": "/goods/:id",
         "method": "PATCH", "inputSchema": {"price": 1},
     });
     assert_eq!(listed["paths"][0], expected);
+}
+
+#[tokio::test]
+async fn listings_go_on_where_they_ended() {
+    let world = World::new().await;
+    let many = |folder: &str| -> Value {
+        (0..700).map(|number| skill(&format!("/{folder}-{number}/skill.md"))).collect()
+    };
+    let mut here = vec![];
+    for id in ["b", "a"] {
+        here.push(world.client(id, many(id)).await);
+    }
+    let all = async |limit: Option<usize>| {
+        let mut asked =
+            ListPaths { limit: limit.and_then(NonZeroUsize::new), ..ListPaths::default() };
+        let (mut found, mut pages) = (vec![], vec![]);
+        loop {
+            let page = world.host.list_paths(&asked).await.unwrap();
+            pages.push(page["paths"].as_array().unwrap().len());
+            found.extend(paths(&page));
+            match page["nextCursor"].as_str() {
+                Some(next) => asked.cursor = Some(next.to_owned()),
+                None => return (found, pages),
+            }
+        }
+    };
+    let (found, pages) = all(None).await;
+    assert_eq!(pages, [1000, 400]);
+    assert_eq!((found[0].as_str(), found[1399].as_str()), ("b/b-0/skill.md", "a/a-699/skill.md"));
+    assert_eq!(all(Some(700)).await, (found.clone(), vec![700, 700]));
+    assert_eq!(all(Some(5000)).await, (found, vec![1000, 400]));
+    let bad = ListPaths { cursor: Some("x".to_owned()), ..ListPaths::default() };
+    let refused = world.host.list_paths(&bad).await.expect_err("no cursor");
+    assert_eq!((refused.code().as_str(), &refused), ("bad_request", &CallError::Cursor));
+
+    // Clients come with all their paths, as many as one answer may have.
+    let large = json!([{"type": "skill", "path": "/skill.md", "x": "x".repeat(600_000)}]);
+    for id in ["c", "d", "e"] {
+        here.push(world.client(id, large.clone()).await);
+    }
+    let mut asked = ListClients::default();
+    let mut found = vec![];
+    loop {
+        let page = world.host.list_clients(&asked).await.unwrap();
+        let ids = page["clients"].as_array().unwrap().iter();
+        found.push(ids.map(|client| client["id"].as_str().unwrap().to_owned()).collect::<String>());
+        match page["nextCursor"].as_str() {
+            Some(next) => asked.cursor = Some(next.to_owned()),
+            None => break,
+        }
+    }
+    assert_eq!(found, ["bacd", "e"]);
 }
 
 #[tokio::test]

@@ -43,7 +43,8 @@ async fn registers_answers_changes_its_catalogue_and_leaves() {
     client.expose_skill_markdown("/later/skill.md", "# L", SkillOptions::new()).unwrap();
     client.sync_catalog().await.unwrap();
     assert_eq!(world.get("/skills/rust/later").await.status, 200);
-    let listed: Value = world.host.list_clients(None).await.unwrap();
+    let listed: Value =
+        world.host.list_clients(&skills_registry::live::ListClients::default()).await.unwrap();
     assert_eq!(listed["clients"][0]["connection"]["mode"], "http-loop");
     client.disconnect().await.unwrap();
     world.until(<[_]>::is_empty).await;

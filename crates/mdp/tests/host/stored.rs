@@ -10,7 +10,10 @@ use skills_registry::{Registry, RegistryConfig, Skills};
 use skills_store::MemoryStore;
 use skills_testkit::{Request, mdp::registration};
 
-use crate::world::{World, text};
+use crate::{
+    directory::{clients, of},
+    world::{World, text},
+};
 
 const ROOT: &str = "---\nname: many\ndescription: Many files.\n---\n# Many\n\nText.\n";
 
@@ -79,12 +82,12 @@ async fn a_client_among_the_others() {
     let mut client = world.connect().await;
     client.send(&registration("live", json!([]))).await;
     world.until(|ids| ids == ["live"]).await;
-    let clients = world.host.list_clients(None).await.unwrap();
+    let clients = world.host.list_clients(&clients(None)).await.unwrap();
     let ids: Vec<_> = clients["clients"].as_array().unwrap().iter().map(|one| &one["id"]).collect();
     assert_eq!(ids, ["registry", "live"]);
     assert_eq!(clients["clients"][0]["status"], "online");
 
-    let paths = world.host.list_paths(Some("registry"), None, None).await.unwrap();
+    let paths = world.host.list_paths(&of(Some("registry"), None, None)).await.unwrap();
     let listed: Vec<(&str, &str)> = paths["paths"]
         .as_array()
         .unwrap()
@@ -119,4 +122,33 @@ async fn a_client_among_the_others() {
     let expected: Value =
         json!([{"clientId": "registry", "ok": true, "data": "# Plain\n\nOne line.\n"}]);
     assert_eq!(found["results"], expected);
+}
+
+#[tokio::test]
+async fn much_that_is_stored_is_listed_in_parts() {
+    let (world, registry) = world().await;
+    for number in 0..1200 {
+        let id = format!("s{number:04}");
+        registry.register_skill("t", &id, format!("# {id}\n")).await.unwrap();
+    }
+    let listed = world.host.list_clients(&clients(None)).await.unwrap();
+    let client = &listed["clients"][0];
+    assert_eq!(client["paths"].as_array().unwrap().len(), 100);
+    assert!(client["pathCount"].as_u64().unwrap() > 1200, "{}", client["pathCount"]);
+    let mut asked = of(Some("registry"), None, None);
+    let mut found = vec![];
+    loop {
+        let page = world.host.list_paths(&asked).await.unwrap();
+        let paths = page["paths"].as_array().unwrap();
+        assert!(paths.len() <= 1010, "{}", paths.len());
+        found.extend(paths.iter().map(|path| path["path"].as_str().unwrap().to_owned()));
+        match page["nextCursor"].as_str() {
+            Some(next) => asked.cursor = Some(next.to_owned()),
+            None => break,
+        }
+    }
+    assert!(found.contains(&"/s0000/skill.md".into()) && found.contains(&"/s1199/skill.md".into()));
+    let mut unique = found.clone();
+    unique.dedup();
+    assert_eq!(found, unique);
 }

@@ -152,6 +152,24 @@ async fn who_does_not_register_is_sent_away_and_there_are_not_many_of_them() {
 }
 
 #[tokio::test]
+async fn when_there_is_no_room_it_is_to_be_tried_again_later() {
+    let limits = Limits { clients: 1, ..Limits::default() };
+    let world = World::with(Config { limits, ..Config::default() }, None).await;
+    let _first = world.client("first", json!([])).await;
+    let mut second = world.connect().await;
+    second.send(&registration("second", json!([]))).await;
+    let (code, reason) = second.closed().await;
+    assert!(code == 1013 && reason.contains("try again later"), "{code} {reason}");
+
+    let limits = Limits { catalog_bytes: 1000, ..Limits::default() };
+    let world = World::with(Config { limits, ..Config::default() }, None).await;
+    let mut large = world.connect().await;
+    large.send(&registration("large", json!([skill("/a/skill.md")]))).await;
+    let (code, reason) = large.closed().await;
+    assert!(code == 1013 && reason.contains("too large together"), "{code} {reason}");
+}
+
+#[tokio::test]
 async fn a_newer_session_replaces_the_older() {
     let world = World::new().await;
     let mut old = world.client("c", json!([skill("/a/skill.md")])).await;

@@ -4,7 +4,7 @@
 //! their client and a slash, which no stored id has, so that they stand beside each other. Names of prompts may
 //! be claimed by several clients; the one that registered first has them, and the next when that goes.
 
-use std::sync::Arc;
+use std::{collections::HashSet, sync::Arc};
 
 use imbl::OrdMap;
 use skills_core::{Kind, PromptDefinition, SkillId, SkillMeta, Timestamp};
@@ -58,16 +58,25 @@ impl Live {
             self.skills.remove(id);
             touched.skills.push(Arc::clone(id));
         }
+        // What a skill gives may be different, though nothing is said of it; a prompt is rendered anew each time.
+        let names = before.prompts.iter();
+        let known: Vec<_> =
+            names.map(|name| (Arc::clone(name), self.prompts.get(name).cloned())).collect();
         for name in &before.prompts {
             self.unclaim(name, before.order);
-            touched.prompts.push(Arc::clone(name));
         }
         if let Some(client) = client {
             let held = self.put(client);
             touched.skills.extend(held.skills.iter().cloned());
-            touched.prompts.extend(held.prompts.iter().cloned());
+            let old: HashSet<&Arc<str>> = before.prompts.iter().collect();
+            let is_new = |name: &&Arc<str>| !old.contains(name);
+            touched.prompts.extend(held.prompts.iter().filter(is_new).cloned());
             self.clients.insert(id.to_shared(), Arc::new(held));
         }
+        let is_other = |(name, row): &(Arc<str>, Option<Arc<PromptRow>>)| {
+            self.prompts.get(name).map(Arc::as_ref) != row.as_deref()
+        };
+        touched.prompts.extend(known.into_iter().filter(is_other).map(|(name, _)| name));
         touched.told(self, at)
     }
 
@@ -224,6 +233,9 @@ mod tests {
         assert_eq!(one.stored_version(), stored.stored_version());
         assert_eq!(one.revision(), stored.revision());
 
+        let same = client("desk", 1, &["/a/skill.md"], &["/p/prompt.md"]);
+        let (_, told) = after(&one, &[same]);
+        assert_eq!(told, ["+skill desk/a/skill.md"], "it may give something else now");
         let (two, told) = after(&one, &[client("desk", 1, &["/b/skill.md"], &[])]);
         assert_eq!(told, ["-skill desk/a/skill.md", "+skill desk/b/skill.md", "-prompt desk-p"]);
         let (none, told) = after(&two, &[gone("desk"), gone("desk"), gone("nobody")]);
@@ -249,7 +261,7 @@ mod tests {
         );
         let (alone, _) = after(&Catalog::default(), &updates);
         assert!(alone.index().starts_with("# Skills\n\n## a (live)\n\n- "));
-        assert_eq!(catalog.client_root("a"), Ok("/skill.md"));
+        assert_eq!(catalog.client_root("a"), Ok("skill.md"));
         let (catalog, _) = after(&catalog, &[client("b", 1, &["/x/skill.md"], &[])]);
         let list = catalog.client_root("b").expect_err("no root");
         assert!(list.starts_with("# b\n\n- [b/x/skill.md](iii://b/x/skill.md)"), "{list}");

@@ -30,6 +30,7 @@ use skills_core::{
     Caller, Kind, Layer, Owner, Tier, Timestamp,
     id::INDEX_ID,
     resolve::{self, Candidates, Prefix},
+    skill::LEAVES,
 };
 use skills_store::{Change, Entry};
 
@@ -41,7 +42,7 @@ pub use self::{
 };
 use crate::{
     RegistryError,
-    live::{LiveChange, LiveUpdate, ROOT_PATHS},
+    live::{LiveChange, LiveUpdate},
 };
 
 /// Views of a snapshot that are kept, so that what has been made of one is not made again.
@@ -176,15 +177,13 @@ impl Catalog {
         self.all.live.has(id)
     }
 
-    /// The path of a client's root skill, or else a list of its skills in Markdown.
+    /// What a client's root skill is called, or else a list of its skills in Markdown.
     ///
     /// # Errors
     /// The list.
     pub fn client_root(&self, client: &str) -> Result<&'static str, String> {
-        let is_root = |path: &&str| {
-            self.all.live.of(client).any(|row| row.origin().is_some_and(|(_, at)| at == *path))
-        };
-        ROOT_PATHS.into_iter().find(is_root).ok_or_else(|| {
+        let is_root = |leaf: &&str| self.all.live.skills.get(&format!("{client}/{leaf}")).is_some();
+        LEAVES.into_iter().find(is_root).ok_or_else(|| {
             let mut text = format!("# {client}\n\n");
             let lines = text.len();
             text.extend(self.all.live.of(client).map(|row| row.index_line()));

@@ -24,7 +24,7 @@ const CORRUPT: &str = "This entry is corrupt and cannot be read.";
 pub struct SkillRow {
     /// Its id.
     pub id: Arc<str>,
-    /// Where it is stored.
+    /// Where it is stored; of a live one it says nothing, see [`stored_in`](Self::stored_in).
     pub tier: Tier,
     /// What is known of it.
     pub meta: SkillMeta,
@@ -76,6 +76,12 @@ impl SkillRow {
     #[must_use]
     pub const fn is_live(&self) -> bool {
         self.is_live
+    }
+
+    /// The tier that has it, if it is stored.
+    #[must_use]
+    pub fn stored_in(&self) -> Option<Tier> {
+        (!self.is_live).then_some(self.tier)
     }
 
     pub(super) fn corrupt(id: Arc<str>, tier: Tier, reason: &str, at: Timestamp) -> Self {

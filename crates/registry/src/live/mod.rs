@@ -8,6 +8,7 @@
 //! It does not know by which protocol clients are connected. A client joins this world only if its id may be
 //! that of a skill: its skills are then at `iii://{client}/{path}`.
 
+mod method;
 mod question;
 pub mod schema;
 
@@ -18,13 +19,13 @@ use bytes::Bytes;
 use serde_json::Value;
 use skills_core::{Caller, Kind, PromptArgument, PromptName, SkillId, Timestamp};
 
-pub use self::question::{CallPath, CallPaths, ListClients, ListPaths, Method, PathCall, Question};
+pub use self::{
+    method::Method,
+    question::{CallPath, CallPaths, ListClients, ListPaths, PathCall, Question},
+};
 
 /// What a listing says renders a prompt of a live client.
 pub const RENDERED_BY: &str = "mdp::call-path";
-
-/// Names of the root skill of a client.
-pub const ROOT_PATHS: [&str; 2] = ["/skill.md", "/SKILL.md"];
 
 /// A client with all that it has for everyone.
 #[derive(Debug, Clone)]

@@ -5,6 +5,8 @@ use std::{collections::BTreeMap, num::NonZeroUsize};
 use serde::{Deserialize, Deserializer, Serialize, de::DeserializeOwned};
 use serde_json::{Map, Value, json};
 
+use super::Method;
+
 /// One of the four.
 #[derive(Debug, Clone)]
 pub enum Question {
@@ -25,6 +27,9 @@ pub struct ListClients {
     /// Only those that this is found in.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub search: Option<String>,
+    /// Where the answer before this ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cursor: Option<String>,
 }
 
 /// See [`Question::ListPaths`].
@@ -40,18 +45,12 @@ pub struct ListPaths {
     /// Down to this level.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub depth: Option<NonZeroUsize>,
-}
-
-/// How a path is asked.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "UPPERCASE")]
-#[expect(missing_docs, reason = "their names say all")]
-pub enum Method {
-    Get,
-    Post,
-    Put,
-    Patch,
-    Delete,
+    /// As many as this.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limit: Option<NonZeroUsize>,
+    /// Where the answer before this ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cursor: Option<String>,
 }
 
 /// What a client is asked.
@@ -208,7 +207,9 @@ mod tests {
         for (tool, arguments) in [
             ("listClients", json!({})),
             ("listClients", json!({"search": "x"})),
+            ("listClients", json!({"cursor": "1:"})),
             ("listPaths", json!({"clientId": "a", "search": "x", "depth": 2})),
+            ("listPaths", json!({"limit": 10, "cursor": "1:7"})),
             ("callPath", json!({"clientId": "a", "method": "GET", "path": "/a"})),
             (
                 "callPath",
@@ -232,6 +233,7 @@ mod tests {
             ("listClients", json!({"search": 7}), "string"),
             ("listClients", json!({"serach": "x"}), "unknown field `serach`"),
             ("listPaths", json!({"depth": 0}), "nonzero"),
+            ("listPaths", json!({"limit": 0}), "nonzero"),
             ("callPath", json!({"method": "GET", "path": "/a"}), "clientId is needed"),
             ("callPath", json!({"clientId": "a", "path": "/a"}), "missing field `method`"),
             ("callPath", json!({"clientId": "a", "method": "HEAD", "path": "/a"}), "HEAD"),

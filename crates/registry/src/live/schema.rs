@@ -28,7 +28,7 @@ pub fn shapes() -> [Shape; 4] {
             title: "List clients",
             description: "List currently connected MDP clients and their path catalogs.",
             only_lists: true,
-            input: object(json!({ "search": search() }), &[]),
+            input: object(json!({ "search": search(), "cursor": cursor() }), &[]),
             output: list("clients", client()),
         },
         Shape {
@@ -46,6 +46,12 @@ pub fn shapes() -> [Shape; 4] {
                         "description": "How many levels of the hierarchy to list. Without it: the first, \
                                         or all of them when searching.",
                     },
+                    "limit": {
+                        "type": "integer",
+                        "minimum": 1,
+                        "description": "At most so many paths, and never more than 1000.",
+                    },
+                    "cursor": cursor(),
                 }),
                 &[],
             ),
@@ -77,15 +83,20 @@ pub fn shapes() -> [Shape; 4] {
                 }),
                 &["method", "path"],
             ),
-            output: list("results", {
+            output: {
                 let mut properties = outcome();
                 properties["clientId"] = json!({ "type": "string" });
-                json!({
+                let result = json!({
                     "type": "object",
                     "properties": properties,
                     "required": ["clientId", "ok"],
+                });
+                json!({
+                    "type": "object",
+                    "properties": { "results": { "type": "array", "items": result } },
+                    "required": ["results"],
                 })
-            }),
+            },
         },
     ]
 }
@@ -102,8 +113,15 @@ fn object(properties: Value, required: &[&str]) -> Value {
 fn list(of: &str, items: Value) -> Value {
     json!({
         "type": "object",
-        "properties": { of: { "type": "array", "items": items } },
+        "properties": { of: { "type": "array", "items": items }, "nextCursor": { "type": "string" } },
         "required": [of],
+    })
+}
+
+fn cursor() -> Value {
+    json!({
+        "type": "string",
+        "description": "The nextCursor of the answer before, to go on where it ended.",
     })
 }
 
@@ -183,6 +201,10 @@ fn client() -> Value {
             "platform": { "type": "string" },
             "metadata": { "type": "object" },
             "paths": { "type": "array", "items": path(&[]) },
+            "pathCount": {
+                "type": "integer",
+                "description": "How many paths there are, where not all are listed here; listPaths has them.",
+            },
             "status": { "type": "string", "enum": ["online"] },
             "connectedAt": { "type": "string" },
             "lastSeenAt": { "type": "string" },

@@ -50,7 +50,7 @@ pub(super) async fn every_skill(remote: &RemoteRegistry) -> Result<Vec<SkillInfo
         let page: CatalogPage = remote.call(CATALOG, wanted).await?;
         let is_end = page.skills.is_empty();
         rows.extend(page.skills.into_iter().map(|row| SkillInfo {
-            tier: row.tier,
+            tier: row.live.is_none().then_some(row.tier),
             title: row.title.unwrap_or_else(|| row.id.clone()),
             id: row.id,
             description: row.description,

@@ -54,7 +54,7 @@ async fn list(
     format: Format,
 ) -> Result<(), Failure> {
     let mut rows = if all { skills.every_skill().await? } else { skills.skills().await? };
-    rows.retain(|row| tier.is_none_or(|tier| row.tier == tier && row.live.is_none()));
+    rows.retain(|row| tier.is_none_or(|tier| row.tier == Some(tier)));
     if format.json {
         return Ok(output::json(&json!({ "skills": rows }))?);
     }
@@ -85,11 +85,16 @@ async fn search(
     table(&rows)
 }
 
+/// Where a skill is stored, or that it is not.
+fn stored_in(row: &SkillInfo) -> String {
+    row.tier.map_or_else(|| "live".to_owned(), |tier| tier.to_string())
+}
+
 fn table(rows: &[SkillInfo]) -> Result<(), Failure> {
     let cells = |row: &SkillInfo| {
         vec![
             row.id.clone(),
-            row.live.as_ref().map_or_else(|| row.tier.to_string(), |_| "live".to_owned()),
+            stored_in(row),
             row.live.as_ref().map_or_else(|| output::size(row.bytes), |_| "-".to_owned()),
             output::moment(&row.registered_at),
             output::plain(row.description.as_deref().unwrap_or(&row.title)),
@@ -143,9 +148,9 @@ async fn show(skills: &dyn Skills, shown: &Shown<'_>, format: Format) -> Result<
         return Ok(output::json(&shown)?);
     }
     output::fields(&[
-        ("id", info.id),
+        ("id", info.id.clone()),
         ("uri", uri),
-        ("tier", info.tier.to_string()),
+        ("tier", stored_in(&info)),
         ("title", output::plain(&info.title)),
         ("description", output::plain(info.description.as_deref().unwrap_or("-"))),
         ("size", output::size(info.bytes)),

@@ -11,6 +11,7 @@ mod bad_input;
 mod cancel;
 mod client;
 mod conversation;
+mod drive;
 mod live;
 mod strict;
 #[path = "../support/mod.rs"]

@@ -7,7 +7,7 @@ use crate::{
     attached::{Attached, eventually},
     engine::Engine,
     settings::{free_address, status},
-    support::{ids, read, register},
+    support::{ids, read, read_fails, register},
 };
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -47,4 +47,5 @@ async fn clients_of_an_attached_worker_are_seen_on_the_engine() {
 
     serving.abort();
     eventually("it is gone", async || ids(&worker).await == ["desk"]).await;
+    assert_eq!(read_fails(&worker, "iii://desk/a/skill.md").await.code, "not_found");
 }

@@ -96,6 +96,46 @@ async fn the_token_comes_from_a_flag_or_a_variable_or_the_file() {
     assert!(needs_token(&home).await);
 }
 
+/// What a client is asked when somebody presents credentials.
+async fn asked_with_credentials(home: &Home) -> Value {
+    let mut tab = client(home, "tab", paths()).await;
+    let read = Request::get("/skills/tab/a")
+        .header("Cookie", "session=1")
+        .header("X-Mdp-Auth-Team", "blue")
+        .header("X-Scope", "all");
+    let waiting = ask(home, read);
+    let call = tab.asked().await;
+    tab.answer(&call, ok("fine")).await;
+    assert_eq!(waiting.await.unwrap().status, 200);
+    call
+}
+
+#[tokio::test]
+async fn credentials_are_passed_on_only_where_that_is_set() {
+    let call = asked_with_credentials(&Home::new()).await;
+    assert_eq!(call["headers"]["x-scope"], "all");
+    assert!(call["auth"].is_null() && call["headers"]["cookie"].is_null(), "{call}");
+    assert!(call["headers"]["x-mdp-auth-team"].is_null(), "{call}");
+
+    let home = Home::configured("mdp:\n  forward_credentials: true\n");
+    let call = asked_with_credentials(&home).await;
+    assert_eq!(call["auth"], json!({ "headers": { "x-mdp-auth-team": "blue" } }));
+    assert_eq!(call["headers"]["cookie"], "session=1");
+}
+
+#[tokio::test]
+async fn behind_tls_addresses_and_cookies_are_secure() {
+    let home = Home::configured("mdp:\n  behind_tls: true\n");
+    let posted = post(&home, "/mdp/auth", r#"{"auth":{"token":"t"}}"#).await;
+    assert!(posted.header("set-cookie").unwrap().ends_with("; SameSite=Lax; Secure"));
+    let meta = get(&home, "/mdp/meta").await.json();
+    assert!(meta["endpoints"]["ws"].as_str().unwrap().starts_with("wss://"), "{meta}");
+    assert!(meta["endpoints"]["auth"].as_str().unwrap().starts_with("https://"), "{meta}");
+    let _tab = client(&home, "tab", paths()).await;
+    let listed = home.worker().await.ok("mdp::list-clients", json!({ "search": "tab" })).await;
+    assert_eq!(listed["clients"][0]["connection"]["secure"], true, "{listed}");
+}
+
 #[tokio::test]
 async fn pages_of_foreign_origins_get_nothing_and_others_may_send_their_cookie() {
     let home = Home::with(&["--mdp-token", "drive", "--allow-origin", "https://app.example"]);

@@ -43,6 +43,10 @@ async fn what_a_client_exposes_is_listed_and_read_until_it_goes() {
         (&page["skills"][0]["live"], &page["skills"][1]["live"]),
         (&json!("desk"), &Value::Null)
     );
+    assert_eq!(
+        (&page["skills"][0]["tier"], &page["skills"][1]["tier"]),
+        (&Value::Null, &json!("official"))
+    );
     assert_eq!(next(&mut told).await, json!({ "op": "register", "id": "desk/skill.md" }));
 
     drop(desk);

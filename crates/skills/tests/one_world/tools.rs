@@ -1,11 +1,12 @@
 //! The four tools, on all kinds of MCP clients.
 
 use serde_json::{Value, json};
+use skills_core::schema::Schema;
 use skills_testkit::Request;
 
 use crate::{
     clients::{Client, Pipe, every_kind, send, stateless_request},
-    desk::connect,
+    desk::{connect, is_listed},
     support::{Home, register},
 };
 
@@ -57,6 +58,50 @@ async fn hosts_list_and_call_paths() {
         let data = json!({ "body": null, "headers": { "x-who": "ann" } });
         assert_eq!(called["structuredContent"], json!({ "ok": true, "data": data }), "{kind}");
     }
+}
+
+/// Clients check what a tool gives against what it says to give, and refuse all of it if anything does not fit.
+#[tokio::test]
+async fn what_the_tools_give_is_what_they_say_whatever_clients_expose() {
+    let home = Home::new();
+    register(&home.worker().await, "zoo", "# Zoo\n").await;
+    let _desk = connect(&home, "desk").await;
+    let odd = json!([
+        { "type": "skill", "path": "/skill.md", "method": 7, "inputSchema": [], "outputSchema": 1 },
+        { "type": "prompt", "path": "/prompt.md", "contentType": 5, "method": {}, "clientId": 1 },
+        { "type": "endpoint", "path": "/e", "method": "PUT", "x": null, "clientName": [] },
+    ]);
+    let mut message = skills_testkit::mdp::registration("odd", odd);
+    for name in ["status", "connection", "connectedAt", "nextCursor", "pathCount"] {
+        message["client"][name] = json!([7]);
+    }
+    let url = home.server.http.replace("http://", "ws://");
+    let mut client = skills_testkit::mdp::Client::connect(&url).await;
+    client.send(&message).await;
+    client.is_heard().await;
+    let serving = client.serving(|_| skills_testkit::mdp::ok(json!({ "ok": "odd" })));
+    for (kind, mut client) in every_kind(&home).await {
+        let tools = client.all("tools/list", "tools").await;
+        let call = json!({ "method": "GET", "path": "/skill.md" });
+        let mut of_odd = call.clone();
+        of_odd["clientId"] = json!("odd");
+        for (name, arguments) in [
+            ("listClients", json!({})),
+            ("listPaths", json!({ "depth": 9 })),
+            ("listPaths", json!({ "limit": 1 })),
+            ("callPath", of_odd),
+            ("callPaths", call),
+        ] {
+            let tool = tools.iter().find(|tool| tool["name"] == name).expect(kind);
+            let arguments_fit = Schema::compile(&tool["inputSchema"]).unwrap().check(&arguments);
+            assert_eq!(arguments_fit, [], "{kind}: {name}");
+            let result = client.call(name, arguments).await;
+            let given = &result["structuredContent"];
+            let wrong = Schema::compile(&tool["outputSchema"]).unwrap().check(given);
+            assert!(given.is_object() && wrong.is_empty(), "{kind}: {name}: {wrong:?} in {given}");
+        }
+    }
+    serving.abort();
 }
 
 #[tokio::test]
@@ -125,6 +170,13 @@ async fn a_profile_has_the_four_and_nothing_else() {
         "argument": { "name": "who", "value": "A" },
     });
     assert_eq!(client.fails("completion/complete", completion).await.code, -32601);
+    let mut pipe = Pipe::stateless(&arguments);
+    let filter = json!({ "resourcesListChanged": true, "toolsListChanged": true,
+        "promptsListChanged": true, "resourceSubscriptions": ["iii://desk"] });
+    let listen = json!({ "notifications": filter });
+    pipe.send(&stateless_request(7, "subscriptions/listen", &listen)).await;
+    let accepted = pipe.message().await;
+    assert_eq!(accepted["params"]["notifications"], json!({ "toolsListChanged": true }));
     let result = client.call("list_skills", json!({})).await;
     assert_eq!(text(&result), "MCP error -32602: Tool list_skills not found");
     let arguments = json!({ "clientId": "desk", "method": "GET", "path": "/skill.md" });
@@ -140,6 +192,30 @@ async fn a_profile_has_the_four_and_nothing_else() {
     let answer = send(&home.server.http, &request).await.json();
     let tools = answer["result"]["tools"].as_array().unwrap_or_else(|| panic!("{answer}"));
     assert_eq!(tools.iter().map(|tool| &tool["name"]).collect::<Vec<_>>(), FOUR);
+}
+
+#[tokio::test]
+async fn a_client_with_many_skills_crowds_out_nothing_that_is_stored() {
+    let home = Home::new();
+    register(&home.worker().await, "zoo", "# Zoo\n\nAnimals.\n").await;
+    let _desk = connect(&home, "desk").await;
+    let many: Value = (0..500)
+        .map(|n| skills_testkit::mdp::skill(&format!("/animals-{n}/skill.md")))
+        .chain([skills_testkit::mdp::skill("/skill.md")])
+        .collect();
+    let url = home.server.http.replace("http://", "ws://");
+    let _client = skills_testkit::mdp::Client::registered(&url, "0", many).await;
+    is_listed(&home.worker().await, "0/skill.md", true).await;
+    for (kind, mut client) in every_kind(&home).await {
+        for (tool, arguments) in [
+            ("list_skills", json!({ "budget_tokens": 300 })),
+            ("search_skills", json!({ "query": "", "limit": 1 })),
+        ] {
+            let listed = client.call(tool, arguments).await;
+            let first = &listed["structuredContent"]["skills"][0]["id"];
+            assert_eq!(first, "zoo", "{kind}: {tool}");
+        }
+    }
 }
 
 #[tokio::test]

@@ -2,6 +2,7 @@
 //!
 //! - `site`: the program with administrators' secrets, and asking it as somebody
 //! - `doors`: who is let in to administer; `lifecycle`: keys from their beginning to their end
+//! - `drive`: what they see of the built-in client of the Model Drive Protocol
 //! - `apart`: what one user learns of another, on every surface
 //! - `page`: the examples of docs/gateway.md, run
 
@@ -17,6 +18,7 @@ mod apart;
 #[path = "../mcp/clients/mod.rs"]
 mod clients;
 mod doors;
+mod drive;
 mod lifecycle;
 mod page;
 mod site;

@@ -156,7 +156,9 @@ pub struct CatalogOutput {
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct CatalogEntry {
     pub id: String,
-    pub tier: Tier,
+    /// Where it is stored, if it is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tier: Option<Tier>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
