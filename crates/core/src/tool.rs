@@ -2,7 +2,7 @@
 //! of them, so that no surface hands it out as it is: it may hold more than callers should see.
 
 use serde::{Deserialize, Serialize};
-use serde_json::{Number, Value};
+use serde_json::{Map, Number, Value};
 
 use crate::{
     Digest, Field, RuleError,
@@ -88,12 +88,18 @@ impl ToolMeta {
     }
 }
 
+/// About how much memory the fields of an object take.
+#[must_use]
+pub fn fields_size(fields: &Map<String, Value>) -> usize {
+    fields.iter().map(|(name, value)| name.len() + size(value)).sum()
+}
+
 /// About how much memory a value takes.
 fn size(value: &Value) -> usize {
     let inside = match value {
         Value::String(text) => text.len(),
         Value::Array(items) => items.iter().map(size).sum(),
-        Value::Object(fields) => fields.iter().map(|(name, value)| name.len() + size(value)).sum(),
+        Value::Object(fields) => fields_size(fields),
         Value::Null | Value::Bool(_) | Value::Number(_) => 0,
     };
     inside + size_of::<Value>()

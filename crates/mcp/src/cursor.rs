@@ -6,6 +6,7 @@
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD as BASE64};
 use rmcp::ErrorData;
 use skills_core::limits::MAX_ID_BYTES;
+use skills_registry::catalog::PAGE_BYTES;
 
 use crate::error::invalid;
 
@@ -69,11 +70,27 @@ pub(crate) fn page<T>(
     size: usize,
     key: impl Fn(&T) -> &str,
 ) -> (Vec<T>, Option<String>) {
-    let mut rows: Vec<T> = rows.take(size + 1).collect();
-    let has_more = rows.len() > size;
-    rows.truncate(size);
-    let next = rows.last().filter(|_| has_more).map(|last| write(listing, key(last)));
-    (rows, next)
+    page_within(listing, rows, size, |_| 0, key)
+}
+
+/// The same of rows that may be large: so many bytes at most, unless one row alone has more.
+pub(crate) fn page_within<T>(
+    listing: Listing,
+    rows: impl Iterator<Item = T>,
+    size: usize,
+    bytes_of: impl Fn(&T) -> usize,
+    key: impl Fn(&T) -> &str,
+) -> (Vec<T>, Option<String>) {
+    let (mut taken, mut bytes) = (Vec::<T>::new(), 0);
+    for row in rows {
+        bytes += bytes_of(&row);
+        if taken.len() == size || (bytes > PAGE_BYTES && !taken.is_empty()) {
+            let next = taken.last().map(|last| write(listing, key(last)));
+            return (taken, next);
+        }
+        taken.push(row);
+    }
+    (taken, None)
 }
 
 #[cfg(test)]
@@ -97,6 +114,20 @@ mod tests {
         assert_eq!(pages(3).1, None);
         assert_eq!(pages(2).1, Some(write(Listing::Skills, "b")));
         assert_eq!(page(Listing::Skills, std::iter::empty::<&str>(), 2, |row| row), (vec![], None));
+    }
+
+    #[test]
+    fn a_page_is_bounded_in_bytes_and_never_empty() {
+        let rows = [("a", PAGE_BYTES), ("b", PAGE_BYTES - 1), ("c", 1), ("d", 1)];
+        let pages = |from: usize| {
+            let bytes = |row: &&(&str, usize)| row.1;
+            let (rows, next) =
+                page_within(Listing::Tools, rows[from..].iter(), 9, bytes, |row| row.0);
+            (rows.len(), next)
+        };
+        assert_eq!(pages(0), (1, Some(write(Listing::Tools, "a"))));
+        assert_eq!(pages(1), (2, Some(write(Listing::Tools, "c"))));
+        assert_eq!(pages(3), (1, None));
     }
 
     proptest! {

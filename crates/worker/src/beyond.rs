@@ -11,6 +11,7 @@ use skills_core::{
 use skills_registry::{
     Explanation, Place, Registry, RegistryError, SkillRow,
     available::{Filter, available},
+    catalog,
 };
 
 use crate::{
@@ -30,10 +31,8 @@ pub(crate) const CATALOG: &str = "skills::catalog";
 pub(crate) const RESOLVE: &str = "skills::resolve";
 pub(crate) const EXECUTE: &str = "skills::execute";
 
-/// A page of this many skills stays far below what a message may hold, unless they are large bundles; and
-/// of those a page has fewer.
+/// Most skills of a page; of those of which there is much to say a page has fewer.
 const PAGE: usize = 1000;
-const PAGE_FILES: usize = 5000;
 
 pub(crate) fn register(bus: &dyn Bus, registry: &Arc<Registry>, who: &Who) {
     let (door, keys) = (Arc::clone(registry), who.clone());
@@ -158,8 +157,14 @@ fn catalog(
     if let Some(ids) = &input.ids {
         // An id that leads to another entry has none of its own.
         let row = |id: &String| catalog.skill(id).filter(|row| *row.id == **id);
-        let rows = ids.iter().take(PAGE).filter_map(row);
-        return Ok(CatalogOutput { skills: rows.map(|row| entry(row)).collect(), next: None });
+        let (asked, rest) = ids.split_at(ids.len().min(PAGE));
+        let (rows, has_more) = catalog::page(asked.iter().filter_map(row), PAGE);
+        let last = match has_more {
+            true => rows.last().map(|row| row.id.to_string()),
+            false => asked.last().filter(|_| !rest.is_empty()).cloned(),
+        };
+        let skills = rows.into_iter().map(|row| entry(row)).collect();
+        return Ok(CatalogOutput { skills, next: last });
     }
     let after = input.after.as_deref();
     Ok(match input.layers {
@@ -188,19 +193,9 @@ fn page<'a>(
         Some(tier) => rules::Tier::from(tier) == row.tier && !row.is_live(),
         None => true,
     };
-    let mut rows = rows.filter(is_wanted).peekable();
-    let mut skills = Vec::new();
-    let (mut files, mut last) = (0, None);
-    while let Some(row) = rows.peek() {
-        files += row.meta.files.len();
-        if skills.len() == limit || (files > PAGE_FILES && !skills.is_empty()) {
-            break;
-        }
-        skills.push(entry(row));
-        last = rows.next();
-    }
-    let has_more = rows.peek().is_some();
-    CatalogOutput { skills, next: last.filter(|_| has_more).map(|row| next(row)) }
+    let (rows, has_more) = catalog::page(rows.filter(is_wanted), limit);
+    let next = rows.last().filter(|_| has_more).map(|row| next(row));
+    CatalogOutput { skills: rows.into_iter().map(|row| entry(row)).collect(), next }
 }
 
 fn entry(row: &SkillRow) -> CatalogEntry {

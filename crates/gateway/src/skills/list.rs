@@ -5,7 +5,7 @@ use std::sync::Arc;
 use axum::{extract::State, response::Response};
 use serde::Deserialize;
 use skills_core::{SkillId, Tier};
-use skills_registry::{Catalog, SkillRow};
+use skills_registry::{Catalog, SkillRow, catalog};
 use utoipa::IntoParams;
 
 use super::wire::{Layers, Limit, PageQuery, SkillList, TierName};
@@ -95,15 +95,13 @@ fn layered<'a>(
     Ok(page(rows, limit, |row| format!("{}:{}", row.id, row.tier)))
 }
 
-/// The first rows, and where the next page begins if there is one.
+/// The first rows, as many as fit a page, and where the next one begins if there is one.
 fn page<'a>(
     rows: impl Iterator<Item = &'a Arc<SkillRow>>,
     Limit(limit): Limit,
     cursor: impl Fn(&SkillRow) -> String,
 ) -> Page<'a> {
-    let mut rows: Vec<_> = rows.take(limit + 1).collect();
-    let has_more = rows.len() > limit;
-    rows.truncate(limit);
+    let (rows, has_more) = catalog::page(rows, limit);
     let next = rows.last().filter(|_| has_more).map(|last| cursor(last));
     (rows, next)
 }

@@ -16,6 +16,7 @@ use rmcp::{
 };
 
 use serde_json::Value;
+use skills_core::tool::fields_size;
 
 pub(crate) use self::worker::WorkerTools;
 use crate::{
@@ -44,7 +45,11 @@ pub(crate) async fn list(
     // Ours fit on the first page, so a cursor is always the place of one of the others.
     let rows = ours.map(|tool| (tool.name.to_string(), tool.clone()));
     let rows = rows.chain(merged(theirs, stored));
-    let (rows, next_cursor) = cursor::page(Listing::Tools, rows, PAGE, |(key, _)| key);
+    let bytes = |(_, tool): &stored::Row| {
+        fields_size(&tool.input_schema) + tool.description.as_ref().map_or(0, |text| text.len())
+    };
+    let page = cursor::page_within(Listing::Tools, rows, PAGE, bytes, |(key, _)| key);
+    let (rows, next_cursor) = page;
     let tools = rows.into_iter().map(|(_, tool)| tool).collect();
     Ok(ListToolsResult { next_cursor, ..ListToolsResult::with_all_items(tools) })
 }

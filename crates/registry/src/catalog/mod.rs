@@ -4,6 +4,7 @@
 //! - `shelf`: one layer, and walking several of them in order
 //! - `live`: what live clients have, below all layers
 //! - `rows`: what a listing shows of an entry
+//! - `page`: how much of a listing is told at once
 //! - `count`: how many there are
 //! - `explain`: why a name leads to what it leads to
 //!
@@ -15,6 +16,7 @@ mod count;
 mod everything;
 mod explain;
 mod live;
+mod page;
 mod rows;
 mod shelf;
 #[cfg(test)]
@@ -38,6 +40,7 @@ pub(crate) use self::everything::Everything;
 use self::shelf::{Merged, Shelf, Table, after};
 pub use self::{
     explain::{Explanation, Place},
+    page::{PAGE_BYTES, page},
     rows::{PromptRow, SkillRow},
 };
 use crate::{

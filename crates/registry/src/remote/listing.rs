@@ -83,8 +83,15 @@ pub(super) async fn changed(
         let shorter = ids.iter().filter_map(|id| before.prefix().stripped(id));
         let ids: BTreeSet<&str> = ids.iter().map(|id| &**id).chain(shorter).collect();
         ids.iter().for_each(|id| all.forget_skill(id));
-        let page: CatalogPage = remote.call(CATALOG, json!({ "ids": ids })).await?;
-        add_rows(&mut all, page.skills)?;
+        let ids: Vec<&str> = ids.into_iter().collect();
+        let mut rest = ids.as_slice();
+        while !rest.is_empty() {
+            let page: CatalogPage = remote.call(CATALOG, json!({ "ids": rest })).await?;
+            add_rows(&mut all, page.skills)?;
+            // It says up to which of them it has answered, where that was not all.
+            let last = page.next.and_then(|last| rest.iter().position(|id| *id == last));
+            rest = last.map_or(&[], |last| &rest[last + 1..]);
+        }
     }
     if prompts {
         all.forget_prompts();

@@ -150,3 +150,51 @@ async fn on_the_bus_a_key_says_who_calls() {
     let refused = worker.fails("skills::execute", call(Some("us-made-up"))).await;
     assert_eq!(refused.code, "unknown_key");
 }
+
+/// What is told at once is bounded in bytes, and nothing is left out for it.
+#[tokio::test]
+async fn pages_of_large_tools_are_short() {
+    const TOOLS: usize = 50;
+    let plan = Plan::new();
+    let mut wanted = vec![];
+    for number in 0..TOOLS {
+        let id = format!("large{number:02}");
+        let mut manifest: Value =
+            serde_json::from_str(&tool(&id, &plan.upstream.origin, json!({}))).unwrap();
+        manifest["meta"]["description"] = json!("x".repeat(120_000));
+        plan.tool(&Layer::Market, &id, &manifest.to_string()).await;
+        wanted.push(id);
+    }
+    let house = plan.serve();
+    let names = |rows: &Value, field: &str| -> Vec<String> {
+        let name = |row: &Value| row[field].as_str().unwrap().to_owned();
+        rows.as_array().unwrap().iter().map(name).collect()
+    };
+    for (list, rows, field) in [("skills", "data", "id"), ("skills/schema", "tools", "name")] {
+        let (mut found, mut pages, mut cursor) = (vec![], 0, String::new());
+        loop {
+            let page = house.get(None, &format!("/v1/{list}?limit=1000{cursor}"));
+            assert!(page.body.len() < 5 << 20, "{list}: {}", page.body.len());
+            let page = page.json();
+            found.extend(names(&page[rows], field));
+            pages += 1;
+            let Some(next) = page["next_cursor"].as_str() else { break };
+            cursor = format!("&cursor={next}");
+        }
+        assert_eq!((&found, pages), (&wanted, 2), "{list}");
+    }
+    let worker = Worker::connect(&house.server.url).await;
+    let page = worker.ok("skills::catalog", json!({})).await;
+    let next = page["next"].as_str().unwrap();
+    assert_eq!(page["skills"].as_array().unwrap().last().unwrap()["id"], next);
+    let rest = worker.ok("skills::catalog", json!({ "after": next })).await;
+    let both = [names(&page["skills"], "id"), names(&rest["skills"], "id")].concat();
+    assert_eq!((both, &rest["next"]), (wanted.clone(), &Value::Null));
+    // By their ids they are told of up to one that it names.
+    let page = worker.ok("skills::catalog", json!({ "ids": wanted })).await;
+    let told = names(&page["skills"], "id");
+    assert!(told.len() < TOOLS && page["next"] == *told.last().unwrap(), "{}", told.len());
+    // A client behind the bus has them all.
+    let mut pipe = over_pipe(&house, None).await;
+    assert_eq!(pipe.tools().await, [&OWN.map(str::to_owned)[..], &wanted].concat());
+}

@@ -120,7 +120,8 @@ pub struct CatalogInput {
     /// At most so many.
     #[serde(default)]
     pub limit: Option<usize>,
-    /// Only these, as far as they are there, on one page.
+    /// Only these, as far as they are there. Where a page has no room for all, `next` is the last that it tells
+    /// of or has looked for; ask again for those behind it.
     #[serde(default)]
     pub ids: Option<Vec<String>>,
     /// Only of this tier.
