@@ -162,12 +162,21 @@ fn catalog(
         return Ok(CatalogOutput { skills: rows.map(|row| entry(row)).collect(), next: None });
     }
     let after = input.after.as_deref();
-    Ok(match input.layers {
-        Layers::Effective => page(input, catalog.skills_after(after), |row| row.id.to_string()),
-        Layers::All => {
+    let id = |row: &SkillRow| row.id.to_string();
+    let tier = input.tier.map(rules::Tier::from);
+    Ok(match (input.layers, tier) {
+        (Layers::Effective, None) => page(input, catalog.skills_after(after), id),
+        (Layers::Effective, Some(tier)) => {
+            let rows = catalog.tier_after(tier, after.map(|id| (id, tier)));
+            page(input, rows.filter(|row| catalog.answers(row)), id)
+        }
+        (Layers::All, tier) => {
             let last = after.map(layered_cursor).transpose()?;
             let next = |row: &SkillRow| format!("{}/{}", row.id, row.tier);
-            page(input, catalog.layered_after(last), next)
+            match tier {
+                Some(tier) => page(input, catalog.tier_after(tier, last), next),
+                None => page(input, catalog.layered_after(last), next),
+            }
         }
     })
 }
@@ -184,11 +193,7 @@ fn page<'a>(
     next: impl Fn(&SkillRow) -> String,
 ) -> CatalogOutput {
     let limit = input.limit.unwrap_or(PAGE).clamp(1, PAGE);
-    let is_wanted = |row: &&Arc<SkillRow>| match input.tier {
-        Some(tier) => rules::Tier::from(tier) == row.tier && !row.is_live(),
-        None => true,
-    };
-    let mut rows = rows.filter(is_wanted).peekable();
+    let mut rows = rows.peekable();
     let mut skills = Vec::new();
     let (mut files, mut last) = (0, None);
     while let Some(row) = rows.peek() {

@@ -3,6 +3,7 @@
 //! - `site`: the program with administrators' secrets, and asking it as somebody
 //! - `doors`: who is let in to administer; `lifecycle`: keys from their beginning to their end
 //! - `apart`: what one user learns of another, on every surface
+//! - `revoked`: who hears nothing more
 //! - `page`: the examples of docs/gateway.md, run
 
 #![allow(
@@ -12,6 +13,9 @@
     reason = "a test fails by panicking"
 )]
 
+#[allow(dead_code, reason = "borrowed from the tests of ACP")]
+#[path = "../acp/client.rs"]
+mod acp;
 mod apart;
 #[allow(dead_code, unused_imports, reason = "borrowed from the tests of MCP")]
 #[path = "../mcp/clients/mod.rs"]
@@ -19,6 +23,7 @@ mod clients;
 mod doors;
 mod lifecycle;
 mod page;
+mod revoked;
 mod site;
 #[path = "../support/mod.rs"]
 mod support;
