@@ -104,6 +104,12 @@ pub enum Identity {
 pub trait Identify: Send + Sync {
     /// Looks at what was presented, without the word `Bearer`.
     fn identify(&self, bearer: &str) -> Identity;
+
+    /// Whether a caller who was known still is, for those who stay: a key may be revoked while its user is being
+    /// told something.
+    fn knows(&self, _: &Caller) -> bool {
+        true
+    }
 }
 
 /// Knows no keys: whatever has the form of one is unknown.
@@ -116,6 +122,10 @@ impl Identify for NoKeys {
             true => Identity::UnknownKey,
             false => Identity::NotOurs,
         }
+    }
+
+    fn knows(&self, caller: &Caller) -> bool {
+        !matches!(caller, Caller::User(_))
     }
 }
 
@@ -149,5 +159,6 @@ mod tests {
     fn without_keys_every_key_is_unknown() {
         assert_eq!(NoKeys.identify("us-abc"), Identity::UnknownKey);
         assert_eq!(NoKeys.identify("token"), Identity::NotOurs);
+        assert!(NoKeys.knows(&Caller::Anonymous) && !NoKeys.knows(&user("ann")));
     }
 }

@@ -41,6 +41,13 @@ impl Prefix {
     }
 }
 
+impl Prefix {
+    /// What may lead to something else when an id comes or goes: itself, and the shorter name.
+    pub fn names_of<'a>(&self, id: &'a str) -> impl Iterator<Item = &'a str> + use<'a> {
+        std::iter::once(id).chain(self.stripped(id))
+    }
+}
+
 impl Default for Prefix {
     fn default() -> Self {
         Self(DEFAULT_PREFIX.into())
@@ -160,6 +167,7 @@ mod tests {
             let candidates = Candidates::new(&name, &prefix);
             let leads_there = candidates.iter().skip(1).any(|candidate| candidate == id);
             prop_assert_eq!(prefix.stripped(&id) == Some(&*name), leads_there);
+            prop_assert_eq!(prefix.names_of(&id).any(|other| other == name), leads_there || name == id);
         }
     }
 }

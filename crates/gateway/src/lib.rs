@@ -29,6 +29,7 @@ mod state;
 use axum::{Router, routing::any};
 use utoipa_axum::router::OpenApiRouter;
 
+pub use admin::REFRESH_TOOLS;
 pub use envelope::refused;
 pub use executor::Executor;
 pub use rate::mark;
@@ -48,7 +49,7 @@ pub fn routes(gateway: &Gateway) -> Router {
         .with_state(gateway.clone())
 }
 
-/// Every route with its description: what is not described is not served.
+/// Every route with its description. Only the description itself is served without one.
 fn described() -> OpenApiRouter<Gateway> {
     OpenApiRouter::with_openapi(openapi::head())
         .merge(skills::routes())

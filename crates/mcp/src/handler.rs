@@ -27,14 +27,13 @@ use rmcp::{
 };
 use serde_json::json;
 use skills_core::ResourceUri;
-use tokio::sync::watch;
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 
 use crate::{
     completion,
     error::invalid,
     live::{
-        Begun, Ear, End, Follow, MAX_SUBSCRIPTIONS, MAX_URI_BYTES, Source, Subscriptions, Wants,
+        Begun, End, Follow, Hearing, MAX_SUBSCRIPTIONS, MAX_URI_BYTES, Source, Subscriptions, Wants,
     },
     prompts, resources,
     server::{Profile, Shared, TTL_MS, VERSIONS},
@@ -61,7 +60,8 @@ const SESSION_TYPED: [&str; 3] =
 pub(crate) struct Handler {
     pub(crate) shared: Arc<Shared>,
     subscriptions: Subscriptions,
-    ear: Option<watch::Receiver<Ear>>,
+    /// `None` for a client that can always be told.
+    hearing: Option<Hearing>,
     /// News since the client was greeted.
     greeted: Mutex<Option<Source>>,
     begun: Begun,
@@ -112,9 +112,9 @@ pub(crate) fn is_stateless(context: &RequestContext<RoleServer>) -> bool {
 }
 
 impl Handler {
-    pub(crate) fn new(shared: Arc<Shared>, ear: Option<watch::Receiver<Ear>>) -> Self {
+    pub(crate) fn new(shared: Arc<Shared>, hearing: Option<Hearing>) -> Self {
         Self {
-            ear,
+            hearing,
             greeted: Mutex::new(None),
             shared,
             subscriptions: Subscriptions::default(),
@@ -208,15 +208,20 @@ impl ServerHandler for Handler {
                 // Nothing is told of what is not offered.
                 Profile::Mdp => Wants::Filter(tools_only()),
             };
-            let follow = Follow::new(source, wants, self.ear.clone());
+            let (ear, over) = self.hearing.clone().map(|it| (it.ear, it.over)).unzip();
+            let follow = Follow::new(source, wants, ear);
             AbortOnDropHandle::new(tokio::spawn(async move {
                 let send = |notification| {
                     let peer = peer.clone();
                     async move { peer.send_notification(notification).await.is_ok() }
                 };
-                if follow.tell(send).await == End::Stalled {
-                    tracing::info!("a client does not read; it is told nothing more");
-                    stalled.cancel();
+                match (follow.tell(send).await, over) {
+                    (End::Stalled, _) => {
+                        tracing::info!("a client does not read; it is told nothing more");
+                        stalled.cancel();
+                    }
+                    (End::Over, Some(over)) => over.cancel(),
+                    (End::Over | End::Gone, _) => {}
                 }
             }))
         });

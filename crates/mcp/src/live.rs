@@ -24,6 +24,7 @@ use skills_core::{
 };
 use skills_registry::{Changed, Changes, Skills};
 use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
 
 use crate::{server::Shared, skills_extension, tools::WorkerTools};
 
@@ -204,8 +205,10 @@ impl News {
 pub(crate) enum End {
     /// It does not read.
     Stalled,
-    /// It is gone, or the registry is.
+    /// It is gone.
     Gone,
+    /// There is nothing more for it: its key was revoked, or the registry is gone.
+    Over,
 }
 
 /// All news, from the moment this was made.
@@ -293,6 +296,13 @@ pub(crate) struct Ear {
     pub(crate) streams: u64,
 }
 
+/// How a session is told of something, and that there is nothing more to tell it.
+#[derive(Debug, Clone)]
+pub(crate) struct Hearing {
+    pub(crate) ear: watch::Receiver<Ear>,
+    pub(crate) over: CancellationToken,
+}
+
 /// News for one client.
 pub(crate) struct Follow {
     source: Source,
@@ -326,7 +336,7 @@ impl Follow {
                 }
             }
         }
-        End::Gone
+        End::Over
     }
 
     /// Waits until there is something to tell, and somebody who hears it; `None` at the end.

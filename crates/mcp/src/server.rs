@@ -15,7 +15,7 @@ use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 
 use crate::{
     handler::{Handler, is_stateless},
-    live::Ear,
+    live::Hearing,
     skills_extension,
     tools::WorkerTools,
 };
@@ -147,24 +147,24 @@ impl Mcp {
         Self { shared, tools: Arc::clone(&self.tools) }
     }
 
-    /// A handler of a client that can always be told of something, or, with an ear, only while that is open.
-    pub(crate) fn handler(&self, ear: Option<watch::Receiver<Ear>>) -> Handler {
-        Handler::new(Arc::clone(&self.shared), ear)
+    /// A handler of a client that can always be told of something, or, with a hearing, only while its ear is open.
+    pub(crate) fn handler(&self, hearing: Option<Hearing>) -> Handler {
+        Handler::new(Arc::clone(&self.shared), hearing)
     }
 
     /// The same of a caller, who sees the registry as it is for them. What they are answered is for nobody else.
     pub(crate) fn handler_of(
         &self,
         caller: &Caller,
-        ear: Option<watch::Receiver<Ear>>,
+        hearing: Option<Hearing>,
     ) -> Result<Handler, RegistryError> {
         if *caller == Caller::Anonymous {
-            return Ok(self.handler(ear));
+            return Ok(self.handler(hearing));
         }
         let skills = Arc::clone(&self.shared.skills).view(caller)?;
         let settings = Settings { is_private: true, ..self.shared.settings.clone() };
         let shared = Shared { skills, settings, ..Shared::clone(&self.shared) };
-        Ok(Handler::new(Arc::new(shared), ear))
+        Ok(Handler::new(Arc::new(shared), hearing))
     }
 }
 

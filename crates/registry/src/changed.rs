@@ -99,8 +99,7 @@ fn is_for(layer: &Layer, owner: Option<&Owner>) -> bool {
 impl Changed {
     /// What may lead to something else after a change: the id, and the shorter name that leads to it.
     fn of(change: &Change, prefix: &Prefix) -> Vec<Self> {
-        let id = &change.key.id;
-        let names = std::iter::once(Arc::clone(id)).chain(prefix.stripped(id).map(Arc::from));
+        let names = prefix.names_of(&change.key.id).map(Arc::from);
         names.map(Self::entry(change.key.kind)).collect()
     }
 

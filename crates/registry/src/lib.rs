@@ -46,7 +46,7 @@ mod writer;
 mod writing;
 
 pub use api::{Document, PromptInfo, RenderedPrompt, Resource, SkillInfo, Skills};
-pub use catalog::{Catalog, Explanation, Place, PromptRow, Resolved, SkillRow};
+pub use catalog::{Catalog, Explanation, Place, PromptRow, SkillRow};
 pub use changed::{Changed, Changes};
 pub use error::{HandlerProblem, RegistryError};
 pub use execute::{Blame, Execute, ExecuteError, ToolCall};

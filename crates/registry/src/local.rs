@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use bytes::Bytes;
+use futures_util::StreamExt as _;
 use serde_json::{Map, Value, json};
 use skills_core::{Bundle, Caller, HandlerId, Layer, PromptDefinition, Tier};
 use skills_store::Change;
@@ -66,12 +67,28 @@ impl Registry {
             feed: published.changes.subscribe(),
             live: self.live_changes(),
             functions,
-            refreshed: published.refreshed.subscribe(),
+            refreshed: self.refreshed(),
         };
         let snapshot = Arc::clone(published);
         let is_of_tool = move |change: &Change| snapshot.catalog.load().is_of_tool(change);
         let prefix = self.catalog().prefix().clone();
-        changed::of_feed(sources, caller.owner().cloned(), is_of_tool, prefix)
+        let news = changed::of_feed(sources, caller.owner().cloned(), is_of_tool, prefix);
+        match (self.keys().get().cloned(), caller) {
+            // Asked before anything is told: nothing that happens after a key was revoked is.
+            (Some(keys), Caller::User(_)) => {
+                let caller = caller.clone();
+                news.take_while(move |_| std::future::ready(keys.knows(&caller))).boxed()
+            }
+            _ => news,
+        }
+    }
+
+    /// The caller, if they are who they were when they were given a view.
+    fn known<'a>(&self, caller: &'a Caller) -> Result<&'a Caller, RegistryError> {
+        match (self.keys().get(), caller) {
+            (Some(keys), Caller::User(_)) if !keys.knows(caller) => Err(RegistryError::UnknownKey),
+            _ => Ok(caller),
+        }
     }
 
     async fn exposed(&self) -> Result<Vec<ExposedFunction>, RegistryError> {
@@ -99,7 +116,7 @@ macro_rules! local {
             }
 
             async fn catalog(&$self) -> Result<Arc<Catalog>, RegistryError> {
-                Ok($registry.catalog_of($caller))
+                Ok($registry.catalog_of($registry.known($caller)?))
             }
 
             fn changes(&$self) -> Changes {
@@ -107,7 +124,7 @@ macro_rules! local {
             }
 
             async fn explain(&$self, id: &str) -> Result<Explanation, RegistryError> {
-                Ok($registry.explain($caller, id))
+                Ok($registry.explain($registry.known($caller)?, id))
             }
 
             async fn functions(&$self) -> Result<Vec<ExposedFunction>, RegistryError> {
@@ -119,6 +136,7 @@ macro_rules! local {
                 function: &HandlerId,
                 arguments: Value,
             ) -> Result<Value, RegistryError> {
+                $registry.known($caller)?;
                 $registry.call(function.as_str(), &arguments).await
             }
 
@@ -127,7 +145,7 @@ macro_rules! local {
             }
 
             async fn ask_paths(&$self, question: Question) -> Result<Value, RegistryError> {
-                $registry.ask_paths($caller, question).await
+                $registry.ask_paths($registry.known($caller)?, question).await
             }
 
             async fn call_tool(
@@ -135,11 +153,11 @@ macro_rules! local {
                 id: &str,
                 arguments: Map<String, Value>,
             ) -> Result<Value, RegistryError> {
-                $registry.call_tool_as($caller, id, arguments, None).await
+                $registry.call_tool_as($registry.known($caller)?, id, arguments, None).await
             }
 
             async fn read(&$self, uri: &str) -> Result<Resource, RegistryError> {
-                $registry.read_as($caller, uri).await
+                $registry.read_as($registry.known($caller)?, uri).await
             }
 
             async fn document(&$self, row: &SkillRow, path: &str) -> Result<Document, RegistryError> {
@@ -151,7 +169,7 @@ macro_rules! local {
                 name: &str,
                 arguments: Value,
             ) -> Result<RenderedPrompt, RegistryError> {
-                $registry.render_prompt_as($caller, name, arguments).await
+                $registry.render_prompt_as($registry.known($caller)?, name, arguments).await
             }
 
             async fn register_bundle_in(
@@ -160,13 +178,13 @@ macro_rules! local {
                 id: &str,
                 bundle: Bundle<Bytes>,
             ) -> Result<String, RegistryError> {
-                let (layer, actor) = place($caller, tier)?;
+                let (layer, actor) = place($registry.known($caller)?, tier)?;
                 let write = $registry.register_bundle_in(&actor, &layer, id, bundle);
                 write.await.map(|at| at.to_string())
             }
 
             async fn remove_skill_in(&$self, tier: Tier, id: &str) -> Result<bool, RegistryError> {
-                let (layer, actor) = place($caller, tier)?;
+                let (layer, actor) = place($registry.known($caller)?, tier)?;
                 $registry.remove_skill_in(&actor, &layer, id).await
             }
 
@@ -176,13 +194,13 @@ macro_rules! local {
                 name: &str,
                 definition: PromptDefinition,
             ) -> Result<String, RegistryError> {
-                let (layer, actor) = place($caller, tier)?;
+                let (layer, actor) = place($registry.known($caller)?, tier)?;
                 let write = $registry.register_prompt_in(&actor, &layer, name, definition);
                 write.await.map(|at| at.to_string())
             }
 
             async fn remove_prompt_in(&$self, tier: Tier, name: &str) -> Result<bool, RegistryError> {
-                let (layer, actor) = place($caller, tier)?;
+                let (layer, actor) = place($registry.known($caller)?, tier)?;
                 $registry.remove_prompt_in(&actor, &layer, name).await
             }
         }

@@ -10,7 +10,7 @@ use std::{
 use arc_swap::ArcSwap;
 use serde_json::Value;
 use skills_bus::{Bus, Json};
-use skills_core::{Timestamp, resolve::Prefix};
+use skills_core::{Identify, Timestamp, resolve::Prefix};
 use skills_store::{Batch, Effect, Store};
 use tokio::sync::watch;
 
@@ -63,6 +63,7 @@ pub struct Registry {
     blobs: Blobs,
     executor: OnceLock<Arc<dyn Execute>>,
     arguments: Arguments,
+    keys: OnceLock<Arc<dyn Identify>>,
     config: RegistryConfig,
     /// Weak, because whoever hosts live clients shows them what is stored.
     live: OnceLock<Weak<dyn LiveSource>>,
@@ -103,6 +104,7 @@ impl Registry {
             blobs: Blobs::new(Arc::clone(&store), config.blob_cache_bytes),
             executor: OnceLock::new(),
             arguments: Arguments::default(),
+            keys: OnceLock::new(),
             writer: Mutex::new(Some(Arc::new(writer))),
             thread: Mutex::new(Some(thread)),
             store,
@@ -215,9 +217,26 @@ impl Registry {
         &self.arguments
     }
 
+    pub(crate) const fn keys(&self) -> &OnceLock<Arc<dyn Identify>> {
+        &self.keys
+    }
+
+    /// Has whoever keeps a view of a user be asked whether the key is still good. Whoever comes first stays.
+    pub fn identify_with(&self, keys: Arc<dyn Identify>) {
+        if self.keys.set(keys).is_err() {
+            tracing::warn!("keys are looked up by whoever was there first");
+        }
+    }
+
     /// Tells everyone who follows the tools to ask for them again, whether they changed or not.
     pub fn refresh_tools(&self) {
         self.published.refreshed.send_modify(|times| *times += 1);
+    }
+
+    /// How often that was done, for those who tell of it.
+    #[must_use]
+    pub fn refreshed(&self) -> watch::Receiver<u64> {
+        self.published.refreshed.subscribe()
     }
 
     /// Runs a look at what others have done to the store on the writer's thread, where it cannot cross

@@ -122,12 +122,22 @@ impl Registry {
         async move { write?.await }
     }
 
+    /// Whether a tool may be registered in a layer, for those who store something else before it.
+    ///
+    /// # Errors
+    /// What registering it would be refused with, whatever the store says.
+    pub fn check_tool_in(&self, layer: &Layer, id: &str, tool: &Tool) -> Result<(), RegistryError> {
+        let id = self.skill_id(layer, id)?;
+        put_tool(layer, &id, tool.clone())?;
+        Ok(())
+    }
+
     /// The id, if a skill in that layer may have it. A skill's files stand before what a tier has at the same
     /// address, so one of a tier's name could pass for what a user has in private.
     fn skill_id(&self, layer: &Layer, id: &str) -> Result<SkillId, RuleError> {
         let parsed: SkillId = id.parse()?;
         let catalog = self.catalog();
-        let mut names = std::iter::once(id).chain(catalog.prefix().stripped(id));
+        let mut names = catalog.prefix().names_of(id);
         if *layer == Layer::Market && names.any(|name| name.parse::<Tier>().is_ok()) {
             return Err(RuleError::TierName(id.to_owned()));
         }

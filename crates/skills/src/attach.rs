@@ -28,6 +28,7 @@ use crate::{
     people::People,
     serve::{Door, app, bind, open_registry, surfaces},
     state_events::listen,
+    work::blocking,
 };
 
 /// How long a state worker may take to appear before the engine counts as one without: workers of one
@@ -110,6 +111,9 @@ pub async fn run(options: Options, shutdown: CancellationToken) -> Result<(), Fa
     if let Some(served) = served {
         let _ = served.await;
     }
+    if let Some(people) = people {
+        blocking(move || people.close()).await?;
+    }
     worked
 }
 
@@ -136,6 +140,7 @@ impl Opening {
         if let Some(executor) = &self.executor {
             registry.execute_with(Arc::clone(executor));
         }
+        registry.identify_with(Arc::clone(keys));
         self.skills.send_replace(Some(registry.clone()));
         self.registry.send_replace(Some(Arc::clone(registry)));
         self.readiness.set(true);

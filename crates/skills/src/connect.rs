@@ -130,15 +130,17 @@ async fn local(
     Ok(registry.view(&caller)?)
 }
 
-/// The same, made if it is not there, for a surface that stays and calls tools.
+/// The same, made if it is not there, for a surface that stays and calls tools. Who has it closes what belongs to
+/// people.
 pub(crate) async fn local_with_tools(
     target: &Target,
     config: &Config,
     dir: &Path,
-) -> Result<Arc<dyn Skills>, Failure> {
+) -> Result<(Arc<dyn Skills>, People), Failure> {
     let (registry, caller) = local_registry(target, config, dir, true).await?;
-    registry.execute_with(People::open(dir, config).await?.executor());
-    Ok(registry.view(&caller)?)
+    let people = People::open(dir, config).await?;
+    registry.execute_with(people.executor());
+    Ok((registry.view(&caller)?, people))
 }
 
 async fn local_registry(
@@ -154,6 +156,10 @@ async fn local_registry(
         )
         .hint("check --data-dir, or make one with `skills serve` or `skills add`"));
     }
-    let caller = keys::caller(dir, target.key.as_deref())?;
-    Ok((open_registry(dir, None, config.registry()).await?, caller))
+    let (caller, keys) = keys::caller(dir, target.key.as_deref())?;
+    let registry = open_registry(dir, None, config.registry()).await?;
+    if let Some(keys) = keys {
+        registry.identify_with(Arc::new(keys));
+    }
+    Ok((registry, caller))
 }

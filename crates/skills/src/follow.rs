@@ -22,6 +22,9 @@ const CHANGED: &str = "surface::changed";
 /// What tells of them.
 const TRIGGER_TYPES: [&str; 3] = ["skills::on-change", "prompts::on-change", FUNCTIONS_AVAILABLE];
 
+/// What is told when an administrator has the tools listed again.
+const REFRESH_TOOLS: &str = "refresh-tools";
+
 /// A function that every registry has.
 const REGISTRY: &str = "skills::resources-list";
 
@@ -84,6 +87,7 @@ fn changed(event: &Json) -> Changed {
     let Ok(event) = event.parse::<serde_json::Value>() else { return Changed::Everything };
     let text = |key: &str| event.get(key).and_then(serde_json::Value::as_str).map(Arc::from);
     match (text("id"), text("name"), event.get("functions")) {
+        (None, None, None) if text("op").as_deref() == Some(REFRESH_TOOLS) => Changed::Tools,
         (Some(id), None, _) => Changed::Skill(id),
         (None, Some(name), _) => Changed::Prompt(name),
         (None, None, Some(_)) => Changed::Functions,
@@ -161,6 +165,7 @@ mod tests {
         assert_eq!(changed(json!({"op": "register", "id": "a"})), Changed::Skill("a".into()));
         assert_eq!(changed(json!({"op": "register", "name": "p"})), Changed::Prompt("p".into()));
         assert_eq!(changed(json!({"functions": []})), Changed::Functions);
+        assert_eq!(changed(json!({"op": "refresh-tools"})), Changed::Tools);
         assert_eq!(changed(json!({"what": "ever"})), Changed::Everything);
         assert_eq!(changed(json!(null)), Changed::Everything);
     }

@@ -28,14 +28,23 @@ impl Identify for Either {
             Identity::UnknownKey | Identity::NotOurs => self.1.identify(bearer),
         }
     }
+
+    fn knows(&self, caller: &Caller) -> bool {
+        self.0.knows(caller) || self.1.knows(caller)
+    }
 }
 
-/// Who presents a key of a data directory on the command line; nobody in particular without one.
-pub(crate) fn caller(data_dir: &Path, key: Option<&str>) -> Result<Caller, Failure> {
-    let Some(key) = key else { return Ok(Caller::Anonymous) };
+/// Who presents a key of a data directory on the command line, and what knows for how long they do; nobody in
+/// particular without one.
+pub(crate) fn caller(
+    data_dir: &Path,
+    key: Option<&str>,
+) -> Result<(Caller, Option<Identifier>), Failure> {
+    let Some(key) = key else { return Ok((Caller::Anonymous, None)) };
     let vault = Vault::open(data_dir, None)?;
-    match Identifier::new(Arc::new(vault), AdminSecrets::default()).identify(key) {
-        Identity::Known(caller) => Ok(caller),
+    let keys = Identifier::new(Arc::new(vault), AdminSecrets::default());
+    match keys.identify(key) {
+        Identity::Known(caller) => Ok((caller, Some(keys))),
         Identity::UnknownKey | Identity::NotOurs => Err(RegistryError::UnknownKey.into()),
     }
 }

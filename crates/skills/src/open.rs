@@ -4,7 +4,7 @@
 
 use std::{
     path::{Path, PathBuf},
-    sync::Arc,
+    sync::{Arc, OnceLock},
 };
 
 use skills_registry::Skills;
@@ -18,6 +18,8 @@ use crate::{
     connect::{self, DEFAULT_DATA_DIR},
     follow,
     late::Late,
+    people::People,
+    work::blocking,
 };
 
 /// Where the registry is.
@@ -38,10 +40,15 @@ where
     Served: Future<Output = Result<(), Failure>>,
 {
     let (late, opened) = Late::new();
-    tokio::select! {
+    let people = OnceLock::new();
+    let outcome = tokio::select! {
         served = serve(Arc::new(late)) => served,
-        failure = keep_open(surface, target, config, opened) => Err(failure),
+        failure = keep_open(surface, target, config, opened, &people) => Err(failure),
+    };
+    if let Some(people) = people.into_inner() {
+        blocking(move || People::close(&people)).await?;
     }
+    outcome
 }
 
 /// Opens the registry and keeps it in step. Ends only with an error.
@@ -50,6 +57,7 @@ async fn keep_open(
     target: &Target,
     config: &Config,
     opened: watch::Sender<Option<Arc<dyn Skills>>>,
+    people: &OnceLock<People>,
 ) -> Failure {
     match place(target).await {
         Place::Bus(url) => {
@@ -68,7 +76,8 @@ async fn keep_open(
             }
         }
         Place::Directory(dir) => match connect::local_with_tools(target, config, &dir).await {
-            Ok(skills) => {
+            Ok((skills, of_directory)) => {
+                let _ = people.set(of_directory);
                 opened.send_replace(Some(skills));
                 std::future::pending().await
             }

@@ -96,6 +96,7 @@ impl Server {
         let weak = Some(Arc::downgrade(&offered));
         let registry = open_registry(&data_dir, weak, config.registry()).await?;
         registry.execute_with(people.executor());
+        registry.identify_with(Arc::clone(&keys));
         skills_worker::serve(&offered, &registry, &keys);
         skills_worker::state::serve(&offered, &registry);
         let parting = CancellationToken::new();

@@ -56,6 +56,7 @@ fn everything() -> Vec<Value> {
         line("skill:secrets:ann", json!({ "API_KEY": LEGACY })),
         line("skill:secrets:ann:uniskill_weather", json!([{ "key": "TOKEN", "value": LEGACY }])),
         line("mcp_registry:tools_cache", json!([])),
+        line("mcp_broadcast:tools_changed", "1775000000000".into()),
         line(&format!("user:uid:{OLD_HASH}"), "bob".into()),
         line("tier:bob", "STARTER".into()),
         line("credits:bob", "7".into()),
@@ -81,8 +82,9 @@ fn exported(data: &Path) -> Vec<Value> {
     ran.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
-/// Without the moments at which profiles were changed here.
+/// Without the moments at which profiles and tools were changed here.
 fn timeless(mut lines: Vec<Value>) -> Vec<Value> {
+    lines.retain(|line| line["key"] != "mcp_broadcast:tools_changed");
     for line in &mut lines {
         if line["key"].as_str().unwrap().starts_with("profile:") {
             line["value"].as_object_mut().unwrap().remove("updated_at").unwrap();
@@ -94,6 +96,11 @@ fn timeless(mut lines: Vec<Value>) -> Vec<Value> {
 fn value_of<'a>(lines: &'a [Value], key: &str) -> &'a Value {
     let line = lines.iter().find(|line| line["key"] == key);
     &line.unwrap_or_else(|| panic!("no {key} in {lines:?}"))["value"]
+}
+
+/// A moment, which may be a text or a number.
+fn milliseconds(value: &Value) -> u64 {
+    value.as_u64().or_else(|| value.as_str()?.parse().ok()).unwrap_or_else(|| panic!("{value}"))
 }
 
 #[test]
@@ -112,6 +119,7 @@ fn everything_comes_in_and_goes_out_again() {
         .collect();
     assert_eq!(moved, [&*format!("user:uid:{OLD_HASH}"), "tier:bob", "credits:bob"]);
     assert_eq!(report["skipped"][0]["key"], "mcp_registry:tools_cache");
+    assert_eq!(report["skipped"][1]["key"], "mcp_broadcast:tools_changed");
 
     let lines = exported(&first);
     assert_eq!(value_of(&lines, "skill:private:ann:uniskill_weather"), &weather("private"));
@@ -124,6 +132,8 @@ fn everything_comes_in_and_goes_out_again() {
     let tools = value_of(&lines, "mcp_registry:tools_cache").as_array().unwrap();
     let names: Vec<&Value> = tools.iter().map(|tool| &tool["name"]).collect();
     assert_eq!(names, ["echo", "uniskill_weather"]);
+    let told: u64 = milliseconds(value_of(&lines, "mcp_broadcast:tools_changed"));
+    assert!(told > 1_775_000_000_000, "when the newest tool came here: {told}");
     let sealed = value_of(&lines, "skill:secrets:ann")["API_KEY"].as_str().unwrap();
     assert!(sealed.starts_with("v1."), "{sealed}");
 
@@ -155,12 +165,63 @@ fn what_cannot_be_used_is_named_and_the_rest_is_taken() {
         .map(|row| (row["line"].as_u64().unwrap(), row["code"].as_str().unwrap()))
         .collect();
     let expected =
-        [(1, "malformed_line"), (2, "unknown_key"), (5, "invalid_key"), (4, "invalid_manifest")];
+        [(1, "malformed_line"), (2, "unknown_key"), (4, "invalid_manifest"), (5, "invalid_key")];
     assert_eq!(failed, expected, "{report}");
     assert_eq!(report["imported"], 1);
     assert!(ran.stderr.contains("not_all_imported"), "{}", ran.stderr);
     let read = skills(&data, &["read", "iii://good"]);
     assert_eq!(read.stdout, "# Good\n", "{}", read.stderr);
+}
+
+#[test]
+fn the_order_of_lines_matters_only_where_two_are_of_one_key() {
+    let dir = tempfile::tempdir().unwrap();
+    let data = dir.path().join("data");
+    // Sorted as a dump is: what a key has comes before whose key it is, and more lines than are taken in together
+    // stand between them.
+    let mut lines = vec![
+        json!({ "key": format!("user:credits:{OLD_HASH}"), "value": "7" }),
+        json!({ "key": "user:credits:nobody-s-hash", "value": "1" }),
+    ];
+    let filler = |number| json!({ "key": format!("tier:u{number}"), "value": "FREE" });
+    lines.extend((0..300).map(filler));
+    lines.push(json!({ "key": format!("user:uid:{OLD_HASH}"), "value": "bob" }));
+    let report = imported(&data, &write(&dir, "sorted.jsonl", &lines));
+    assert_eq!(report["skipped"], json!([]), "{report}");
+    assert_eq!(report["migrated"][0]["line"], 1, "{report}");
+    assert_eq!(value_of(&exported(&data), "profile:bob")["credits"], 7);
+
+    // The last line of a key counts, also if it says what is stored already.
+    let notes = |text: &str| json!({ "key": "skill:official:notes", "value": text });
+    let tool =
+        |source: &str| json!({ "key": "skill:market:uniskill_weather", "value": weather(source) });
+    imported(&data, &write(&dir, "first.jsonl", &[notes("# One"), tool("one")]));
+    let both = [notes("# Two"), tool("two"), notes("# One"), tool("one")];
+    imported(&data, &write(&dir, "both.jsonl", &both));
+    let lines = exported(&data);
+    assert_eq!(value_of(&lines, "skill:official:notes"), "# One");
+    assert_eq!(value_of(&lines, "skill:market:uniskill_weather"), &weather("one"));
+}
+
+#[test]
+fn a_profile_that_names_no_tier_takes_none_away() {
+    let dir = tempfile::tempdir().unwrap();
+    let data = dir.path().join("data");
+    let profile = |value: Value| json!({ "key": "profile:ann", "value": value });
+    let lines = [
+        profile(json!({ "credits": 5, "tier": "PRO", "username": "ann" })),
+        profile(json!({ "username": "Ann" })),
+        json!({ "key": "profile:bob", "value": { "credits": 1 } }),
+    ];
+    let report = imported(&data, &write(&dir, "profiles.jsonl", &lines));
+    assert_eq!(report["notes"].as_array().unwrap().len(), 2, "{report}");
+    let lines = exported(&data);
+    let ann = value_of(&lines, "profile:ann");
+    assert_eq!(
+        (&ann["tier"], &ann["credits"], &ann["username"]),
+        (&json!("PRO"), &json!(5), &json!("Ann"))
+    );
+    assert_eq!(value_of(&lines, "profile:bob")["tier"], "FREE");
 }
 
 #[test]

@@ -116,6 +116,11 @@ impl Answer {
         Some(Self { status, headers, body: said[end + 4..].to_vec() })
     }
 
+    /// All headers in order, their names in lower case.
+    pub fn headers(&self) -> &[(String, String)] {
+        &self.headers
+    }
+
     /// All values of a header, joined.
     pub fn header(&self, name: &str) -> Option<String> {
         let values: Vec<_> = self

@@ -68,6 +68,19 @@ impl Vault {
         self.file.write(|transaction| Ok(record(transaction, act, action, subject)?))
     }
 
+    /// When something was last done, if it ever was.
+    ///
+    /// # Errors
+    /// When the file cannot be read.
+    pub fn last_time(&self, action: &str) -> Result<Option<Timestamp>, VaultError> {
+        self.file.read(|connection| {
+            let sql = "SELECT max(at) FROM audit WHERE action = ?1";
+            let at: Option<i64> =
+                connection.prepare_cached(sql)?.query_row([action], |row| row.get(0))?;
+            Ok(at.map(Timestamp::from_micros))
+        })
+    }
+
     /// The entries after a number, oldest first.
     ///
     /// # Errors
@@ -106,6 +119,8 @@ mod tests {
             (first[0].actor.as_str(), first[0].subject.as_str()),
             ("tester", "official/a0 ")
         );
+        assert_eq!(vault.last_time("skill.put").unwrap(), Some(act().at));
+        assert_eq!(vault.last_time("skill.remove").unwrap(), None);
         let rest = vault.audit(first[1].number, usize::MAX).unwrap();
         assert_eq!(rest.len(), 3);
         assert!(rest[0].number > first[1].number);

@@ -38,15 +38,23 @@ impl Identify for Identifier {
             }
         }
     }
+
+    fn knows(&self, caller: &Caller) -> bool {
+        let Caller::User(User { owner, key }) = caller else { return true };
+        let found = self.vault.find_hash(key, now()).inspect_err(|error| {
+            tracing::error!(%error, "keys cannot be looked up; nobody is known by one");
+        });
+        matches!(found, Ok(Some(found)) if found.owner == *owner)
+    }
 }
 
 #[cfg(test)]
 mod tests {
-    use skills_core::caller::AdminName;
+    use skills_core::{Digest, caller::AdminName};
 
     use super::*;
     use crate::{
-        NewKey,
+        NewKey, WhichKeys,
         vault::testing::{act, owner, vault},
     };
 
@@ -62,6 +70,12 @@ mod tests {
         assert_eq!(who("0123456789abcdef"), Identity::Known(Caller::Admin(AdminName::AdminKey)));
         assert!(matches!(who(&key), Identity::Known(Caller::User(user)) if user.owner == ann));
         assert_eq!(who("us-made-up"), Identity::UnknownKey);
+        let Identity::Known(caller) = who(&key) else { panic!("it is known") };
+        assert!(identifier.knows(&caller) && identifier.knows(&Caller::Anonymous));
+        let other = User { owner: owner("bob"), key: Digest::of(key.as_bytes()) };
+        assert!(!identifier.knows(&Caller::User(other)));
+        identifier.vault.revoke_keys(act(), WhichKeys::Key(&key)).unwrap();
+        assert!(!identifier.knows(&caller), "from now on");
         for stranger in ["", "token", "Bearer us-x", "US-x"] {
             assert_eq!(who(stranger), Identity::NotOurs, "{stranger}");
         }

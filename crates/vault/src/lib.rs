@@ -2,7 +2,7 @@
 //!
 //! - [`Vault`]: the door to all of it
 //! - `keys`: bearer keys, kept as SHA-256 alone
-//! - `profiles`: what is known of a user, of which the tier matters here
+//! - `profiles`: what is known of a user, of which the tier matters here; `account`: all of a user taken over at once
 //! - [`RateLimits`]: how often a key may be used in a minute
 //! - `secrets`: values that skills are called with, encrypted; which skills of the market may have them
 //! - [`MasterKeys`]: the encryption
@@ -15,6 +15,7 @@
 //! command line changes it while a server runs, and the server knows at once. It knows neither the registry
 //! nor any protocol.
 
+mod account;
 mod admin;
 mod audit;
 mod crypt;
@@ -28,6 +29,7 @@ mod profiles;
 mod secrets;
 mod vault;
 
+pub use account::{AccountChange, SecretsChange};
 pub use admin::{AdminSecrets, AdminWarning};
 pub use audit::{Act, AuditEntry, now};
 pub use crypt::{MasterKeyError, MasterKeys};

@@ -127,20 +127,22 @@ impl ProfileChange {
         let tier = fields.get("tier").and_then(Value::as_str).map(tier_or_free);
         let tier = match tier {
             None => {
-                notes.push("the profile names no tier: FREE".to_owned());
-                AccountTier::Free
+                notes.push("the profile names no tier: it stays, or is FREE".to_owned());
+                None
             }
             Some((tier, note)) => {
                 notes.extend(note);
-                tier
+                Some(tier)
             }
         };
         let credits = fields.get("credits").and_then(Value::as_f64);
         if credits.is_none() && fields.get("credits").is_some_and(|value| !value.is_null()) {
-            notes.push("the credits of the profile are not a number: 0".to_owned());
+            notes.push(
+                "the credits of the profile are not a number: they stay, or are 0".to_owned(),
+            );
         }
         let username = fields.get("username").and_then(Value::as_str);
-        Ok((Self { credits, tier: Some(tier), username: username.map(str::to_owned) }, notes))
+        Ok((Self { credits, tier, username: username.map(str::to_owned) }, notes))
     }
 }
 
@@ -299,13 +301,13 @@ mod tests {
     #[test]
     fn an_unknown_tier_is_free_and_that_is_said() {
         for (text, tier, words) in [
-            (r#"{"tier":"pro","credits":5}"#, AccountTier::Pro, None),
-            (r#"{"tier":"GOLD"}"#, AccountTier::Free, Some("\"GOLD\" is not a tier")),
-            (r#"{"tier":7}"#, AccountTier::Free, Some("names no tier")),
-            (r#"{"tier":"SCALE","credits":"x"}"#, AccountTier::Scale, Some("not a number")),
+            (r#"{"tier":"pro","credits":5}"#, Some(AccountTier::Pro), None),
+            (r#"{"tier":"GOLD"}"#, Some(AccountTier::Free), Some("\"GOLD\" is not a tier")),
+            (r#"{"tier":7}"#, None, Some("names no tier")),
+            (r#"{"tier":"SCALE","credits":"x"}"#, Some(AccountTier::Scale), Some("not a number")),
         ] {
             let (change, notes) = ProfileChange::read(text).unwrap();
-            assert_eq!(change.tier, Some(tier), "{text}");
+            assert_eq!(change.tier, tier, "{text}");
             assert_eq!(notes.len(), usize::from(words.is_some()), "{notes:?}");
             assert!(words.is_none_or(|words| notes[0].contains(words)), "{notes:?}");
         }

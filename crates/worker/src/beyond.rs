@@ -167,12 +167,21 @@ fn catalog(
         return Ok(CatalogOutput { skills, next: last });
     }
     let after = input.after.as_deref();
-    Ok(match input.layers {
-        Layers::Effective => page(input, catalog.skills_after(after), |row| row.id.to_string()),
-        Layers::All => {
+    let id = |row: &SkillRow| row.id.to_string();
+    let tier = input.tier.map(rules::Tier::from);
+    Ok(match (input.layers, tier) {
+        (Layers::Effective, None) => page(input, catalog.skills_after(after), id),
+        (Layers::Effective, Some(tier)) => {
+            let rows = catalog.tier_after(tier, after.map(|id| (id, tier)));
+            page(input, rows.filter(|row| catalog.answers(row)), id)
+        }
+        (Layers::All, tier) => {
             let last = after.map(layered_cursor).transpose()?;
             let next = |row: &SkillRow| format!("{}/{}", row.id, row.tier);
-            page(input, catalog.layered_after(last), next)
+            match tier {
+                Some(tier) => page(input, catalog.tier_after(tier, last), next),
+                None => page(input, catalog.layered_after(last), next),
+            }
         }
     })
 }
@@ -189,11 +198,7 @@ fn page<'a>(
     next: impl Fn(&SkillRow) -> String,
 ) -> CatalogOutput {
     let limit = input.limit.unwrap_or(PAGE).clamp(1, PAGE);
-    let is_wanted = |row: &&Arc<SkillRow>| match input.tier {
-        Some(tier) => rules::Tier::from(tier) == row.tier && !row.is_live(),
-        None => true,
-    };
-    let (rows, has_more) = catalog::page(rows.filter(is_wanted), limit);
+    let (rows, has_more) = catalog::page(rows, limit);
     let next = rows.last().filter(|_| has_more).map(|row| next(row));
     CatalogOutput { skills: rows.into_iter().map(|row| entry(row)).collect(), next }
 }

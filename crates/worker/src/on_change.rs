@@ -19,11 +19,15 @@ use skills_bus::{
 use skills_core::{Kind, Tier};
 use skills_registry::{ChangeFeed, Delivery, Registry, Subscription, live::LiveChange};
 use skills_store::Change;
+use tokio::sync::watch;
 use tokio_util::task::AbortOnDropHandle;
 use uuid::Uuid;
 
 /// How long to wait before the log is read again after it could not be.
 const RETRY: Duration = Duration::from_secs(1);
+
+/// What is told when the tools are to be listed again.
+const REFRESH: &str = "refresh-tools";
 
 /// Offers both trigger types.
 pub(crate) fn register(bus: &Arc<dyn Bus>, registry: &Arc<Registry>) {
@@ -101,6 +105,7 @@ impl Announcer {
                 function_id.to_owned(),
                 self.registry.changes(),
                 self.registry.live_changes(),
+                self.registry.refreshed(),
             );
             Target {
                 triggers: BTreeSet::new(),
@@ -178,15 +183,31 @@ impl Announcer {
     }
 }
 
-/// What is stored and what is not are followed side by side: each is told in its own order.
+/// What is stored, what is not and what is asked for are followed side by side: each is told in its own order.
 async fn follow(
     announcer: Weak<Announcer>,
     function_id: String,
     changes: ChangeFeed,
     live: Subscription<LiveChange>,
+    refreshed: watch::Receiver<u64>,
 ) {
     let stored = follow_stored(announcer.clone(), &function_id, changes);
-    tokio::join!(stored, follow_live(announcer, &function_id, live));
+    let live = follow_live(announcer.clone(), &function_id, live);
+    tokio::join!(stored, live, follow_refreshed(announcer, &function_id, refreshed));
+}
+
+/// What an administrator has asked for: that the tools are listed again, also if none of them changed.
+async fn follow_refreshed(
+    announcer: Weak<Announcer>,
+    function_id: &str,
+    mut refreshed: watch::Receiver<u64>,
+) {
+    while refreshed.changed().await.is_ok() {
+        let Some(announcer) = announcer.upgrade() else { return };
+        // Skills are what tools are made of.
+        let told = (announcer.kind == Kind::Skill).then(|| json!({ "op": REFRESH }));
+        announcer.deliver(function_id, told).await;
+    }
 }
 
 async fn follow_live(

@@ -1,15 +1,15 @@
 //! What administrators send: a skill with its manifest and secrets, and storing it.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 
 use serde::{Deserialize, Deserializer, Serialize, de};
 use serde_json::value::RawValue;
 use skills_core::{
-    Caller, Layer, Owner, SkillId, Tier,
+    Layer, Owner, SkillId, Tier,
     manifest::{self, Diagnostic, Mode},
 };
-use skills_registry::{Catalog, Tool};
-use skills_vault::{Others, SecretName};
+use skills_registry::{Registry, RegistryError, Tool};
+use skills_vault::SecretName;
 use utoipa::ToSchema;
 use zeroize::Zeroizing;
 
@@ -17,34 +17,27 @@ use super::door::Actor;
 use crate::{Gateway, error::GatewayError, fields::Text, secrets::Value, skills::StoredAt};
 
 /// Where a skill is to be, in the words of who sends it. Case does not matter.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Status {
-    /// For its author alone.
-    Private,
-    /// Curated.
-    Official,
-    /// For everyone.
-    Market,
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Status {
+    /// For its author alone, curated, or for everyone.
+    pub(super) tier: Tier,
+    /// The word.
+    pub(super) said: String,
 }
 
 impl<'de> Deserialize<'de> for Status {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        match String::deserialize(deserializer)?.to_ascii_lowercase().as_str() {
-            "private" => Ok(Self::Private),
-            "official" => Ok(Self::Official),
-            "public" | "community" | "market" => Ok(Self::Market),
-            _ => Err(de::Error::custom("it is private, official, public, community or market")),
-        }
-    }
-}
-
-impl Status {
-    pub(super) const fn tier(self) -> Tier {
-        match self {
-            Self::Private => Tier::Private,
-            Self::Official => Tier::Official,
-            Self::Market => Tier::Market,
-        }
+        let said = String::deserialize(deserializer)?;
+        let tier = match said.to_ascii_lowercase().as_str() {
+            "private" => Tier::Private,
+            "official" => Tier::Official,
+            "public" | "community" | "market" => Tier::Market,
+            _ => {
+                let words = "it is private, official, public, community or market";
+                return Err(de::Error::custom(words));
+            }
+        };
+        Ok(Self { tier, said })
     }
 }
 
@@ -142,9 +135,8 @@ pub(super) struct SecretValue {
 pub(super) struct Given {
     pub(super) owner: Owner,
     pub(super) id: SkillId,
-    pub(super) status: Status,
+    pub(super) tier: Tier,
     pub(super) manifest: ManifestText,
-    pub(super) secrets: Option<Secrets>,
     /// Whether a private copy of the author is removed when the skill is given to others.
     pub(super) is_move: bool,
 }
@@ -164,53 +156,46 @@ pub(super) struct Stored {
     pub(super) diagnostics: Vec<Diagnostic>,
 }
 
+/// A skill that nothing but the store itself can refuse.
+pub(super) struct Checked {
+    registry: Arc<Registry>,
+    owner: Owner,
+    id: SkillId,
+    layer: Layer,
+    tool: Tool,
+    is_move: bool,
+    diagnostics: Vec<Diagnostic>,
+}
+
 impl Given {
-    /// Checks all of it, and then stores it: first the secrets, without which the skill would fail.
-    pub(super) async fn store(
-        self,
-        gateway: &Gateway,
-        actor: &Actor,
-    ) -> Result<Stored, GatewayError> {
-        let Self { owner, id, status, manifest: ManifestText(text), secrets, is_move } = self;
+    /// Checks all of it, so that what goes with it can be stored first.
+    pub(super) async fn checked(self, gateway: &Gateway) -> Result<Checked, GatewayError> {
+        let Self { owner, id, tier, manifest: ManifestText(text), is_move } = self;
         let parsed = manifest::parse(&text, Mode::Strict, Some(&id))?;
-        let tool =
-            Tool::of_manifest(&id, &parsed, text).map_err(skills_registry::RegistryError::from)?;
-        let registry = gateway.registry().await?;
-        let Secrets(secrets) = secrets.unwrap_or_default();
-        if !secrets.is_empty() {
-            let (actor, owner, id) = (actor.clone(), owner.clone(), id.clone());
-            let set = move |vault: &skills_vault::Vault| {
-                vault.set_secrets(actor.act(), &owner, Some(&id), &secrets, Others::Stay)
-            };
-            gateway.vault(set).await?;
-        }
-        let own = Layer::Private(owner.clone());
-        let layer = match status {
-            Status::Private => own.clone(),
-            Status::Official => Layer::Official,
-            Status::Market => Layer::Market,
+        let tool = Tool::of_manifest(&id, &parsed, text).map_err(RegistryError::from)?;
+        let layer = match tier {
+            Tier::Private => Layer::Private(owner.clone()),
+            Tier::Official => Layer::Official,
+            Tier::Market => Layer::Market,
         };
-        registry.register_tool_in(actor.as_str(), &layer, id.as_str(), tool).await?;
-        let moved = is_move
-            && status != Status::Private
-            && registry.remove_skill_in(actor.as_str(), &own, id.as_str()).await?;
-        Ok(Stored {
-            tier: status.tier().into(),
-            shadowed_by: shadows(
-                &registry.catalog_of(&Caller::Anonymous),
-                &own,
-                &id,
-                status.tier(),
-            ),
-            moved,
-            diagnostics: parsed.diagnostics,
-        })
+        let registry = gateway.registry().await?;
+        registry.check_tool_in(&layer, id.as_str(), &tool)?;
+        let diagnostics = parsed.diagnostics;
+        Ok(Checked { registry, owner, id, layer, tool, is_move, diagnostics })
     }
 }
 
-/// Where the same id is found before a tier is looked at.
-fn shadows(catalog: &Catalog, own: &Layer, id: &SkillId, tier: Tier) -> Vec<StoredAt> {
-    let above = [own, &Layer::Official].into_iter().filter(|layer| layer.tier() < tier);
-    let is_there = |layer: &&Layer| catalog.stored_skill(layer, id.as_str()).is_some();
-    above.filter(is_there).map(|layer| StoredAt::new(layer.tier(), id.as_str())).collect()
+impl Checked {
+    /// Stores the skill, after the secrets without which it would fail.
+    pub(super) async fn store(self, actor: &Actor) -> Result<Stored, GatewayError> {
+        let Self { registry, owner, id, layer, tool, is_move, diagnostics } = self;
+        let (actor, tier) = (actor.as_str(), layer.tier());
+        registry.register_tool_in(actor, &layer, id.as_str(), tool).await?;
+        let own = Layer::Private(owner.clone());
+        let moved =
+            is_move && layer != own && registry.remove_skill_in(actor, &own, id.as_str()).await?;
+        let before = registry.catalog().before(&owner, tier, id.as_str());
+        let shadowed_by = before.into_iter().map(Into::into).collect();
+        Ok(Stored { tier: tier.into(), shadowed_by, moved, diagnostics })
+    }
 }

@@ -103,18 +103,30 @@ pub(super) async fn read_log(
     };
     let audit = gateway.vault(move |vault| vault.audit(people, limit)).await?;
     let changes = gateway.registry().await?.log(content, limit).await?;
-    let mut data: Vec<LogEntry> = audit.into_iter().map(LogEntry::from).collect();
-    data.extend(changes.into_iter().map(LogEntry::from));
-    // Moments of one width: their texts sort as they do. Stable, so each log keeps its order.
-    data.sort_by(|one, other| one.at.cmp(&other.at));
-    data.truncate(limit);
+    let audit = audit.into_iter().map(LogEntry::from);
+    let data: Vec<_> = merged(audit, changes.into_iter().map(LogEntry::from)).take(limit).collect();
     for done in &data {
         match done.about {
-            LogName::People => people = people.max(done.number),
-            LogName::Content => content = content.max(done.number),
+            LogName::People => people = done.number,
+            LogName::Content => content = done.number,
         }
     }
     Ok(answer(LogPage { success: Success, data, next_cursor: format!("{people}.{content}") }))
+}
+
+/// Two logs as one. Each keeps its own order, also where a moment is not after the one before it: a cursor says how
+/// many of each were read, and must not pass over any.
+fn merged(
+    one: impl Iterator<Item = LogEntry>,
+    other: impl Iterator<Item = LogEntry>,
+) -> impl Iterator<Item = LogEntry> {
+    let (mut one, mut other) = (one.peekable(), other.peekable());
+    std::iter::from_fn(move || match (one.peek(), other.peek()) {
+        // Moments of one width: their texts sort as they do.
+        (Some(first), Some(second)) if second.at < first.at => other.next(),
+        (None, _) => other.next(),
+        _ => one.next(),
+    })
 }
 
 /// How far each of the logs was read.

@@ -14,6 +14,7 @@ mod refresh;
 mod sync_cache;
 mod sync_skill;
 
+pub use refresh::REFRESH_TOOLS;
 use utoipa_axum::{router::OpenApiRouter, routes};
 
 use crate::Gateway;

@@ -3,10 +3,10 @@
 use axum::{extract::State, response::Response};
 use serde::{Deserialize, Serialize};
 use skills_core::{Digest, Owner};
-use skills_vault::{AccountTier, ProfileChange};
+use skills_vault::{AccountChange, AccountTier, ProfileChange, Vault};
 use utoipa::ToSchema;
 
-use super::{door::Administrator, sync_cache::Account};
+use super::door::Administrator;
 use crate::{
     Gateway,
     envelope::{About, Success, created},
@@ -86,8 +86,11 @@ pub(super) async fn provision(
         tier: tier.into(),
         about: About::default(),
     };
-    let change = ProfileChange { credits: Some(credits), tier: Some(tier), username: None };
-    let account = Account { actor, owner, change, key: Some(hash), old_key: None };
-    gateway.vault(move |vault| account.take_over(vault)).await?;
+    let profile = ProfileChange { credits: Some(credits), tier: Some(tier), username: None };
+    let take_over = move |vault: &Vault| {
+        let change = AccountChange { profile, key: Some(hash), ..AccountChange::of(&owner) };
+        vault.take_over(actor.act(), &change)
+    };
+    gateway.vault(take_over).await?;
     Ok(created(answered))
 }

@@ -11,8 +11,9 @@ use crate::{
     error::GatewayError,
 };
 
-/// What the log calls it, and where other gateways keep when it was last done.
-const ACTION: &str = "tools.refresh";
+/// What the log calls it that everyone was told to list the tools again.
+pub const REFRESH_TOOLS: &str = "tools.refresh";
+/// Where other gateways keep when that was.
 const SUBJECT: &str = "mcp_broadcast:tools_changed";
 
 /// Everyone was told.
@@ -41,7 +42,7 @@ pub(super) async fn refresh_tools(
     let registry = gateway.registry().await?;
     let record = move |vault: &skills_vault::Vault| {
         let act = actor.act();
-        vault.record(act, ACTION, SUBJECT)?;
+        vault.record(act, REFRESH_TOOLS, SUBJECT)?;
         Ok(act.at)
     };
     let at = gateway.vault(record).await?;

@@ -4,11 +4,11 @@
 use axum::{extract::State, response::Response};
 use serde::{Deserialize, Serialize};
 use skills_core::{Digest, Owner, SkillId};
-use skills_vault::{AccountTier, NewKey, Others, ProfileChange, Vault, VaultError, WhichKeys};
+use skills_vault::{AccountChange, AccountTier, Others, ProfileChange, SecretsChange, Vault};
 use utoipa::ToSchema;
 
 use super::{
-    door::{Actor, Administrator},
+    door::Administrator,
     given::{Given, Manifest, ManifestText, SecretValues, Secrets, Status},
 };
 use crate::{
@@ -124,67 +124,44 @@ pub(super) async fn sync_cache(
     let Text(owner) = sent.user_uid.or(sent.uid).ok_or(GatewayError::Missing("user_uid"))?;
     let user_uid = owner.to_string();
     let kind = sent.kind.unwrap_or_default();
-    let account = Account {
-        actor: actor.clone(),
-        owner: owner.clone(),
-        change: ProfileChange {
-            credits: sent.total_credits.or(sent.new_credits).or(sent.credits),
-            tier: sent.new_tier.or(sent.tier).map(|Text(tier)| tier),
-            username: sent.username,
-        },
-        key: sent.key_hash.or(sent.hash).map(|Text(hash)| hash),
-        old_key: sent.old_key_hash.or(sent.old_hash).map(|Text(hash)| hash),
-    };
-    match kind {
-        SyncKind::ProfileSync => {}
-        SyncKind::SecretsSync => {
-            let Secrets(secrets) = sent.secrets.ok_or(GatewayError::Missing("secrets"))?;
-            let set = move |vault: &Vault| {
-                vault.set_secrets(actor.act(), &owner, None, &secrets, Others::Go)
-            };
-            gateway.vault(set).await?;
-        }
+    let mut skill = None;
+    let (scope, others) = match kind {
+        SyncKind::ProfileSync => (None, Others::Stay),
+        SyncKind::SecretsSync => (None, Others::Go),
         SyncKind::SkillUpdate | SyncKind::SkillActivation => {
             let Text(id) = sent.skill_name.ok_or(GatewayError::Missing("skill_name"))?;
-            let status = sent.status.ok_or(GatewayError::Missing("status"))?;
+            let Status { tier, .. } = sent.status.ok_or(GatewayError::Missing("status"))?;
             let manifest = sent.manifest.ok_or(GatewayError::Missing("manifest"))?;
-            let secrets = sent.secrets;
-            let given = Given { owner, id, status, manifest, secrets, is_move: false };
-            given.store(&gateway, &actor).await?;
+            let (owner, scope) = (owner.clone(), Some(id.clone()));
+            let given = Given { owner, id, tier, manifest, is_move: false };
+            skill = Some(given.checked(&gateway).await?);
+            (scope, Others::Stay)
         }
+    };
+    let secrets = match kind {
+        SyncKind::ProfileSync => None,
+        SyncKind::SecretsSync => Some(sent.secrets.ok_or(GatewayError::Missing("secrets"))?),
+        SyncKind::SkillUpdate | SyncKind::SkillActivation => sent.secrets,
+    };
+    let profile = ProfileChange {
+        credits: sent.total_credits.or(sent.new_credits).or(sent.credits),
+        tier: sent.new_tier.or(sent.tier).map(|Text(tier)| tier),
+        username: sent.username,
+    };
+    let key = sent.key_hash.or(sent.hash).map(|Text(hash)| hash);
+    let old_key = sent.old_key_hash.or(sent.old_hash).map(|Text(hash)| hash);
+    let by = actor.clone();
+    let take_over = move |vault: &Vault| {
+        let secrets = secrets.as_ref().map(|Secrets(values)| SecretsChange {
+            skill: scope.as_ref(),
+            values,
+            others,
+        });
+        vault.take_over(by.act(), &AccountChange { owner: &owner, profile, key, old_key, secrets })
+    };
+    gateway.vault(take_over).await?;
+    if let Some(skill) = skill {
+        skill.store(&actor).await?;
     }
-    gateway.vault(move |vault| account.take_over(vault)).await?;
     Ok(answer(UserSynced { success: Success, user_uid, kind, about: About::default() }))
-}
-
-/// What is to be different about a user.
-pub(super) struct Account {
-    pub(super) actor: Actor,
-    pub(super) owner: Owner,
-    pub(super) change: ProfileChange,
-    pub(super) key: Option<Digest>,
-    pub(super) old_key: Option<Digest>,
-}
-
-impl Account {
-    pub(super) fn take_over(self, vault: &Vault) -> Result<(), VaultError> {
-        let Self { actor, owner, change, key, old_key } = self;
-        let act = actor.act();
-        // Looked at before anything changes: nobody's key is revoked in somebody else's name.
-        let old = old_key.map(|hash| vault.find_hash(&hash, act.at)).transpose()?.flatten();
-        if let Some(old) = old.as_ref().filter(|old| old.owner != owner) {
-            return Err(VaultError::KeyTaken(skills_vault::key_id(&old.hash)));
-        }
-        if let Some(hash) = key {
-            let new = NewKey { owner: &owner, tier: None, label: None, expires_at: None };
-            vault.adopt_key(act, &hash, &new)?;
-        }
-        if let Some(old) = old {
-            vault.revoke_keys(act, WhichKeys::Id(&old.hash.to_string()))?;
-        }
-        match change == ProfileChange::default() {
-            true => Ok(()),
-            false => vault.set_profile(act, &owner, &change),
-        }
-    }
 }

@@ -3,6 +3,7 @@
 use axum::{extract::State, response::Response};
 use serde::{Deserialize, Serialize};
 use skills_core::{Owner, SkillId};
+use skills_vault::{AccountChange, Others, SecretsChange, Vault};
 use utoipa::ToSchema;
 
 use super::{
@@ -47,8 +48,8 @@ pub(super) struct SkillSynced {
     success: Success,
     /// Its id.
     skill_name: String,
-    /// The tier, as it was asked for.
-    status: &'static str,
+    /// Where it was to be, in the words of the request.
+    status: String,
     #[serde(flatten)]
     stored: Stored,
     #[serde(rename = "_uniskill")]
@@ -78,10 +79,21 @@ pub(super) async fn sync_skill(
 ) -> Result<Response, GatewayError> {
     let SyncSkill { user_uid, skill_name, status, manifest, secrets, is_move } = sent;
     let (Text(owner), Text(id)) = (user_uid, skill_name);
+    let Status { tier, said: status } = status;
+    let given = Given { owner: owner.clone(), id: id.clone(), tier, manifest, is_move };
+    let given = given.checked(&gateway).await?;
     let skill_name = id.to_string();
-    let given = Given { owner, id, status, manifest, secrets, is_move };
-    let stored = given.store(&gateway, &actor).await?;
-    let status = status.tier().as_str();
+    let author = actor.clone();
+    let account = move |vault: &Vault| {
+        let secrets = secrets.as_ref().map(|Secrets(values)| SecretsChange {
+            skill: Some(&id),
+            values,
+            others: Others::Stay,
+        });
+        vault.take_over(author.act(), &AccountChange { secrets, ..AccountChange::of(&owner) })
+    };
+    gateway.vault(account).await?;
+    let stored = given.store(&actor).await?;
     Ok(answer(SkillSynced {
         success: Success,
         skill_name,

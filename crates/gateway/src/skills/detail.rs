@@ -69,7 +69,7 @@ pub(super) async fn detail(
     let registry = gateway.registry().await?;
     let catalog = registry.catalog_of(&caller);
     let row = catalog.readable_skill(tier.map(Into::into), &name)?;
-    let explain = explain.then(|| registry.explain(&caller, &name)).map(|found| Explained {
+    let explain = explain.then(|| catalog.explain(&caller, &name)).map(|found| Explained {
         answer: found.answer.map(Into::into),
         shadows: found.shadows.into_iter().map(Into::into).collect(),
         tried: found.tried.into_iter().map(Into::into).collect(),

@@ -52,28 +52,27 @@ pub(super) async fn list(
 ) -> Result<Response, GatewayError> {
     let catalog = gateway.registry().await?.catalog_of(&caller);
     let (rows, next_cursor) = match (layers, tier) {
-        (Layers::Effective, None) => effective(&catalog, cursor.as_deref(), limit, |_| true)?,
+        (Layers::Effective, None) => {
+            let after = id_of(cursor.as_deref())?;
+            let rows = catalog.skills_after(after.as_ref().map(SkillId::as_str));
+            page(rows.filter(is_stored), limit, |row| row.id.to_string())
+        }
         (_, tier) => layered(&catalog, cursor.as_deref(), limit, tier.map(Into::into))?,
     };
     let data = rows.into_iter().map(|row| row.as_ref().into()).collect();
     Ok(answer(SkillList { success: Success, data, next_cursor }))
 }
 
-type Page<'a> = (Vec<&'a Arc<SkillRow>>, Option<String>);
+pub(super) type Page<'a> = (Vec<&'a Arc<SkillRow>>, Option<String>);
 
-/// A page of what answers to its id, as far as it is wanted.
-pub(super) fn effective<'a>(
-    catalog: &'a Catalog,
-    cursor: Option<&str>,
-    limit: Limit,
-    is_wanted: impl Fn(&SkillRow) -> bool,
-) -> Result<Page<'a>, GatewayError> {
-    let after = cursor.map(|cursor| cursor.parse::<SkillId>().map_err(|_| GatewayError::Cursor));
-    let after = after.transpose()?;
-    let rows = catalog.skills_after(after.as_ref().map(SkillId::as_str));
-    // What live clients have is not stored, and not listed with what is.
-    let rows = rows.filter(|row| !row.is_live() && is_wanted(row));
-    Ok(page(rows, limit, |row| row.id.to_string()))
+/// What live clients have is not stored, and not listed with what is.
+fn is_stored(row: &&Arc<SkillRow>) -> bool {
+    !row.is_live()
+}
+
+/// Where a page begins that is sorted by id alone.
+pub(super) fn id_of(cursor: Option<&str>) -> Result<Option<SkillId>, GatewayError> {
+    cursor.map(|cursor| cursor.parse().map_err(|_| GatewayError::Cursor)).transpose()
 }
 
 /// A page of every layer, or of one.
@@ -90,13 +89,16 @@ fn layered<'a>(
         parts.ok_or(GatewayError::Cursor)
     });
     let last = last.transpose()?;
-    let rows = catalog.layered_after(last.as_ref().map(|(id, tier)| (id.as_str(), *tier)));
-    let rows = rows.filter(|row| !row.is_live() && tier.is_none_or(|tier| row.tier == tier));
-    Ok(page(rows, limit, |row| format!("{}:{}", row.id, row.tier)))
+    let last = last.as_ref().map(|(id, tier)| (id.as_str(), *tier));
+    let cursor = |row: &SkillRow| format!("{}:{}", row.id, row.tier);
+    Ok(match tier {
+        Some(tier) => page(catalog.tier_after(tier, last), limit, cursor),
+        None => page(catalog.layered_after(last).filter(is_stored), limit, cursor),
+    })
 }
 
 /// The first rows, as many as fit a page, and where the next one begins if there is one.
-fn page<'a>(
+pub(super) fn page<'a>(
     rows: impl Iterator<Item = &'a Arc<SkillRow>>,
     Limit(limit): Limit,
     cursor: impl Fn(&SkillRow) -> String,

@@ -3,10 +3,14 @@
 use axum::{extract::State, response::Response};
 use serde::Serialize;
 use serde_json::Value;
+use skills_core::SkillId;
 use skills_registry::SkillRow;
 use utoipa::ToSchema;
 
-use super::{list::effective, wire::PageQuery};
+use super::{
+    list::{id_of, page},
+    wire::PageQuery,
+};
 use crate::{
     Gateway,
     caller::Asks,
@@ -63,8 +67,9 @@ pub(super) async fn schema(
     Asked(PageQuery { limit, cursor }): Asked<PageQuery>,
 ) -> Result<Response, GatewayError> {
     let catalog = gateway.registry().await?.catalog_of(&caller);
-    let is_tool = |row: &SkillRow| row.meta.tool.is_some() && row.readable().is_ok();
-    let (rows, next_cursor) = effective(&catalog, cursor.as_deref(), limit, is_tool)?;
+    let after = id_of(cursor.as_deref())?;
+    let rows = catalog.tools_after(after.as_ref().map(SkillId::as_str));
+    let (rows, next_cursor) = page(rows, limit, |row| row.id.to_string());
     let tools = rows.into_iter().filter_map(|row| ToolSchema::of(row)).collect();
     Ok(answer(ToolList { success: Success, tools, next_cursor }))
 }

@@ -7,14 +7,14 @@ use skills_core::{Caller, caller::AdminName};
 use crate::house::House;
 
 const WEATHER: &str = include_str!("weather.json");
-const HASH: &str = "1ac7f2dbf6a3aa2b8c4c0ff95325882101df62151e861cf94f2a8ef01187e1d0";
+pub(crate) const HASH: &str = "1ac7f2dbf6a3aa2b8c4c0ff95325882101df62151e861cf94f2a8ef01187e1d0";
 const OTHER_HASH: &str = "15d6354290b017ae135247fb8d7a1c1e133738bca02c02e38fc0c5c1046d2206";
 
 pub(crate) fn admin() -> Caller {
     Caller::Admin(AdminName::AdminKey)
 }
 
-fn internal() -> Caller {
+pub(crate) fn internal() -> Caller {
     Caller::Admin(AdminName::InternalApiSecret)
 }
 
@@ -22,7 +22,7 @@ fn weather() -> Value {
     serde_json::from_str(WEATHER).unwrap()
 }
 
-fn sync(status: &str) -> Value {
+pub(crate) fn sync(status: &str) -> Value {
     json!({
         "user_uid": "ann", "skill_name": "uniskill_weather", "status": status, "manifest": weather(),
     })
@@ -71,7 +71,7 @@ async fn a_skill_goes_where_its_status_says() {
             house.ask(&admin(), "POST", "/v1/admin/sync_skill", &sync(status)).await;
         assert_eq!(code, StatusCode::OK, "{answer}");
         assert_eq!(answer["skill_name"], "uniskill_weather");
-        assert_eq!((&answer["status"], &answer["tier"]), (&json!(tier), &json!(tier)));
+        assert_eq!((&answer["status"], &answer["tier"]), (&json!(status), &json!(tier)));
         assert!(answer["_uniskill"]["request_id"].is_string());
         let uri = format!("/v1/skills/weather?tier={tier}");
         assert_eq!(house.get(&ann, &uri).await.0, StatusCode::OK);

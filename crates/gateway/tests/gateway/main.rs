@@ -4,5 +4,7 @@
 
 mod admin;
 mod house;
+mod log;
 mod secrets;
 mod skills;
+mod sync;

@@ -6,9 +6,10 @@ use axum::{
     response::{IntoResponse as _, Response},
 };
 
-const METHODS: HeaderValue = HeaderValue::from_static("GET, HEAD, POST, DELETE, OPTIONS");
+const METHODS: HeaderValue = HeaderValue::from_static("GET, HEAD, POST, PUT, DELETE, OPTIONS");
 const EXPOSED: HeaderValue = HeaderValue::from_static(
-    "ETag, Mcp-Protocol-Version, Mcp-Session-Id, Retry-After, WWW-Authenticate",
+    "ETag, Mcp-Protocol-Version, Mcp-Session-Id, Retry-After, WWW-Authenticate, \
+     X-RateLimit-Limit, X-RateLimit-Remaining, X-RateLimit-Reset",
 );
 /// For how many seconds a browser need not ask again.
 const MAX_AGE: HeaderValue = HeaderValue::from_static("600");

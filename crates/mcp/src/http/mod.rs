@@ -50,7 +50,7 @@ fn at(path: &str, mcp: &Mcp) -> Router {
     let mcp = mcp.clone();
     // A session sees what who opened it sees, and a request without one what who sends it sees.
     let handler = move || {
-        let handler = mcp.handler_of(&Sessions::caller(), Sessions::ear());
+        let handler = mcp.handler_of(&Sessions::caller(), Sessions::hearing());
         handler.map_err(std::io::Error::other)
     };
     let service = StreamableHttpService::new(handler, manager, config);

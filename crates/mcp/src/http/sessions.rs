@@ -5,6 +5,7 @@
 //! - A session belongs to the credential that opened it: for any other it does not exist.
 //! - There are at most [`MAX`]. For one more, the one that was not used for longest goes, rather one without a
 //!   stream; its client has to begin again, as the protocol provides for.
+//! - A session whose key was revoked is told nothing more: its stream ends.
 //! - A session has one stream. A new one takes the place of the one before, whose client may have lost it
 //!   without our knowing.
 
@@ -31,7 +32,7 @@ use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
 use super::stream::{Forward, Receiving};
-use crate::live::Ear;
+use crate::live::{Ear, Hearing};
 
 const SESSION_ID: &str = "mcp-session-id";
 /// How many sessions there may be at once.
@@ -55,6 +56,7 @@ struct Opening {
     authorization: Option<HeaderValue>,
     caller: Caller,
     ear: watch::Sender<Ear>,
+    over: CancellationToken,
 }
 
 /// What a request may do with the session that it names.
@@ -79,6 +81,8 @@ struct Session {
     owner: Digest,
     used: Instant,
     ear: watch::Sender<Ear>,
+    /// Cancelled when there is nothing more to tell it.
+    over: CancellationToken,
     stream: Option<OpenStream>,
     /// The number of the next event that no stream has been given.
     next_event: Arc<AtomicU64>,
@@ -137,7 +141,8 @@ impl Sessions {
         caller: Caller,
         handled: impl Future<Output = T>,
     ) -> T {
-        let opening = Opening { authorization, caller, ear: watch::Sender::default() };
+        let over = CancellationToken::new();
+        let opening = Opening { authorization, caller, ear: watch::Sender::default(), over };
         OPENING.scope(opening, handled).await
     }
 
@@ -146,18 +151,24 @@ impl Sessions {
         OPENING.try_with(|opening| opening.caller.clone()).unwrap_or_default()
     }
 
-    /// The ear of the session that the present request opens.
-    pub(super) fn ear() -> Option<watch::Receiver<Ear>> {
-        OPENING.try_with(|opening| opening.ear.subscribe()).ok()
+    /// How the session is told that the present request opens.
+    pub(super) fn hearing() -> Option<Hearing> {
+        let hearing = |opening: &Opening| Hearing {
+            ear: opening.ear.subscribe(),
+            over: opening.over.clone(),
+        };
+        OPENING.try_with(hearing).ok()
     }
 
     /// Makes room for a stream: the one before ends, and this is the next.
     async fn take_over(&self, id: &SessionId) -> Option<(OpenStream, Arc<AtomicU64>)> {
-        let mine = OpenStream { end: CancellationToken::new(), ended: CancellationToken::new() };
-        let (before, next_event) = {
+        let (mine, before, next_event) = {
             let mut known = self.lock();
             let session = known.peek_mut(id)?;
-            (session.stream.replace(mine.clone()), Arc::clone(&session.next_event))
+            let (end, ended) = (session.over.child_token(), CancellationToken::new());
+            let mine = OpenStream { end, ended };
+            let before = session.stream.replace(mine.clone());
+            (mine, before, Arc::clone(&session.next_event))
         };
         if let Some(before) = before {
             before.end.cancel();
@@ -261,6 +272,7 @@ impl SessionManager for Manager {
             authorization: None,
             caller: Caller::Anonymous,
             ear: watch::Sender::default(),
+            over: CancellationToken::new(),
         };
         let opening = opening.unwrap_or_else(nobody);
         let (id, transport) = self.0.inner.create_session().await?;
@@ -268,6 +280,7 @@ impl SessionManager for Manager {
             owner: owner(opening.authorization.as_ref()),
             used: Instant::now(),
             ear: opening.ear,
+            over: opening.over,
             stream: None,
             next_event: Arc::default(),
         };
@@ -348,6 +361,7 @@ mod tests {
             owner: Digest::of(b""),
             used: Instant::now(),
             ear: watch::Sender::default(),
+            over: CancellationToken::new(),
             stream: listens.then_some(stream),
             next_event: Arc::default(),
         }

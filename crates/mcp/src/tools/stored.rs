@@ -34,7 +34,7 @@ pub(super) fn after<'a>(
     // The tool of a worker comes before the stored one of the same name.
     let twin = last.filter(|last| workers.get(last).is_some());
     let twin = twin.and_then(|last| catalog.skill(last).filter(|row| *row.id == *last));
-    twin.into_iter().chain(catalog.skills_after(last)).filter_map(|row| {
+    twin.into_iter().chain(catalog.tools_after(last)).filter_map(|row| {
         let meta = readable(row)?;
         let name = name(row, workers);
         // Right behind the id, so that the order is that of the ids.
@@ -43,23 +43,26 @@ pub(super) fn after<'a>(
     })
 }
 
-/// The stored tool of a name.
+/// The stored tool that a name leads to, by the rule of every surface.
 fn find<'a>(
     catalog: &'a Catalog,
     workers: &WorkerTools,
     wanted: &str,
-) -> Option<&'a Arc<SkillRow>> {
-    let is_it = |row: &&Arc<SkillRow>| readable(row).is_some() && name(row, workers) == wanted;
+) -> Result<Option<&'a Arc<SkillRow>>, RegistryError> {
+    let is_it = |row: &&Arc<SkillRow>| name(row, workers) == wanted;
     let kept = MAX_TOOL_NAME_BYTES - MARK.len() - DIGEST_CHARS;
-    match wanted.rsplit_once(MARK) {
-        None => catalog.skill(wanted).filter(|row| readable(row).is_some() && *row.id == *wanted),
+    let row = match wanted.rsplit_once(MARK) {
+        None => catalog.skill(wanted),
         Some((id, "")) => catalog.skill(id).filter(is_it),
         Some((start, _)) if start.len() == kept => {
-            let rows = catalog.skills_after(Some(start));
+            let rows = catalog.tools_after(Some(start));
             rows.take_while(|row| row.id.starts_with(start)).find(is_it)
         }
         Some(_) => None,
-    }
+    };
+    // What is damaged may have been a tool, and is not passed over.
+    row.map(|row| row.readable()).transpose()?;
+    Ok(row.filter(|row| readable(row).is_some()))
 }
 
 fn readable(row: &SkillRow) -> Option<&ToolMeta> {
@@ -105,8 +108,11 @@ pub(super) async fn call(
     arguments: JsonObject,
 ) -> Result<Option<CallToolResult>, RegistryError> {
     let catalog = shared.skills.catalog().await?;
-    let Some(row) = find(&catalog, workers, name) else { return Ok(None) };
-    let called = shared.skills.call_tool(&row.id, arguments).await;
+    let called = match find(&catalog, workers, name) {
+        Ok(None) => return Ok(None),
+        Ok(Some(row)) => shared.skills.call_tool(&row.id, arguments).await,
+        Err(error) => Err(error),
+    };
     Ok(Some(called.map_or_else(|error| failed(&error), succeeded)))
 }
 

@@ -8,7 +8,7 @@ use skills_core::{
 };
 use skills_store::{Change, Entry, EntryContent};
 
-use super::{PromptRow, SkillRow, live::Live, shelf::Shelf};
+use super::{Catalog, PromptRow, SkillRow, live::Live, shelf::Shelf, tools::Tools};
 
 /// Everything that is registered. Cloning it costs next to nothing.
 #[derive(Debug, Clone, Default)]
@@ -38,21 +38,27 @@ impl Everything {
 
     pub(super) fn apply(&mut self, change: &Change) {
         self.revision = change.revision;
-        if self.touches_a_tool(change) {
-            self.shelf(&change.key.layer).tools_at = change.revision;
-        }
+        let tools = self.tools_around(change);
         match &change.content {
             Some(content) => self.put(&change.key, content, change.at),
             None => self.remove(&change.key),
         }
+        if tools != self.tools_around(change)
+            && let Some(shelf) = self.shelves.get_mut(&change.key.layer)
+        {
+            Arc::make_mut(shelf).tools_at = change.revision;
+        }
     }
 
-    /// Whether a change is one of a tool, from what it was or to what it is then.
-    fn touches_a_tool(&self, change: &Change) -> bool {
-        let EntryKey { kind: Kind::Skill, layer, id } = &change.key else { return false };
-        let becomes = matches!(change.content.as_deref(), Some(EntryContent::Skill(meta)) if meta.tool.is_some());
-        let before = self.shelves.get(layer).and_then(|shelf| shelf.skills.get(id));
-        becomes || before.is_some_and(|row| row.meta.tool.is_some())
+    /// The tools that a change can have to do with, for those who see the layer that it is in. Who sees more layers
+    /// than that may see fewer of those tools.
+    fn tools_around(&self, change: &Change) -> Option<Tools> {
+        let EntryKey { kind: Kind::Skill, layer, id } = &change.key else { return None };
+        let owner = match layer {
+            Layer::Private(owner) => Some(owner.clone()),
+            Layer::Official | Layer::Market => None,
+        };
+        Some(Catalog::of(self.clone(), owner).tools_around(id))
     }
 
     fn shelf(&mut self, layer: &Layer) -> &mut Shelf {
@@ -66,7 +72,7 @@ impl Everything {
         match content.clone() {
             EntryContent::Skill(meta) => {
                 let bytes = meta.root().map_or(0, |root| root.size);
-                shelf.skills.insert(id, SkillRow::new(Arc::clone(id), tier, meta, bytes, at));
+                shelf.put_skill(id, SkillRow::new(Arc::clone(id), tier, meta, bytes, at));
             }
             EntryContent::Prompt(definition) => {
                 shelf.prompts.insert(id, PromptRow::new(Arc::clone(id), tier, definition, at));
@@ -76,7 +82,7 @@ impl Everything {
                 match kind {
                     Kind::Skill => {
                         let row = SkillRow::corrupt(Arc::clone(id), tier, &reason, at);
-                        shelf.skills.insert(id, row);
+                        shelf.put_skill(id, row);
                     }
                     Kind::Prompt => {
                         let row = PromptRow::corrupt(Arc::clone(id), tier, &reason, at);
@@ -93,7 +99,7 @@ impl Everything {
         }
         let shelf = self.shelf(&key.layer);
         match key.kind {
-            Kind::Skill => shelf.skills.remove(&key.id),
+            Kind::Skill => shelf.remove_skill(&key.id),
             Kind::Prompt => shelf.prompts.remove(&key.id),
         }
         // Owners come and go; those without entries are not remembered.
@@ -113,13 +119,25 @@ impl Everything {
         registered_at: Timestamp,
     ) {
         let row = SkillRow::new(Arc::clone(id), tier, meta, bytes, registered_at);
-        self.shelf(&Layer::Official).skills.insert(id, row);
+        self.shelf(&Layer::Official).put_skill(id, row);
+    }
+
+    /// The same of one that cannot be read there.
+    pub(crate) fn list_corrupt_skill(
+        &mut self,
+        id: &Arc<str>,
+        tier: Tier,
+        reason: &str,
+        registered_at: Timestamp,
+    ) {
+        let row = SkillRow::corrupt(Arc::clone(id), tier, reason, registered_at);
+        self.shelf(&Layer::Official).put_skill(id, row);
     }
 
     /// The same of one that a live client has there.
     pub(crate) fn list_live_skill(&mut self, id: &Arc<str>, meta: SkillMeta, since: Timestamp) {
         let row = SkillRow::live(Arc::clone(id), meta, since);
-        self.shelf(&Layer::Official).skills.insert(id, row);
+        self.shelf(&Layer::Official).put_skill(id, row);
     }
 
     /// Adds a prompt of which a listing told.
@@ -135,7 +153,7 @@ impl Everything {
 
     /// Takes out a skill that a listing told of.
     pub(crate) fn forget_skill(&mut self, id: &str) {
-        self.shelf(&Layer::Official).skills.remove(id);
+        self.shelf(&Layer::Official).remove_skill(id);
     }
 
     /// Takes out the prompts that a listing told of.

@@ -1,8 +1,10 @@
 //! Why a name leads to what it leads to.
 
+use std::sync::Arc;
+
 use serde::{Deserialize, Serialize};
 use skills_core::{
-    Caller, Tier,
+    Caller, Owner, Tier,
     resolve::{self, Candidates, TIERS},
 };
 
@@ -33,8 +35,7 @@ impl Catalog {
     #[must_use]
     pub fn explain(&self, caller: &Caller, name: &str) -> Explanation {
         let names = Candidates::new(name, self.prefix());
-        let hits = resolve::hits(&self.layers, &names, |shelf, id| shelf.skills.get(id));
-        let mut places = hits.map(|(_, row)| Place { tier: row.tier, id: row.id.to_string() });
+        let mut places = self.places(&names);
         let answer = places.next();
         let shadows = places.collect();
         // Who has no private entry shares a view with everyone, and was looked for all the same.
@@ -46,5 +47,19 @@ impl Catalog {
             tried.truncate(at + 1);
         }
         Explanation { answer, shadows, tried }
+    }
+
+    /// Every place where one of the names leads to something, in order.
+    fn places(&self, names: &Candidates<'_>) -> impl Iterator<Item = Place> {
+        let hits = resolve::hits(&self.layers, names, |shelf, id| shelf.skills.get(id));
+        hits.map(|(_, row)| Place { tier: row.tier, id: row.id.to_string() })
+    }
+
+    /// The entries that answer to an id before the one that a tier has under it, for an owner.
+    #[must_use]
+    pub fn before(self: &Arc<Self>, owner: &Owner, tier: Tier, id: &str) -> Vec<Place> {
+        let view = self.of_owner(Some(owner));
+        let is_other = |place: &Place| place.tier != tier || place.id != id;
+        view.places(&Candidates::new(id, self.prefix())).take_while(is_other).collect()
     }
 }

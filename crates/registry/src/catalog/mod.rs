@@ -5,7 +5,7 @@
 //! - `live`: what live clients have, below all layers
 //! - `rows`: what a listing shows of an entry
 //! - `page`: how much of a listing is told at once
-//! - `count`: how many there are
+//! - `count`: how many there are; `tools`: which of them are tools
 //! - `explain`: why a name leads to what it leads to
 //!
 //! Snapshots and views share structure, so that a commit costs O(log n), a view next to nothing, and a reader
@@ -21,6 +21,7 @@ mod rows;
 mod shelf;
 #[cfg(test)]
 pub(crate) mod tests;
+mod tools;
 
 use std::{
     ops::Bound,
@@ -76,15 +77,6 @@ impl From<Everything> for Catalog {
     }
 }
 
-/// The entry that answers to a name, and where it is stored.
-#[derive(Debug, Clone, Copy)]
-pub struct Resolved<'a> {
-    /// Where.
-    pub layer: &'a Layer,
-    /// What. It may be corrupt: see [`SkillRow::readable`].
-    pub row: &'a Arc<SkillRow>,
-}
-
 impl Catalog {
     fn of(all: Everything, owner: Option<Owner>) -> Self {
         let private = owner.clone().map(Layer::Private);
@@ -133,7 +125,11 @@ impl Catalog {
     /// The same snapshot as a caller sees it. Who has nothing private sees the one that everyone sees.
     #[must_use]
     pub fn seen_by(self: &Arc<Self>, caller: &Caller) -> Arc<Self> {
-        let owner = caller.owner().filter(|owner| {
+        self.of_owner(caller.owner())
+    }
+
+    fn of_owner(self: &Arc<Self>, owner: Option<&Owner>) -> Arc<Self> {
+        let owner = owner.filter(|owner| {
             // Asked of the shelves, not of a view: this may be the view of somebody else.
             self.all.shelves.contains_key(&Layer::Private((*owner).clone()))
         });
@@ -213,27 +209,20 @@ impl Catalog {
         &self.all.prefix
     }
 
-    /// The skill that answers to a name, and where it is stored.
-    #[must_use]
-    pub fn resolve_skill(&self, name: &str) -> Option<Resolved<'_>> {
-        let found = self.find(name, |shelf, id| shelf.skill(id));
-        found.map(|(shelf, row)| Resolved { layer: &shelf.layer, row })
-    }
-
     /// The first row of that name, in the order of the layers.
     fn find<'a, T>(
         &'a self,
         name: &str,
         look: impl Fn(&'a Arc<Shelf>, &str) -> Option<&'a Arc<T>> + Copy,
-    ) -> Option<(&'a Arc<Shelf>, &'a Arc<T>)> {
+    ) -> Option<&'a Arc<T>> {
         let names = Candidates::new(name, &self.all.prefix);
-        resolve::hits(&self.layers, &names, look).next()
+        resolve::hits(&self.layers, &names, look).next().map(|(_, row)| row)
     }
 
     /// The skill that answers to a name. It may be corrupt: see [`SkillRow::readable`].
     #[must_use]
     pub fn skill(&self, name: &str) -> Option<&Arc<SkillRow>> {
-        let stored = self.find(name, |shelf, id| shelf.skill(id)).map(|(_, row)| row);
+        let stored = self.find(name, |shelf, id| shelf.skill(id));
         stored.or_else(|| self.all.live.skills.get(name))
     }
 
@@ -246,7 +235,7 @@ impl Catalog {
     /// The prompt that answers to a name. It may be corrupt: see [`PromptRow::readable`].
     #[must_use]
     pub fn prompt(&self, name: &str) -> Option<&Arc<PromptRow>> {
-        let stored = self.find(name, |shelf, id| shelf.prompts.get(id)).map(|(_, row)| row);
+        let stored = self.find(name, |shelf, id| shelf.prompts.get(id));
         stored.or_else(|| self.all.live.prompts.get(name))
     }
 
@@ -326,6 +315,27 @@ impl Catalog {
             last.is_none_or(|(id, tier)| &*row.id != id || row.tier > tier)
         };
         rows.map(row).filter(is_next)
+    }
+
+    /// Every skill of one of the tiers that are seen, after one of those that [`layered_after`](Self::layered_after)
+    /// gives. The other tiers cost nothing.
+    pub fn tier_after(
+        &self,
+        tier: Tier,
+        last: Option<(&str, Tier)>,
+    ) -> impl Iterator<Item = &Arc<SkillRow>> {
+        let from = match last {
+            Some((id, before)) if before < tier => Bound::Included(id),
+            last => after(last.map(|(id, _)| id)),
+        };
+        let shelves = self.layers.iter().filter(move |shelf| shelf.layer.tier() == tier);
+        shelves.flat_map(move |shelf| shelf.skills.from(from)).map(|(_, row)| row)
+    }
+
+    /// Whether a skill is what its id leads to.
+    #[must_use]
+    pub fn answers(&self, row: &Arc<SkillRow>) -> bool {
+        self.skill(&row.id).is_some_and(|found| Arc::ptr_eq(found, row))
     }
 
     /// How many skills answer to their ids. It is counted once, and for all views together what they share.

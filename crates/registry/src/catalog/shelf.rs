@@ -81,13 +81,30 @@ pub(super) struct Shelf {
     pub(super) layer: Layer,
     pub(super) skills: Table<SkillRow>,
     pub(super) prompts: Table<PromptRow>,
+    /// Those of the skills that are tools, so that a list of them does not walk over all others.
+    pub(super) tools: OrdMap<Arc<str>, Arc<SkillRow>>,
     /// The newest change that a tool came, went or was defined otherwise with.
     pub(super) tools_at: u64,
 }
 
 impl Shelf {
     pub(super) fn new(layer: Layer) -> Self {
-        Self { layer, skills: Table::default(), prompts: Table::default(), tools_at: 0 }
+        let (skills, prompts, tools) = (Table::default(), Table::default(), OrdMap::new());
+        Self { layer, skills, prompts, tools, tools_at: 0 }
+    }
+
+    pub(super) fn put_skill(&mut self, id: &Arc<str>, row: SkillRow) {
+        let row = Arc::new(row);
+        match row.meta.tool {
+            Some(_) => drop(self.tools.insert(Arc::clone(id), Arc::clone(&row))),
+            None => drop(self.tools.remove(id)),
+        }
+        self.skills.share(id, row);
+    }
+
+    pub(super) fn remove_skill(&mut self, id: &str) {
+        self.tools.remove(id);
+        self.skills.remove(id);
     }
 
     pub(super) fn skill(&self, id: &str) -> Option<&Arc<SkillRow>> {

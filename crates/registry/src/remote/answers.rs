@@ -122,6 +122,8 @@ pub(super) struct CatalogRow {
     pub(super) files: Vec<FileRow>,
     pub(super) agent: Option<Box<AgentSkill>>,
     pub(super) tool: Option<Box<ToolMeta>>,
+    /// What is wrong with it, if it cannot be read.
+    pub(super) corrupt: Option<String>,
     /// The client that has it, if it is not stored.
     pub(super) live: Option<String>,
 }

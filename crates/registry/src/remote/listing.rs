@@ -80,8 +80,7 @@ pub(super) async fn changed(
             return Ok(None);
         }
         // What has the prefix also decides whether the shorter name answers.
-        let shorter = ids.iter().filter_map(|id| before.prefix().stripped(id));
-        let ids: BTreeSet<&str> = ids.iter().map(|id| &**id).chain(shorter).collect();
+        let ids: BTreeSet<&str> = ids.iter().flat_map(|id| before.prefix().names_of(id)).collect();
         ids.iter().for_each(|id| all.forget_skill(id));
         let ids: Vec<&str> = ids.into_iter().collect();
         let mut rest = ids.as_slice();
@@ -158,15 +157,16 @@ async fn add_pages(remote: &RemoteRegistry, all: &mut Everything) -> Result<(), 
 
 fn add_rows(all: &mut Everything, rows: Vec<CatalogRow>) -> Result<(), RegistryError> {
     for row in rows {
-        let CatalogRow { id, tier, title, description, registered_at, files, agent, tool, live } =
-            row;
+        let CatalogRow { id, tier, registered_at, files, corrupt, live, .. } = row;
         let files = files.into_iter().map(file).collect::<Result<Vec<_>, _>>()?;
         let bytes = files.first().map_or(0, |root| root.size);
+        let CatalogRow { title, description, agent, tool, .. } = row;
         let meta = SkillMeta { title, description, files, agent, tool };
         let (id, at) = (id.into(), moment(&registered_at));
-        match live {
-            Some(_) => all.list_live_skill(&id, meta, at),
-            None => all.list_skill(&id, tier, meta, bytes, at),
+        match (live, corrupt) {
+            (Some(_), _) => all.list_live_skill(&id, meta, at),
+            (None, Some(reason)) => all.list_corrupt_skill(&id, tier, &reason, at),
+            (None, None) => all.list_skill(&id, tier, meta, bytes, at),
         }
     }
     Ok(())

@@ -15,7 +15,7 @@ use tokio::sync::Mutex;
 use super::{RemoteRegistry, listing, private::Private};
 use crate::{
     Catalog, Changed, Changes, Explanation, ExposedFunction, RegistryError, RenderedPrompt,
-    Resource, SkillInfo, SkillRow, Skills,
+    Resource, SkillInfo, Skills,
     feed::{Delivery, Feed},
     live::Question,
 };
@@ -76,16 +76,10 @@ impl Stale {
 
     /// Whether what was not known any more turned out to have to do with tools.
     fn tools_differ(&self, before: &Catalog, now: &Catalog) -> bool {
-        let tool = |row: &Arc<SkillRow>| row.meta.tool.clone();
         if self.everything {
-            let tools = |catalog: &Catalog| -> Vec<_> {
-                let rows = catalog.skills_after(None);
-                rows.filter_map(|row| Some((Arc::clone(&row.id), tool(row)?))).collect()
-            };
-            return tools(before) != tools(now);
+            return before.tools() != now.tools();
         }
-        let of = |catalog: &Catalog, id: &str| catalog.skill(id).and_then(tool);
-        self.skills.iter().any(|id| of(before, id) != of(now, id))
+        self.skills.iter().any(|id| before.tools_around(id) != now.tools_around(id))
     }
 
     fn merge(&mut self, other: Self) {
@@ -140,7 +134,12 @@ impl Mirror {
         if !self.remote.has_tiers().await? {
             return Ok(());
         }
-        let found = Private::look(&self.remote).await?;
+        let found = Private::look(&self.remote).await.inspect_err(|error| {
+            // What was known with a key that is no longer good is not known any more.
+            if error.code() == RegistryError::UnknownKey.code() {
+                self.stale().add(&Changed::Everything);
+            }
+        })?;
         let mut last = self.private.lock().await;
         let mut news = last.as_ref().map_or_else(Vec::new, |last| last.changes(&found));
         // What came and went between two looks may be in a catalog that was asked for in between.

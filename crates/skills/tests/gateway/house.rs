@@ -15,6 +15,7 @@ use tempfile::TempDir;
 
 use crate::{support::BINARY, upstream::Upstream};
 
+pub(crate) const ADMIN: &str = "an-administrators-secret-0123456789";
 pub(crate) const MASTER: &str = "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff";
 
 /// The example of the specification, with another endpoint.
@@ -44,6 +45,7 @@ pub(crate) struct Plan {
     dir: TempDir,
     registry: Arc<Registry>,
     vault: Vault,
+    damaged: Vec<&'static str>,
     pub(crate) upstream: Upstream,
 }
 
@@ -55,7 +57,12 @@ impl Plan {
         let registry = Registry::open(Arc::new(store), None, RegistryConfig::default()).unwrap();
         let master = MasterKeys::from_env(Some(MASTER), None).unwrap();
         let vault = Vault::open(&data, master).unwrap();
-        Self { dir, registry, vault, upstream: Upstream::start() }
+        Self { dir, registry, vault, damaged: vec![], upstream: Upstream::start() }
+    }
+
+    /// Has what is known of an official entry be unreadable when the program starts.
+    pub(crate) fn damage(&mut self, id: &'static str) {
+        self.damaged.push(id);
     }
 
     pub(crate) async fn tool(&self, layer: &Layer, id: &str, manifest: &str) {
@@ -93,14 +100,20 @@ impl Plan {
     }
 
     pub(crate) fn serve_with(self, config: &str, master: Option<&str>) -> House {
-        let Self { dir, registry, vault, upstream } = self;
+        let Self { dir, registry, vault, damaged, upstream } = self;
         registry.close();
         drop((registry, vault));
+        let database = rusqlite::Connection::open(dir.path().join("data/skills.db")).unwrap();
+        for id in damaged {
+            let sql = "UPDATE change SET content = '{}' WHERE tier = 'official' AND id = ?1";
+            assert_eq!(database.execute(sql, [id]).unwrap(), 1);
+        }
+        drop(database);
         let path = dir.path().join("config.yaml");
         std::fs::write(&path, config).unwrap();
         let mut command = Server::command(BINARY, &dir.path().join("data"));
         command.arg("--config").arg(path).args(["--allow-upstream", &upstream.origin]);
-        command.env("RUST_LOG", "debug");
+        command.env("RUST_LOG", "debug").env("ADMIN_KEY", ADMIN);
         if let Some(master) = master {
             command.env("MASTER_ENCRYPTION_KEY", master);
         }

@@ -13,6 +13,7 @@
 #[path = "../mcp/clients/mod.rs"]
 #[allow(dead_code, unused_imports, reason = "borrowed from the tests of MCP")]
 mod clients;
+mod damaged;
 mod errors;
 mod execute;
 mod house;
@@ -20,5 +21,6 @@ mod limits;
 mod secrets;
 #[path = "../support/mod.rs"]
 mod support;
+mod told;
 mod tools;
 mod upstream;

@@ -9,20 +9,20 @@ use crate::{
     house::{House, Plan, private, tool, weather},
 };
 
-const VERSION: &str = "2025-11-25";
-const CHANGED: &str = "notifications/tools/list_changed";
+pub(crate) const VERSION: &str = "2025-11-25";
+pub(crate) const CHANGED: &str = "notifications/tools/list_changed";
 
-async fn over_http(house: &House, key: Option<&str>) -> Client {
+pub(crate) async fn over_http(house: &House, key: Option<&str>) -> Client {
     Client::Session(Session::open_as(&house.server.http, VERSION, key).await)
 }
 
-async fn over_pipe(house: &House, key: Option<&str>) -> Client {
+pub(crate) async fn over_pipe(house: &House, key: Option<&str>) -> Client {
     let mut arguments = vec!["--url", &house.server.url];
     arguments.extend(key.into_iter().flat_map(|key| ["--key", key]));
     Client::Pipe(Pipe::session(&arguments, VERSION).await)
 }
 
-async fn plan() -> Plan {
+pub(crate) async fn plan() -> Plan {
     let plan = Plan::new();
     let origin = plan.upstream.origin.clone();
     plan.tool(&Layer::Official, "uniskill_weather", &weather(&format!("{origin}/official"))).await;
@@ -78,6 +78,10 @@ async fn stored_tools_are_tools_for_who_sees_them() {
             let target = &result["structuredContent"]["data"]["target"];
             assert_eq!(target, "/official?location=x", "{what}: {result}");
         }
+        // By the shorter name too, as on every other path.
+        let result = ann.call("weather", json!({ "location": "y" })).await;
+        let target = &result["structuredContent"]["data"]["target"];
+        assert_eq!(target, "/official?location=y", "{what}: {result}");
         let [_, nobody] = &mut others;
         for (tool, code) in [("needy", "key_needed"), ("uniskill_weather", "invalid_arguments")] {
             let result = nobody.call(tool, json!({})).await;

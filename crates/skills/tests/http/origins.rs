@@ -54,7 +54,10 @@ fn a_page_of_this_machine_gets_its_answer() {
             assert_eq!(allow_origin(&answer).as_deref(), Some(origin));
             assert_eq!(answer.header("Vary").as_deref(), Some("origin"));
             let exposed = answer.header("Access-Control-Expose-Headers").unwrap();
-            assert!(exposed.contains("Mcp-Session-Id") && exposed.contains("ETag"), "{exposed}");
+            let names: Vec<&str> = exposed.split(", ").collect();
+            for name in ["Mcp-Session-Id", "ETag", "Retry-After", "X-RateLimit-Limit"] {
+                assert!(names.contains(&name), "{name}: {exposed}");
+            }
         }
     }
     let answer = Request::get("/healthz").send(&home.server.http);
@@ -72,10 +75,17 @@ fn the_question_before_a_request_is_answered_without_a_token() {
         assert_eq!((answer.status, answer.body.len()), (204, 0));
         assert_eq!(allow_origin(&answer).as_deref(), Some(origin));
         let header = |name: &str| answer.header(&format!("Access-Control-{name}")).unwrap();
-        assert_eq!(header("Allow-Methods"), "GET, HEAD, POST, DELETE, OPTIONS");
+        assert_eq!(header("Allow-Methods"), "GET, HEAD, POST, PUT, DELETE, OPTIONS");
         assert_eq!(header("Allow-Headers"), "authorization, mcp-x");
         assert!(header("Max-Age").parse::<u32>().unwrap() > 0);
     }
+    // Every method that some route takes: a secret is set with PUT.
+    let question = Request::new("OPTIONS", "/v1/secrets/TOKEN")
+        .header("Origin", "http://localhost:3000")
+        .header("Access-Control-Request-Method", "PUT");
+    let answer = question.send(&home.server.http);
+    let methods = answer.header("Access-Control-Allow-Methods").unwrap();
+    assert!(answer.status == 204 && methods.split(", ").any(|it| it == "PUT"), "{methods}");
     // A list without end is not repeated.
     let request = preflight("http://localhost")
         .header("Access-Control-Request-Headers", &"x-long, ".repeat(1000));

@@ -4,6 +4,7 @@
 //! - `doors`: who is let in to administer; `lifecycle`: keys from their beginning to their end
 //! - `drive`: what they see of the built-in client of the Model Drive Protocol
 //! - `apart`: what one user learns of another, on every surface
+//! - `revoked`: who hears nothing more
 //! - `page`: the examples of docs/gateway.md, run
 
 #![allow(
@@ -13,6 +14,9 @@
     reason = "a test fails by panicking"
 )]
 
+#[allow(dead_code, reason = "borrowed from the tests of ACP")]
+#[path = "../acp/client.rs"]
+mod acp;
 mod apart;
 #[allow(dead_code, unused_imports, reason = "borrowed from the tests of MCP")]
 #[path = "../mcp/clients/mod.rs"]
@@ -21,6 +25,7 @@ mod doors;
 mod drive;
 mod lifecycle;
 mod page;
+mod revoked;
 mod site;
 #[path = "../support/mod.rs"]
 mod support;

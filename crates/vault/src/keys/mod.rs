@@ -15,6 +15,7 @@ use zeroize::Zeroizing;
 
 pub(crate) use known::KnownKeys;
 pub use revoke::WhichKeys;
+pub(crate) use revoke::revoke;
 
 use crate::{
     AccountTier, Act, ProfileChange, Vault, VaultError,

@@ -27,19 +27,26 @@ impl Vault {
         act: Act<'_>,
         which: WhichKeys<'_>,
     ) -> Result<Vec<KeyRow>, VaultError> {
-        self.file.write(|transaction| {
-            let mut rows = self::which(transaction, which)?;
-            rows.retain(|row| row.revoked_at.is_none());
-            for row in &mut rows {
-                let sql = "UPDATE key SET revoked_at = ?2 WHERE number = ?1";
-                let change = params![row.number, act.at.as_micros()];
-                transaction.prepare_cached(sql)?.execute(change)?;
-                record(transaction, act, "key.revoke", &subject(row))?;
-                row.revoked_at = Some(act.at);
-            }
-            Ok(rows)
-        })
+        self.file.write(|transaction| revoke(transaction, act, which))
     }
+}
+
+/// Revokes keys, in the transaction of who asks.
+pub(crate) fn revoke(
+    transaction: &Connection,
+    act: Act<'_>,
+    which: WhichKeys<'_>,
+) -> Result<Vec<KeyRow>, Stop> {
+    let mut rows = self::which(transaction, which)?;
+    rows.retain(|row| row.revoked_at.is_none());
+    for row in &mut rows {
+        let sql = "UPDATE key SET revoked_at = ?2 WHERE number = ?1";
+        let change = params![row.number, act.at.as_micros()];
+        transaction.prepare_cached(sql)?.execute(change)?;
+        record(transaction, act, "key.revoke", &subject(row))?;
+        row.revoked_at = Some(act.at);
+    }
+    Ok(rows)
 }
 
 fn which(connection: &Connection, which: WhichKeys<'_>) -> Result<Vec<KeyRow>, Stop> {

@@ -26,6 +26,7 @@ pub(crate) use calls::{MAX_NEEDED, sentence_of_lacks};
 pub use grants::Grant;
 pub use rotate::Rotated;
 pub use several::Others;
+pub(crate) use several::SealedSecrets;
 
 use crate::{
     Act, Vault, VaultError,

@@ -30,25 +30,50 @@ impl Vault {
         others: Others,
     ) -> Result<(), VaultError> {
         refuse_nobody(owner)?;
-        let mut sealed = Vec::with_capacity(values.len());
-        for (name, value) in values {
+        let sealed = SealedSecrets::new(self, owner, skill, values, others)?;
+        self.file.write(|transaction| sealed.put(transaction, act))
+    }
+}
+
+/// Values that can be kept, of one scope.
+pub(crate) struct SealedSecrets<'a> {
+    owner: &'a Owner,
+    skill: Option<&'a SkillId>,
+    values: Vec<(&'a SecretName, String)>,
+    others: Others,
+}
+
+impl<'a> SealedSecrets<'a> {
+    /// Checks and seals all of them.
+    pub(crate) fn new(
+        vault: &Vault,
+        owner: &'a Owner,
+        skill: Option<&'a SkillId>,
+        values: &'a [(SecretName, Zeroizing<String>)],
+        others: Others,
+    ) -> Result<Self, VaultError> {
+        let seal = |(name, value): &'a (SecretName, Zeroizing<String>)| {
             check_value(value)?;
-            let place = place(owner, skill, name);
-            sealed.push((place, self.master()?.seal(place, value)?));
-        }
-        self.file.write(|transaction| {
-            if others == Others::Go {
-                for name in names(transaction, owner, skill)? {
-                    if !values.iter().any(|(set, _)| *set == name) {
-                        remove(transaction, act, owner, skill, &name)?;
-                    }
+            Ok((name, vault.master()?.seal(place(owner, skill, name), value)?))
+        };
+        let values = values.iter().map(seal).collect::<Result<_, VaultError>>()?;
+        Ok(Self { owner, skill, values, others })
+    }
+
+    /// Keeps them, in the transaction of who asks.
+    pub(crate) fn put(&self, transaction: &Connection, act: Act<'_>) -> Result<(), Stop> {
+        let Self { owner, skill, values, others } = self;
+        if *others == Others::Go {
+            for name in names(transaction, owner, *skill)? {
+                if !values.iter().any(|(set, _)| **set == name) {
+                    remove(transaction, act, owner, *skill, &name)?;
                 }
             }
-            for (place, envelope) in &sealed {
-                put(transaction, act, *place, envelope)?;
-            }
-            Ok(())
-        })
+        }
+        for (name, envelope) in values {
+            put(transaction, act, place(owner, *skill, name), envelope)?;
+        }
+        Ok(())
     }
 }
 

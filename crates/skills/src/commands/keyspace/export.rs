@@ -4,11 +4,12 @@ use std::io::{self, Write as _};
 
 use serde_json::json;
 use skills_core::{
-    SkillId,
+    SkillId, Timestamp,
     keyspace::{Line, LogicalKey},
     manifest::tool_name,
 };
-use skills_registry::{Registry, RegistryError};
+use skills_gateway::REFRESH_TOOLS;
+use skills_registry::{Catalog, Registry, RegistryError};
 
 use super::House;
 use crate::{Failure, cli::Target, config::Config};
@@ -17,8 +18,13 @@ pub(in super::super) async fn export(target: &Target, config: &Config) -> Result
     let House { registry, vault } = super::open(target, config).await?;
     let mut out = io::BufWriter::new(io::stdout().lock());
     let (left_out, corrupt) = skills(&registry, &mut out).await?;
-    let tools = Line { key: LogicalKey::ToolsCache, value: tools(&registry), expiry: None };
-    writeln!(out, "{tools}")?;
+    let catalog = registry.catalog();
+    let derived = |key, value| Line { key, value, expiry: None };
+    writeln!(out, "{}", derived(LogicalKey::ToolsCache, tools(&catalog)))?;
+    if let Some(at) = tools_changed(&catalog, vault.last_time(REFRESH_TOOLS)?) {
+        let value = (at.as_micros() / 1000).to_string();
+        writeln!(out, "{}", derived(LogicalKey::ToolsChanged, value))?;
+    }
     for line in vault.export(skills_vault::now()) {
         writeln!(out, "{}", line?)?;
     }
@@ -68,10 +74,8 @@ async fn skills(
 }
 
 /// The tools that everyone sees, as `tools/list` does. It is derived: importing it does nothing.
-fn tools(registry: &Registry) -> String {
-    let catalog = registry.catalog();
-    let rows = catalog.skills_after(None);
-    let tools = rows.filter_map(|row| {
+fn tools(catalog: &Catalog) -> String {
+    let tools = catalog.tools_after(None).filter_map(|row| {
         let tool = row.meta.tool.as_ref()?;
         Some(json!({
             "name": tool_name(None, &row.id),
@@ -80,4 +84,9 @@ fn tools(registry: &Registry) -> String {
         }))
     });
     serde_json::Value::Array(tools.collect()).to_string()
+}
+
+/// When clients last had a reason to list them again: when the newest of them came, or an administrator said so.
+fn tools_changed(catalog: &Catalog, refreshed: Option<Timestamp>) -> Option<Timestamp> {
+    catalog.tools_after(None).map(|row| row.registered_at).chain(refreshed).max()
 }

@@ -1,6 +1,7 @@
 //! `import FILE`: each line is taken in, moved to where it belongs now, or left out with the reason.
 
 use std::{
+    collections::HashSet,
     fs::File,
     io::{self, BufRead, BufReader},
     path::Path,
@@ -11,7 +12,7 @@ use futures_util::{StreamExt as _, stream};
 use serde_json::{Value, json};
 use skills_core::{
     Layer, SkillId,
-    keyspace::{Line, LogicalKey},
+    keyspace::{Account, Line, LogicalKey},
     manifest::{self, Format as Written, Mode, Severity},
 };
 use skills_registry::{Registry, Tool};
@@ -34,6 +35,8 @@ use crate::{
 const TOGETHER: usize = 256;
 /// And no more than fit in memory, whatever they hold.
 const TOGETHER_BYTES: usize = 64 << 20;
+/// Longest value of a line that waits for the others.
+const MAX_WAITING_BYTES: usize = 64;
 
 /// What became of the lines.
 #[derive(Default)]
@@ -61,6 +64,13 @@ impl Report {
         match outcome {
             Outcome::Migrated { from, to, .. } => self.migrated.push((number, from, to)),
             _ => self.imported += 1,
+        }
+    }
+
+    /// Has everything in the order of the lines, also what had to wait.
+    fn sort(&mut self) {
+        for rows in [&mut self.migrated, &mut self.notes, &mut self.skipped, &mut self.failed] {
+            rows.sort_by_key(|(line, ..)| *line);
         }
     }
 
@@ -108,7 +118,7 @@ pub(in super::super) async fn import(
     let mut lines = Lines::new(opened(file)?);
     let house = super::open(target, config).await?;
     let user = people::user();
-    let mut report = Report::default();
+    let (mut report, mut waiting) = (Report::default(), Vec::new());
     loop {
         // Read where waiting hurts nobody.
         let (batch, rest) = blocking(move || next_lines(lines)).await??;
@@ -116,8 +126,14 @@ pub(in super::super) async fn import(
         if batch.is_empty() {
             break;
         }
-        take_in(&house, &user, batch, &mut report).await?;
+        take_in(&house, &user, batch, &mut waiting, &mut report).await?;
     }
+    while !waiting.is_empty() {
+        let rest = waiting.split_off(waiting.len().min(TOGETHER));
+        let batch = std::mem::replace(&mut waiting, rest);
+        take_in_people(&house, &user, batch, &mut report).await?;
+    }
+    report.sort();
     if format.json {
         output::json(&report.to_json())?;
     } else {
@@ -164,6 +180,7 @@ async fn take_in(
     house: &House,
     user: &str,
     batch: Vec<(usize, Raw)>,
+    waiting: &mut Vec<(usize, Line)>,
     report: &mut Report,
 ) -> Result<(), Failure> {
     let (mut skills, mut others) = (Vec::new(), Vec::new());
@@ -180,10 +197,14 @@ async fn take_in(
             Ok(Some(Line { key: LogicalKey::Skill { layer, id }, value, .. })) => {
                 skills.push((number, layer, id, value));
             }
-            Ok(Some(Line { key: key @ LogicalKey::ToolsCache, .. })) => {
+            Ok(Some(Line {
+                key: key @ (LogicalKey::ToolsCache | LogicalKey::ToolsChanged),
+                ..
+            })) => {
                 let reason = "it is derived from the tools that are stored".to_owned();
                 report.skipped.push((number, key.to_string(), reason));
             }
+            Ok(Some(line)) if has_to_wait(&line) => waiting.push((number, line)),
             Ok(Some(line)) => others.push((number, line)),
             Err(error) => {
                 let problem = error.problem.to_string();
@@ -193,13 +214,16 @@ async fn take_in(
     }
     // In order where two lines are of one entry: the last one counts, as it did where they come from.
     let mut writes = Vec::new();
+    let mut queued = HashSet::new();
     for (number, layer, id, value) in skills {
-        match prepared(&house.registry, &layer, &id, value) {
+        let is_queued = queued.contains(&(layer.clone(), id.clone()));
+        match prepared(&house.registry, &layer, &id, value, is_queued) {
             Ok((Prepared::Unchanged, _)) => report.unchanged += 1,
             Ok((write, notes)) => {
                 let key = LogicalKey::Skill { layer: layer.clone(), id: id.clone() }.to_string();
                 report.notes.extend(notes.into_iter().map(|note| (number, key.clone(), note)));
                 writes.push((number, write.queued(&house.registry, user, &layer, &id)));
+                queued.insert((layer, id));
             }
             Err((code, message)) => {
                 report.failed.push((number, code.to_owned(), format!("{id}: {message}")));
@@ -219,6 +243,23 @@ async fn take_in(
             }
         }
     }
+    take_in_people(house, user, others, report).await
+}
+
+/// What names its owner by the hash of a key means nothing before the line that says whose that is, and a dump that
+/// is sorted has it first.
+fn has_to_wait(line: &Line) -> bool {
+    // What is longer is no number, and is said to be none at once.
+    matches!(line.key, LogicalKey::Credits(Account::Key(_)))
+        && line.value.len() <= MAX_WAITING_BYTES
+}
+
+async fn take_in_people(
+    house: &House,
+    user: &str,
+    others: Vec<(usize, Line)>,
+    report: &mut Report,
+) -> Result<(), Failure> {
     let (vault, by) = (Arc::clone(&house.vault), user.to_owned());
     let (numbers, others): (Vec<usize>, Vec<Line>) = others.into_iter().unzip();
     let keys: Vec<String> = others.iter().map(|line| line.key.to_string()).collect();
@@ -268,6 +309,7 @@ fn prepared(
     layer: &Layer,
     id: &SkillId,
     value: String,
+    is_queued: bool,
 ) -> Result<(Prepared, Vec<String>), (&'static str, String)> {
     let parsed = manifest::parse(&value, Mode::Lenient, Some(id))
         .map_err(|error| (error.code(), error.to_string()))?;
@@ -279,7 +321,8 @@ fn prepared(
         return Err(("invalid_manifest", what));
     }
     let catalog = registry.catalog();
-    let there = catalog.stored_skill(layer, id.as_str());
+    // What is queued will stand there, whatever does now.
+    let there = catalog.stored_skill(layer, id.as_str()).filter(|_| !is_queued);
     if is_markdown && parsed.spec.endpoint().is_none() {
         let digest = skills_core::Digest::of(value.as_bytes());
         let is_there =
