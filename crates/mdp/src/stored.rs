@@ -92,6 +92,18 @@ impl Stored {
     }
 }
 
+/// How many documents there are to list.
+pub(crate) fn count(catalog: &Catalog) -> usize {
+    let rows = catalog.skills_after(None).filter(|row| !row.is_live());
+    rows.map(|row| 1 + others(row).count()).sum()
+}
+
+/// The Markdown documents of a skill beside its root.
+fn others(row: &SkillRow) -> impl Iterator<Item = &str> {
+    let paths = row.meta.files.iter().map(|file| file.path.as_str());
+    paths.filter(|path| *path != ROOT_PATH && media_type(path) == MARKDOWN)
+}
+
 /// The skills after one, each with every Markdown document it has.
 pub(crate) fn documents<'a>(
     catalog: &'a Catalog,
@@ -99,9 +111,7 @@ pub(crate) fn documents<'a>(
 ) -> impl Iterator<Item = (&'a str, impl Iterator<Item = Descriptor> + 'a)> {
     let rows = catalog.skills_after(after).filter(|row| !row.is_live());
     rows.map(|row| {
-        let others = row.meta.files.iter().map(|file| file.path.as_str());
-        let others = others.filter(|path| *path != ROOT_PATH && media_type(path) == MARKDOWN);
-        let others = others.map(|path| document(&row.id, path));
+        let others = others(row).map(|path| document(&row.id, path));
         (&*row.id, iter::once_with(|| root(row)).chain(others))
     })
 }

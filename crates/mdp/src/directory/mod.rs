@@ -34,6 +34,8 @@ use crate::{
 /// How the built-in client is connected.
 const LOCAL: &str = "local";
 
+/// How much is looked through at a time.
+const BREATH: usize = 1024;
 /// Documents of the built-in client that are listed with it. All of them are among the paths.
 const WITH_REGISTRY: usize = 100;
 
@@ -50,7 +52,7 @@ impl Host {
             let connection = json!({ "mode": LOCAL, "secure": true, "authSource": "none" });
             let client = Listed::new(&stored.info, [stored.since, self.now()], connection);
             if client.is_wanted(&wanted) || documents().any(|one| wanted.path(&stored.info, &one)) {
-                let count = documents().count();
+                let count = stored::count(&catalog);
                 let shown: Vec<Descriptor> = documents().take(WITH_REGISTRY).collect();
                 let mut entry = client.with(&shown);
                 if count > shown.len() {
@@ -98,7 +100,8 @@ impl Host {
             let catalog = stored.catalog().await?;
             let mut last = from.after.as_str();
             let after = Some(last).filter(|id| !id.is_empty());
-            for (id, paths) in stored::documents(&catalog, after) {
+            for (number, (id, paths)) in stored::documents(&catalog, after).enumerate() {
+                breathe(number).await;
                 if page.is_full() {
                     let next = Cursor { client: 0, after: last.to_owned() };
                     return Ok(page.answer("paths", Some(next)));
@@ -109,7 +112,8 @@ impl Host {
                 }
             }
         }
-        for client in self.roster().clients_from(from.client) {
+        for (number, client) in self.roster().clients_from(from.client).enumerate() {
+            breathe(number).await;
             let (info, number) = (&client.info, client.number());
             if !is_asked(&info.id) {
                 continue;
@@ -188,6 +192,13 @@ impl Host {
             roster.clients().filter(|client| self.find(client, call.method, &call.path).is_ok());
         ids.extend(having.map(|client| client.info.id.clone()));
         ids
+    }
+}
+
+/// Whoever looks through much lets others go first from time to time.
+async fn breathe(number: usize) {
+    if number % BREATH == BREATH - 1 {
+        tokio::task::yield_now().await;
     }
 }
 
