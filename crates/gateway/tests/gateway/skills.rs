@@ -15,7 +15,7 @@ use crate::house::House;
 
 const WEATHER: &str = include_str!("weather.json");
 
-fn tool(id: &str, text: &str) -> Tool {
+pub(crate) fn tool(id: &str, text: &str) -> Tool {
     let id: SkillId = id.parse().unwrap();
     let parsed = manifest::parse(text, Mode::Strict, Some(&id)).unwrap();
     Tool::of_manifest(&id, &parsed, text.to_owned()).unwrap()

@@ -21,7 +21,7 @@ use rusqlite::{Connection, params};
 use serde::Serialize;
 use skills_core::{Owner, SkillId, Timestamp};
 
-pub use calls::{Lack, LackReason};
+pub use calls::{CalledSkill, Lack, LackReason};
 pub(crate) use calls::{MAX_NEEDED, sentence_of_lacks};
 pub use grants::Grant;
 pub use rotate::Rotated;
