@@ -50,7 +50,7 @@ impl Default for Settings {
             max_response: 1 << 20,
             max_request: 1 << 20,
             max_redirects: 3,
-            resolver: Arc::new(SystemResolver),
+            resolver: Arc::new(SystemResolver::default()),
             extra_roots: vec![],
         }
     }

@@ -4,14 +4,11 @@ use std::collections::BTreeMap;
 
 use rusqlite::{Connection, OptionalExtension as _, params};
 use serde::Serialize;
-use skills_core::{Owner, SkillId, Tier};
+use skills_core::{Owner, SkillId, Tier, limits::MAX_SECRETS_OF_SKILL};
 use zeroize::Zeroizing;
 
 use super::SealedRow;
 use crate::{Vault, VaultError};
-
-/// Most secrets of one skill.
-pub(crate) const MAX_NEEDED: usize = 256;
 
 /// A skill that is called, as it was resolved.
 #[derive(Debug, Clone, Copy)]
@@ -111,7 +108,7 @@ impl Vault {
         skill: CalledSkill<'_>,
         needed: &[String],
     ) -> Result<(Vec<SealedRow>, Vec<Lack>), VaultError> {
-        if needed.len() > MAX_NEEDED {
+        if needed.len() > MAX_SECRETS_OF_SKILL {
             return Err(VaultError::TooManyNeeded(needed.len()));
         }
         self.file.read(|connection| {

@@ -1,4 +1,4 @@
-use skills_core::Tier;
+use skills_core::{Tier, limits::MAX_SECRETS_OF_SKILL};
 
 use super::*;
 use crate::{
@@ -171,7 +171,7 @@ fn everything_that_is_missing_is_named_before_anything_is_opened() {
     );
     let lacks = vault.lacking_secrets(&owner("ann"), skill(Tier::Market), &needed).unwrap();
     assert_eq!(lacks[0], Lack { name: "A".to_owned(), reason: LackReason::NotGranted });
-    let many = vec!["A".to_owned(); MAX_NEEDED + 1];
+    let many = vec!["A".to_owned(); MAX_SECRETS_OF_SKILL + 1];
     let many = vault.secrets_for_call(&owner("ann"), skill(Tier::Private), &many);
     assert_eq!(many.unwrap_err().code(), "too_many");
 
