@@ -24,3 +24,14 @@ async fn an_upstream_that_does_not_answer_is_a_timeout() {
     assert_eq!((status.as_u16(), &answer["code"]), (504, &json!("upstream_timed_out")), "{answer}");
     assert!(answer["error"].as_str().unwrap().contains("100 ms"), "{answer}");
 }
+
+#[tokio::test]
+async fn a_body_that_nobody_can_be_sent_is_not_read() {
+    let house = House::open();
+    let ann = house.user("ann");
+    for uri in ["/v1/execute", "/v1/execute/none"] {
+        let body = json!({"skill": "none", "payload": {"text": "x".repeat(2 << 20)}});
+        let (status, answer) = house.ask(&ann, "POST", uri, &body).await;
+        assert_eq!((status.as_u16(), &answer["code"]), (413, &json!("body_too_large")), "{answer}");
+    }
+}
