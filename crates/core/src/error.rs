@@ -80,6 +80,9 @@ pub enum RuleError {
         /// Where it stands.
         at: usize,
     },
+    /// A uid that stands for nobody.
+    #[error("the nil UUID stands for nobody and cannot own anything")]
+    Nobody,
     /// `skills` is the address of the index.
     #[error("id {0:?} is reserved: iii://{0} is the index of all skills")]
     ReservedId(String),

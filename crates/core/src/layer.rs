@@ -51,7 +51,16 @@ impl FromStr for Tier {
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Owner(Arc<str>);
 
+/// The nil UUID, which data of before has where a user was not known. It belongs to no one.
+const NOBODY: &str = "00000000-0000-0000-0000-000000000000";
+
 impl Owner {
+    /// Whether it stands for nobody, who cannot own anything.
+    #[must_use]
+    pub fn is_nobody(&self) -> bool {
+        self.as_str() == NOBODY
+    }
+
     /// The owner's id.
     #[must_use]
     pub fn as_str(&self) -> &str {
@@ -104,6 +113,17 @@ impl Layer {
             (Tier::Official, "") => Some(Self::Official),
             (Tier::Market, "") => Some(Self::Market),
             _ => None,
+        }
+    }
+
+    /// The layer, if something may be put there.
+    ///
+    /// # Errors
+    /// When it is private and belongs to nobody.
+    pub fn writable(&self) -> Result<&Self, RuleError> {
+        match self {
+            Self::Private(owner) if owner.is_nobody() => Err(RuleError::Nobody),
+            _ => Ok(self),
         }
     }
 
@@ -187,6 +207,9 @@ mod tests {
         assert!(Layer::from_parts(Tier::Official, "ann").is_none());
         let layer = Layer::from_parts(Tier::Private, "ann").unwrap();
         assert_eq!((layer.tier(), layer.owner()), (Tier::Private, "ann"));
+        assert!(layer.writable().is_ok() && Layer::Market.writable().is_ok());
+        let nobodys = Layer::from_parts(Tier::Private, NOBODY).unwrap();
+        assert_eq!(nobodys.writable(), Err(RuleError::Nobody));
     }
 
     #[test]

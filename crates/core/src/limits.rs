@@ -27,6 +27,8 @@ pub const MAX_AGENT_SKILL_BYTES: usize = 8 * 1024;
 pub const MAX_MANIFEST_BYTES: usize = 1 << 20;
 /// Most that is kept in memory of what a tool's manifest says, in bytes.
 pub const MAX_TOOL_BYTES: usize = 128 * 1024;
+/// Most secrets of one tool.
+pub const MAX_SECRETS_OF_SKILL: usize = 256;
 /// Longest key of the key space, in bytes: what key-value stores allow.
 pub const MAX_KEY_BYTES: usize = 512;
 /// Longest line of an import, in bytes: the largest value that key-value stores allow, with room for escapes.

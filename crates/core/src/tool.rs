@@ -84,21 +84,22 @@ impl ToolMeta {
             + text(&self.emoji)
             + text(&self.description)
             + tags
-            + size(&self.parameters)
+            + value_size(&self.parameters)
     }
 }
 
 /// About how much memory the fields of an object take.
 #[must_use]
 pub fn fields_size(fields: &Map<String, Value>) -> usize {
-    fields.iter().map(|(name, value)| name.len() + size(value)).sum()
+    fields.iter().map(|(name, value)| name.len() + value_size(value)).sum()
 }
 
 /// About how much memory a value takes.
-fn size(value: &Value) -> usize {
+#[must_use]
+pub fn value_size(value: &Value) -> usize {
     let inside = match value {
         Value::String(text) => text.len(),
-        Value::Array(items) => items.iter().map(size).sum(),
+        Value::Array(items) => items.iter().map(value_size).sum(),
         Value::Object(fields) => fields_size(fields),
         Value::Null | Value::Bool(_) | Value::Number(_) => 0,
     };

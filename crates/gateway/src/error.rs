@@ -111,6 +111,7 @@ impl GatewayError {
                 JsonRejection::JsonSyntaxError(_) => "invalid_json",
                 JsonRejection::MissingJsonContentType(_) => "unsupported_media_type",
                 JsonRejection::JsonDataError(_) => "invalid_body",
+                other if other.status() == StatusCode::PAYLOAD_TOO_LARGE => "body_too_large",
                 _ => "unreadable_body",
             }
             .into(),

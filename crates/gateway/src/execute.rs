@@ -1,6 +1,9 @@
 //! `POST /v1/execute/{id}` and `POST /v1/execute`: calling a tool.
 
-use axum::{extract::State, response::Response};
+use axum::{
+    extract::{DefaultBodyLimit, State},
+    response::Response,
+};
 use serde::Serialize;
 use serde_json::{Map, Value};
 use skills_core::{Caller, User};
@@ -16,6 +19,9 @@ use crate::{
     openapi::Refused,
 };
 
+/// Most bytes of a body. A tool is sent half of it at most; what is more is escapes and the names around it. As a
+/// tree it takes many times the memory.
+const MAX_BODY_BYTES: usize = 2 << 20;
 /// Which skill, in a body.
 const NAMES: [&str; 2] = ["skill_name", "skill"];
 /// What it is called with, in a body.
@@ -24,7 +30,10 @@ const ARGUMENTS: [&str; 2] = ["payload", "params"];
 const UID: &str = "user_uid";
 
 pub(crate) fn routes() -> OpenApiRouter<Gateway> {
-    OpenApiRouter::new().routes(routes!(execute)).routes(routes!(execute_named))
+    OpenApiRouter::new()
+        .routes(routes!(execute))
+        .routes(routes!(execute_named))
+        .layer(DefaultBodyLimit::max(MAX_BODY_BYTES))
 }
 
 /// A call. Without `payload` and `params`, all other fields are what the tool is called with.

@@ -1,6 +1,6 @@
 //! Calling tools: the manifest, the caller's secrets, the limit, and then the guarded client.
 //!
-//! What is refused before anything is sent does not count as a use of the key.
+//! What is refused before anything is sent does not count as a use of the key; looking up a name is sending.
 
 use std::{
     collections::BTreeMap,
@@ -9,13 +9,16 @@ use std::{
 
 use async_trait::async_trait;
 use serde_json::Value;
-use skills_core::{Caller, Digest, Timestamp, User, template::SecretNeeds};
+use skills_core::{Caller, Digest, Tier, Timestamp, User, template::SecretNeeds};
 use skills_registry::{Blame, Execute, ExecuteError, ToolCall};
-use skills_upstream::{ExecuteError as UpstreamError, Secret, Upstream};
-use skills_vault::{AccountTier, Decision, RateLimits, Vault, VaultError, now};
+use skills_upstream::{Call, ExecuteError as UpstreamError, Origin, Secret, Upstream};
+use skills_vault::{AccountTier, CalledSkill, Decision, RateLimits, Vault, VaultError, now};
 use uuid::Uuid;
 
-use crate::manifests::Manifests;
+use crate::{
+    error::GatewayError,
+    manifests::{Manifest, Manifests},
+};
 
 /// What all who call without a key are counted under: no key has this digest.
 const ANONYMOUS: &[u8] = b"anonymous";
@@ -27,22 +30,32 @@ pub struct Executor {
     pub(crate) limits: Arc<RateLimits>,
     pub(crate) manifests: Manifests,
     upstream: Upstream,
+    /// By tier: what its tools may call besides what all may.
+    exempt: [Vec<Origin>; 3],
 }
 
 impl Executor {
     /// Puts it together.
     #[must_use]
     pub fn new(vault: Arc<Vault>, limits: Arc<RateLimits>, upstream: Upstream) -> Self {
-        Self { vault, limits, manifests: Manifests::default(), upstream }
+        let (manifests, exempt) = Default::default();
+        Self { vault, limits, manifests, upstream, exempt }
+    }
+
+    /// Lets the tools of a tier, and no others, call an origin whatever its address is.
+    #[must_use]
+    pub fn exempting(mut self, tier: Tier, origin: Origin) -> Self {
+        self.exempt[tier as usize].push(origin);
+        self
     }
 
     /// The secrets that a call gets: all it cannot do without, and those of the others that are there.
     async fn secrets(
         &self,
         call: &ToolCall,
-        needs: &SecretNeeds,
+        manifest: &Manifest,
     ) -> Result<BTreeMap<String, Secret>, ExecuteError> {
-        let SecretNeeds { required, optional } = needs;
+        let SecretNeeds { required, optional } = &manifest.needs;
         let owner = match &call.caller {
             Caller::User(User { owner, .. }) if !required.is_empty() || !optional.is_empty() => {
                 owner.clone()
@@ -52,11 +65,13 @@ impl Executor {
         };
         let (vault, tier, id) = (Arc::clone(&self.vault), call.tier, call.id.clone());
         let (mut wanted, optional) = (required.clone(), optional.clone());
+        let origin = manifest.origin.clone();
         let read = move || -> Result<_, VaultError> {
-            let lacks = vault.lacking_secrets(&owner, (tier, &id), &optional)?;
+            let skill = CalledSkill { tier, id: &id, origin: origin.as_deref() };
+            let lacks = vault.lacking_secrets(&owner, skill, &optional)?;
             let is_there = |name: &String| lacks.iter().all(|lack| lack.name != *name);
             wanted.extend(optional.into_iter().filter(is_there));
-            vault.secrets_for_call(&owner, (tier, &id), &wanted)
+            vault.secrets_for_call(&owner, skill, &wanted)
         };
         let read = tokio::task::spawn_blocking(read).await;
         let secrets = read.map_err(|_| internal("the vault failed"))?.map_err(of_vault)?;
@@ -108,19 +123,27 @@ impl Execute for Executor {
         let manifest = match self.manifests.known(call.digest, &call.id) {
             Some(known) => known,
             None => {
-                let text = String::from_utf8_lossy(&call.source);
-                let read = self.manifests.read(call.digest, &call.id, &text);
-                read.map_err(|refused| {
-                    error(Blame::Call, "invalid_implementation", refused.to_string())
+                let read = self.manifests.read(call.digest, &call.id, call.source.clone());
+                read.await.map_err(|failed| match failed {
+                    GatewayError::Manifest(refused) => {
+                        error(Blame::Call, "invalid_implementation", refused.to_string())
+                    }
+                    other => internal(&other.to_string()),
                 })?
             }
         };
-        let secrets = self.secrets(&call, &manifest.needs).await?;
-        self.take(&call.caller, now())?;
+        let secrets = self.secrets(&call, &manifest).await?;
         let request_id = call.request_id.unwrap_or_else(|| Uuid::new_v4().to_string());
-        let implementation = &manifest.spec.implementation;
-        let sent = self.upstream.execute(implementation, &call.arguments, &secrets, &request_id);
-        Ok(sent.await.map_err(of_upstream)?)
+        let prepared = self.upstream.prepare(Call {
+            implementation: &manifest.spec.implementation,
+            params: &call.arguments,
+            secrets: &secrets,
+            trace_id: &request_id,
+            also: &self.exempt[call.tier as usize],
+        });
+        let prepared = prepared.map_err(of_upstream)?;
+        self.take(&call.caller, now())?;
+        Ok(self.upstream.send(prepared).await.map_err(of_upstream)?)
     }
 }
 
@@ -155,9 +178,10 @@ fn of_vault(failed: VaultError) -> ExecuteError {
         _ => None,
     };
     let hint = match &failed {
-        VaultError::MissingSecrets(_) => {
-            Some("set them with PUT /v1/secrets/NAME; a skill of the market has to be granted each")
-        }
+        VaultError::MissingSecrets(_) => Some(
+            "set them with PUT /v1/secrets/NAME; a skill of the market has to be granted each, and again when it \
+                 calls another server",
+        ),
         other => other.hint(),
     };
     ExecuteError {

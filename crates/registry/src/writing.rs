@@ -136,6 +136,7 @@ impl Registry {
     /// address, so one of a tier's name could pass for what a user has in private.
     fn skill_id(&self, layer: &Layer, id: &str) -> Result<SkillId, RuleError> {
         let parsed: SkillId = id.parse()?;
+        layer.writable()?;
         let catalog = self.catalog();
         let mut names = catalog.prefix().names_of(id);
         if *layer == Layer::Market && names.any(|name| name.parse::<Tier>().is_ok()) {
@@ -164,6 +165,7 @@ impl Registry {
     ) -> impl Future<Output = Result<Timestamp, RegistryError>> + Send + use<> {
         let check = || -> Result<Mutation, RuleError> {
             let name: PromptName = name.parse()?;
+            layer.writable()?;
             let content = EntryContent::Prompt(definition.checked()?);
             let id = name.to_shared();
             Ok(Mutation::Put { layer: layer.clone(), id, content, blobs: vec![] })

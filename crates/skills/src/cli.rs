@@ -377,7 +377,8 @@ pub struct Serve {
     #[arg(long, value_name = "TOKEN")]
     pub mdp_token: Option<String>,
 
-    /// An origin that tools may call whatever its address is, such as http://127.0.0.1:8080; may be repeated
+    /// An origin that tools may call whatever its address is, such as http://127.0.0.1:8080; with official= before it,
+    /// the tools of that tier only; may be repeated
     #[arg(long, value_name = "ORIGIN")]
     pub allow_upstream: Vec<String>,
 }

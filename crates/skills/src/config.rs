@@ -8,10 +8,10 @@ use serde_json::{Map, Value};
 use skills_core::resolve::Prefix;
 use skills_http::{Access, Guard};
 use skills_registry::RegistryConfig;
-use skills_upstream::{self as upstream, Origin};
+use skills_upstream as upstream;
 use skills_vault::TierLimits;
 
-use crate::mdp;
+use crate::{exempt::Exempt, mdp};
 
 /// Where the file is looked for unless one is named.
 pub const DEFAULT_PATH: &str = "config.yaml";
@@ -44,7 +44,7 @@ pub enum StoreChoice {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Execution {
     /// Origins that are exempt from the rules on https and addresses.
-    pub allow_upstream: Vec<Origin>,
+    pub allow_upstream: Vec<Exempt>,
     /// Whether others are called over https only.
     pub https_only: bool,
 }
@@ -60,8 +60,9 @@ impl Execution {
     #[must_use]
     pub fn settings(&self) -> upstream::Settings {
         let Self { allow_upstream, https_only } = self;
+        let of_all = allow_upstream.iter().filter(|it| it.tier.is_none()).map(|it| &it.origin);
         upstream::Settings {
-            allow: allow_upstream.clone(),
+            allow: of_all.cloned().collect(),
             https_only: *https_only,
             ..upstream::Settings::default()
         }

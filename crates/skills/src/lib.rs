@@ -25,6 +25,7 @@ mod commands;
 pub mod config;
 mod connect;
 mod events;
+pub mod exempt;
 mod failure;
 mod follow;
 mod keys;

@@ -37,11 +37,15 @@ impl People {
         let master = master_keys()?;
         let (data_dir, limits) = (data_dir.to_owned(), config.limits);
         let upstream = Upstream::new(config.execution.settings());
+        let exempt = config.execution.allow_upstream.clone();
         let open = move || -> Result<Self, Failure> {
             let vault = Arc::new(Vault::open(&data_dir, master)?);
             let limits = Arc::new(RateLimits::new(limits));
             limits.resume(&vault.windows(now())?, now());
             let executor = Executor::new(Arc::clone(&vault), Arc::clone(&limits), upstream);
+            let of_tier = exempt.into_iter().filter_map(|it| Some((it.tier?, it.origin)));
+            let executor =
+                of_tier.fold(executor, |executor, (tier, origin)| executor.exempting(tier, origin));
             Ok(Self { vault, limits, executor: Arc::new(executor) })
         };
         let opened = tokio::task::spawn_blocking(open).await;

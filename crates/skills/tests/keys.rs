@@ -14,7 +14,7 @@ use std::{fs, os::unix::fs::PermissionsExt as _, path::Path, process::Command, t
 use serde_json::{Value, json};
 use skills_core::{Owner, Tier, keyspace};
 use skills_testkit::{Ran, program, run, run_with_input};
-use skills_vault::{AccountTier, MasterKeys, Vault, now};
+use skills_vault::{AccountTier, CalledSkill, MasterKeys, Vault, now};
 use support::{BINARY, Home, is_moment, keys};
 use tempfile::TempDir;
 
@@ -89,7 +89,8 @@ fn owner(uid: &str) -> Owner {
 /// What a call of a skill gets.
 fn value(vault: &Vault, uid: &str, tier: Tier, skill: &str, name: &str) -> Option<String> {
     let (skill, needed) = (skill.parse().unwrap(), [name.to_owned()]);
-    let values = vault.secrets_for_call(&owner(uid), (tier, &skill), &needed);
+    let skill = CalledSkill { tier, id: &skill, origin: Some("https://a.test") };
+    let values = vault.secrets_for_call(&owner(uid), skill, &needed);
     values.ok().map(|values| values[name].to_string())
 }
 

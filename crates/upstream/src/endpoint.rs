@@ -3,7 +3,8 @@
 //! Values may fill in a path or a query; they never choose the host, another path above, or anything that
 //! the manifest does not leave open.
 
-use skills_core::template::{Encoding, Piece, Template};
+use serde_json::{Map, Value};
+use skills_core::template::{Encoding, Piece, Template, endpoint_of};
 use url::Url;
 
 use crate::{ExecuteError, Origin, values::Values};
@@ -26,6 +27,16 @@ pub(crate) fn url(template: &Template<'_>, values: &Values<'_>) -> Result<Url, E
     }
     url.set_fragment(None);
     Ok(url)
+}
+
+/// The origin that an implementation calls; `None` when it has no endpoint, or one that cannot be called.
+#[must_use]
+pub fn origin_of(implementation: &Map<String, Value>) -> Option<Origin> {
+    let endpoint = endpoint_of(implementation)?;
+    match fixed_origin(&Template::parse(endpoint)).ok()? {
+        Some(origin) => Some(origin),
+        None => Origin::of(&parsed(endpoint).ok()?),
+    }
 }
 
 /// The origin that stands in the template before any placeholder; `None` when there is no placeholder.
@@ -79,7 +90,7 @@ mod tests {
     use std::collections::BTreeMap;
 
     use proptest::prelude::*;
-    use serde_json::{Map, json};
+    use serde_json::json;
 
     use super::*;
     use crate::Secret;
@@ -133,6 +144,25 @@ mod tests {
             assert_eq!(made(template, value), Err(wanted), "{template}");
         }
         assert_eq!(made("https://a.test/{{v}}", &"x".repeat(200)), Err("request_too_large"));
+    }
+
+    #[test]
+    fn the_origin_of_an_implementation() {
+        let of = |implementation: Value| {
+            origin_of(implementation.as_object().unwrap()).map(|origin| origin.to_string())
+        };
+        for (endpoint, wanted) in [
+            ("https://A.test/x?k={{SECRETS.K}}", Some("https://a.test")),
+            (" https://a.test:8443 ", Some("https://a.test:8443")),
+            ("https://a.test.:443/{{v|x}}", Some("https://a.test")),
+            ("https://{{v}}/", None),
+            ("nonsense", None),
+            ("", None),
+        ] {
+            assert_eq!(of(json!({"endpoint": endpoint})).as_deref(), wanted, "{endpoint}");
+        }
+        assert_eq!(of(json!({"url": "http://b.test"})).as_deref(), Some("http://b.test"));
+        assert_eq!(of(json!({})), None);
     }
 
     proptest! {

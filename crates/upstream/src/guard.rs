@@ -25,23 +25,35 @@ pub(crate) struct Target {
 }
 
 impl Guard {
-    /// Checks a URL and finds its addresses. One forbidden address is enough to refuse them all: which of
-    /// them is connected to would be chance.
-    pub(crate) async fn target(&self, url: &Url) -> Result<Target, ExecuteError> {
-        let shown = || url.host_str().unwrap_or_default().to_owned();
+    /// Checks a URL as far as it goes without asking anybody; tells its origin, and whether that is exempt.
+    /// `also` are origins that are exempt this time.
+    pub(crate) fn origin(
+        &self,
+        url: &Url,
+        also: &[Origin],
+    ) -> Result<(Origin, bool), ExecuteError> {
         if !url.username().is_empty() || url.password().is_some() {
             return Err(ExecuteError::invalid("a URL must not hold a user or a password"));
         }
-        let Some(origin) = Origin::of(url) else {
-            return Err(ExecuteError::NotHttps { host: shown() });
-        };
-        let is_allowed = self.allow.contains(&origin);
-        if self.https_only && !origin.is_https && !is_allowed {
-            return Err(ExecuteError::NotHttps { host: shown() });
+        let not_https = || ExecuteError::NotHttps { host: shown(url) };
+        let origin = Origin::of(url).ok_or_else(not_https)?;
+        let is_exempt = self.allow.contains(&origin) || also.contains(&origin);
+        if self.https_only && !origin.is_https && !is_exempt {
+            return Err(not_https());
         }
+        if !is_exempt && literal(&origin).is_some_and(|address| !is_public(address)) {
+            return Err(ExecuteError::RefusedAddress { host: shown(url) });
+        }
+        Ok((origin, is_exempt))
+    }
+
+    /// Checks a URL and finds its addresses. One forbidden address is enough to refuse them all: which of
+    /// them is connected to would be chance.
+    pub(crate) async fn target(&self, url: &Url, also: &[Origin]) -> Result<Target, ExecuteError> {
+        let (origin, is_exempt) = self.origin(url, also)?;
         let addresses = self.addresses(&origin).await?;
-        if !is_allowed && !addresses.iter().copied().all(is_public) {
-            return Err(ExecuteError::RefusedAddress { host: shown() });
+        if !is_exempt && !addresses.iter().copied().all(is_public) {
+            return Err(ExecuteError::RefusedAddress { host: shown(url) });
         }
         let port = origin.port;
         let addresses = addresses.into_iter().map(|it| SocketAddr::new(it, port)).collect();
@@ -49,10 +61,9 @@ impl Guard {
     }
 
     async fn addresses(&self, origin: &Origin) -> Result<Vec<IpAddr>, ExecuteError> {
-        let name = match &origin.host {
-            Host::Ipv4(address) => return Ok(vec![(*address).into()]),
-            Host::Ipv6(address) => return Ok(vec![(*address).into()]),
-            Host::Domain(name) => name,
+        let name = match (literal(origin), &origin.host) {
+            (None, Host::Domain(name)) => name,
+            (address, _) => return Ok(address.into_iter().collect()),
         };
         let failed = |reason: String| ExecuteError::Connect { host: name.clone(), reason };
         let found = self.resolver.resolve(name).await;
@@ -62,4 +73,17 @@ impl Guard {
         }
         Ok(found)
     }
+}
+
+/// The address that is written out where a name could be.
+fn literal(origin: &Origin) -> Option<IpAddr> {
+    match &origin.host {
+        Host::Ipv4(address) => Some((*address).into()),
+        Host::Ipv6(address) => Some((*address).into()),
+        Host::Domain(_) => None,
+    }
+}
+
+fn shown(url: &Url) -> String {
+    url.host_str().unwrap_or_default().to_owned()
 }

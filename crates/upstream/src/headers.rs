@@ -4,7 +4,10 @@
 
 use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
 use serde_json::{Map, Value};
-use skills_core::template::{Encoding, ExpandError, Name, Template, key_of};
+use skills_core::{
+    manifest::is_of_connection,
+    template::{Encoding, ExpandError, Name, Template, key_of},
+};
 
 use crate::{
     ExecuteError,
@@ -14,23 +17,9 @@ use crate::{
 /// Under which name the upstream is told the id of the call.
 const TRACE_ID: HeaderName = HeaderName::from_static("x-uniskill-trace-id");
 
-/// What belongs to the connection and not to the manifest; it is passed over there. Answers are not
-/// decompressed, so that their size is what was read.
-const OURS: [HeaderName; 11] = [
-    header::ACCEPT_ENCODING,
-    header::CONNECTION,
-    header::CONTENT_LENGTH,
-    header::EXPECT,
-    header::HOST,
-    header::PROXY_AUTHORIZATION,
-    header::TE,
-    header::TRAILER,
-    header::TRANSFER_ENCODING,
-    header::UPGRADE,
-    HeaderName::from_static("keep-alive"),
-];
-
-/// The templates of the headers, in the order in which a later one takes the place of an earlier one.
+/// The templates of the headers, in the order in which a later one takes the place of an earlier one: what is
+/// sent has those of `request`. Those that a tool is shown with have the others first, as they always had; both
+/// are what existing manifests were written for.
 fn templates(implementation: &Map<String, Value>) -> Result<Vec<(&String, &Value)>, ExecuteError> {
     let request = implementation.get("request").and_then(|request| request.get("headers"));
     let mut found = Vec::new();
@@ -65,7 +54,7 @@ pub(crate) fn headers(
             Value::Array(_) | Value::Object(_) => return Err(refused()),
             plain => text_of(plain),
         };
-        let Some(text) = text.filter(|_| !OURS.contains(&key)) else { continue };
+        let Some(text) = text.filter(|_| !is_of_connection(key.as_str())) else { continue };
         let template = Template::parse(&text);
         let Ok(text) = values.expanded(&template, Encoding::Plain)? else { continue };
         bytes += name.len() + text.len();

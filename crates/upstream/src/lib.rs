@@ -4,7 +4,7 @@
 //! checked and pinned, redirects are followed by hand, time and bytes are bounded, and secrets go to the
 //! origin that the manifest names and nowhere else, least of all into an error or a log.
 //!
-//! - [`Upstream`]: the client, made of [`Settings`]; [`Upstream::execute`] is all it does
+//! - [`Upstream`]: the client, made of [`Settings`]; [`Upstream::execute`] is all it does, in one step or in two
 //! - [`Origin`]: what is exempt from the rules on addresses
 //! - [`Resolve`]: who turns names into addresses; tests bring their own
 //! - [`Secret`]: a value that is not shown
@@ -29,8 +29,9 @@ mod size;
 mod upstream;
 mod values;
 
+pub use endpoint::origin_of;
 pub use error::ExecuteError;
 pub use origin::{BadOrigin, Origin};
 pub use resolve::{Resolve, SystemResolver};
 pub use secret::Secret;
-pub use upstream::{Settings, Upstream};
+pub use upstream::{Call, Prepared, Settings, Upstream};

@@ -7,7 +7,10 @@ use hyper::{
     header::{self, HeaderMap},
 };
 use serde_json::{Map, Value};
-use skills_core::template::{Template, body_of, endpoint_of, is_templated, needed_secrets};
+use skills_core::{
+    manifest::METHODS,
+    template::{Template, body_of, endpoint_of, is_templated, needed_secrets},
+};
 use url::Url;
 
 use crate::{
@@ -16,10 +19,6 @@ use crate::{
     endpoint, headers,
     values::{Values, text_of},
 };
-
-/// The methods that a manifest may name.
-const METHODS: [Method; 6] =
-    [Method::GET, Method::HEAD, Method::POST, Method::PUT, Method::PATCH, Method::DELETE];
 
 /// A request that is ready to be sent.
 #[derive(Debug)]
@@ -97,9 +96,10 @@ fn method(implementation: &Map<String, Value>) -> Result<Method, ExecuteError> {
         return Ok(Method::POST);
     };
     let named = named.as_str().unwrap_or_default().trim().to_ascii_uppercase();
-    METHODS.into_iter().find(|method| method.as_str() == named).ok_or_else(|| {
-        let methods = METHODS.each_ref().map(Method::as_str).join(", ");
-        ExecuteError::invalid(format!("its method must be one of {methods}"))
+    let known =
+        METHODS.contains(&named.as_str()).then(|| Method::from_bytes(named.as_bytes()).ok());
+    known.flatten().ok_or_else(|| {
+        ExecuteError::invalid(format!("its method must be one of {}", METHODS.join(", ")))
     })
 }
 

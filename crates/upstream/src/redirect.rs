@@ -5,10 +5,9 @@ use hyper::{
     header::{self, HeaderName},
 };
 
-use crate::{ExecuteError, Origin, outgoing::Outgoing};
+use skills_core::manifest::is_credential_header;
 
-/// What another origin never gets, whoever wrote it.
-const CREDENTIALS: [HeaderName; 2] = [header::AUTHORIZATION, header::COOKIE];
+use crate::{ExecuteError, Origin, outgoing::Outgoing};
 
 /// Where an answer leads, if it is a redirect that says so.
 pub(crate) fn location<B>(answer: &Response<B>) -> Result<Option<&str>, ExecuteError> {
@@ -56,7 +55,8 @@ impl Outgoing {
             if self.body.as_ref().is_some_and(|body| body.is_secret) {
                 return Err(bad("another origin would get the secrets in the body"));
             }
-            let kept = |name: &HeaderName| !CREDENTIALS.contains(name);
+            // Those that the manifest writes out are nobody else's either.
+            let kept = |name: &HeaderName| !is_credential_header(name.as_str());
             self.headers = std::mem::take(&mut self.headers)
                 .into_iter()
                 .filter_map(|(name, value)| Some((name?, value)))
@@ -83,7 +83,8 @@ mod tests {
             (header::AUTHORIZATION, json.clone()),
             (header::COOKIE, json.clone()),
             (header::CONTENT_TYPE, json.clone()),
-            (HeaderName::from_static("x-key"), key),
+            (HeaderName::from_static("x-some-header"), key),
+            (HeaderName::from_static("x-api-key"), json.clone()),
             (header::ACCEPT, json.clone()),
         ];
         Outgoing {
@@ -133,7 +134,7 @@ mod tests {
             assert_eq!(error.unwrap_err().code(), "bad_redirect");
         }
         let same = followed(Method::POST, 307, "https://A.test:443/x#y");
-        assert_eq!((same.headers.len(), same.url.as_str()), (5, "https://a.test/x"));
+        assert_eq!((same.headers.len(), same.url.as_str()), (6, "https://a.test/x"));
     }
 
     #[test]

@@ -2,7 +2,9 @@
 
 use std::{io, path::PathBuf};
 
-use crate::secrets::{Lack, MAX_NAME_BYTES, MAX_NEEDED, MAX_VALUE_BYTES, sentence_of_lacks};
+use skills_core::limits::MAX_SECRETS_OF_SKILL;
+
+use crate::secrets::{Lack, MAX_NAME_BYTES, MAX_VALUE_BYTES, sentence_of_lacks};
 
 /// The vault did not do what was asked; nothing was changed.
 #[derive(Debug, thiserror::Error)]
@@ -113,7 +115,7 @@ pub enum VaultError {
         of: String,
     },
     /// A skill asks for more secrets than any needs.
-    #[error("{0} secrets are asked for at once, at most {MAX_NEEDED} are allowed")]
+    #[error("{0} secrets are asked for at once, at most {MAX_SECRETS_OF_SKILL} are allowed")]
     TooManyNeeded(usize),
     /// Secrets that a call needs and does not get.
     #[error("{}", sentence_of_lacks(.0))]

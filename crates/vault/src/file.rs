@@ -19,11 +19,13 @@ use crate::VaultError;
 /// The file's name in a data directory.
 const NAME: &str = "vault.sqlite";
 /// Bumped with every change of the tables; kept in the file's `user_version`.
-const SCHEMA_VERSION: i64 = 1;
+const SCHEMA_VERSION: i64 = 2;
 /// Marks the file as ours: "skiv".
 const APPLICATION_ID: i64 = 0x736b_6976;
 
 const SCHEMA: &str = include_str!("schema.sql");
+/// From each version to the next; the first is from 1 to 2.
+const STEPS: [&str; 1] = ["ALTER TABLE secret_grant ADD COLUMN origin TEXT"];
 
 /// How long a change waits for those of other processes, which take milliseconds.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -137,14 +139,22 @@ fn connect(path: &Path) -> Result<(Connection, Connection), Stop> {
     writer.pragma_update(None, "synchronous", "FULL")?;
     // What was removed is overwritten.
     writer.pragma_update(None, "secure_delete", "ON")?;
-    if version == 0 {
+    if version < SCHEMA_VERSION {
         let transaction = writer.transaction_with_behavior(TransactionBehavior::Immediate)?;
         // Another process may have been here first.
-        if number(&transaction, "user_version")? == 0 {
-            transaction.execute_batch(SCHEMA)?;
-            transaction.pragma_update(None, "application_id", APPLICATION_ID)?;
-            transaction.pragma_update(None, "user_version", SCHEMA_VERSION)?;
+        match number(&transaction, "user_version")? {
+            0 => {
+                transaction.execute_batch(SCHEMA)?;
+                transaction.pragma_update(None, "application_id", APPLICATION_ID)?;
+            }
+            version => {
+                let taken = usize::try_from(version - 1).unwrap_or_default();
+                for step in STEPS.iter().skip(taken) {
+                    transaction.execute_batch(step)?;
+                }
+            }
         }
+        transaction.pragma_update(None, "user_version", SCHEMA_VERSION)?;
         transaction.commit()?;
     }
     Ok((writer, connect_reader(path)?))
@@ -221,6 +231,31 @@ mod tests {
                 scope.spawn(|| VaultFile::open(dir.path()).unwrap());
             }
         });
+    }
+
+    #[test]
+    fn a_vault_of_before_is_brought_up() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join(NAME);
+        let origin = "    origin     TEXT,            -- NULL until the first call where it was granted without looking at the skill\n";
+        let first = SCHEMA.replace(origin, "");
+        assert_ne!(first, SCHEMA);
+        let old = Connection::open(&path).unwrap();
+        old.execute_batch(&first).unwrap();
+        old.pragma_update(None, "application_id", APPLICATION_ID).unwrap();
+        old.pragma_update(None, "user_version", 1).unwrap();
+        old.execute("INSERT INTO secret_grant VALUES ('ann', 'echo', 'A', 7)", []).unwrap();
+        drop(old);
+        for _ in 0..2 {
+            let file = VaultFile::open(dir.path()).unwrap();
+            let read = file.read(|connection| {
+                let sql = "SELECT owner, origin FROM secret_grant";
+                Ok(connection.query_row(sql, [], |row| {
+                    Ok((row.get::<_, String>(0)?, row.get::<_, Option<String>>(1)?))
+                })?)
+            });
+            assert_eq!(read.unwrap(), ("ann".to_owned(), None));
+        }
     }
 
     #[test]

@@ -40,7 +40,7 @@ pub use keyspace::{Export, Outcome};
 pub use limits::{Decision, RateLimits, TierLimits, Window};
 pub use profiles::{AccountTier, Profile, ProfileChange, UnknownTier};
 pub use secrets::{
-    Grant, Lack, LackReason, MAX_VALUE_BYTES as MAX_SECRET_BYTES, Others, Rotated, SecretInfo,
-    SecretName,
+    CalledSkill, Grant, Lack, LackReason, MAX_VALUE_BYTES as MAX_SECRET_BYTES, Others, Rotated,
+    SecretInfo, SecretName,
 };
 pub use vault::Vault;

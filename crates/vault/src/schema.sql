@@ -1,4 +1,4 @@
--- Schema version 1.
+-- Schema version 2.
 --
 -- Moments are microseconds since 1970. A hash is the SHA-256 of a key; keys themselves are nowhere.
 -- What a profile does not say is NULL. `skill` is empty for what holds for all skills of an owner.
@@ -31,12 +31,13 @@ CREATE TABLE secret (
     PRIMARY KEY (owner, skill, name)
 ) STRICT, WITHOUT ROWID;
 
--- Which skills of the market an owner lets have which secrets.
+-- Which skills of the market an owner lets have which secrets, as long as they send them to the same origin.
 CREATE TABLE secret_grant (
     owner      TEXT    NOT NULL,
     skill      TEXT    NOT NULL,
     name       TEXT    NOT NULL,
     granted_at INTEGER NOT NULL,
+    origin     TEXT,            -- NULL until the first call where it was granted without looking at the skill
     PRIMARY KEY (owner, skill, name)
 ) STRICT, WITHOUT ROWID;
 

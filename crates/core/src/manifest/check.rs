@@ -8,26 +8,35 @@ use std::collections::BTreeSet;
 use serde_json::{Map, Value};
 
 use super::{
-    credentials::find_literals, diagnostic::Report, endpoint, fields::object,
-    implementation::Place, spec::SkillSpec,
+    credentials::literals, diagnostic::Report, endpoint, fields::object, implementation::Place,
+    spec::SkillSpec,
 };
-use crate::schema::Schema;
+use crate::{limits::MAX_SECRETS_OF_SKILL, schema::Schema, template::needed_secrets};
 
 /// What a tool may be called with.
 pub const METHODS: [&str; 6] = ["GET", "POST", "PUT", "PATCH", "DELETE", "HEAD"];
-/// Headers that belong to the connection or to who calls, in lower case.
-const FORBIDDEN_HEADERS: [&str; 10] = [
+/// Headers that belong to the connection or to who calls, in lower case. Answers are not decompressed, so that
+/// their size is what was read.
+const OF_CONNECTION: [&str; 12] = [
+    "accept-encoding",
     "connection",
     "content-length",
     "expect",
     "host",
     "keep-alive",
+    "proxy-authorization",
     "proxy-connection",
     "te",
     "trailer",
     "transfer-encoding",
     "upgrade",
 ];
+
+/// Whether a header, in lower case, is not a manifest's to set.
+#[must_use]
+pub fn is_of_connection(header: &str) -> bool {
+    OF_CONNECTION.contains(&header)
+}
 
 /// Whether `parameters` is a schema of an object that is usable here.
 pub(super) fn parameters(schema: &Value, place: Place<'_>, report: &mut Report) {
@@ -79,15 +88,25 @@ pub(super) fn implementation(spec: &SkillSpec, place: Place<'_>, report: &mut Re
         let judged = of_request.and_then(Value::as_object);
         headers(found, judged, &|rest| place(&format!("/headers{rest}")), report);
     }
-    find_literals(fields, &mut |pointer| {
-        // What came from the request is also there.
-        if fields.get("request").is_some_and(|request| request.pointer(pointer).is_some()) {
-            return;
-        }
+    let needed = needed_secrets(fields);
+    if needed.required.len() + needed.optional.len() > MAX_SECRETS_OF_SKILL {
+        let message = format!("a tool can have at most {MAX_SECRETS_OF_SKILL} secrets");
+        report.error("too_many_secrets", place(""), message);
+    }
+    // What came from the request is also there.
+    let is_copy = |pointer: &str| {
+        fields.get("request").is_some_and(|request| request.pointer(pointer).is_some())
+    };
+    let places: BTreeSet<String> = literals(fields)
+        .into_iter()
+        .filter(|(pointer, _)| !is_copy(pointer))
+        .map(|(pointer, _)| place(&pointer))
+        .collect();
+    for at in places {
         let message =
             "a credential is written out; store it as a secret and write {{SECRETS.NAME}}";
-        report.warning("credential_in_manifest", place(pointer), message);
-    });
+        report.warning("credential_in_manifest", at, message);
+    }
 }
 
 /// Judges headers, but for those that are `judged` already.
@@ -112,7 +131,7 @@ fn headers(
             );
             continue;
         }
-        if FORBIDDEN_HEADERS.contains(&lower.as_str()) {
+        if is_of_connection(&lower) {
             report.error(
                 "forbidden_header",
                 at(),

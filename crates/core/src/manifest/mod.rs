@@ -30,8 +30,8 @@ use serde_json::Value;
 
 use self::diagnostic::Report;
 pub use self::{
-    check::METHODS,
-    credentials::REDACTED,
+    check::{METHODS, is_of_connection},
+    credentials::{REDACTED, is_credential_header},
     diagnostic::{Diagnostic, Severity},
     readable::readable,
     spec::{Docs, OnWire, SkillSpec, UNKNOWN_NAME},

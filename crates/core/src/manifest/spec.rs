@@ -7,7 +7,7 @@ use std::{borrow::Cow, collections::BTreeMap};
 use serde::Serialize;
 use serde_json::{Map, Number, Value, json};
 
-use crate::Tier;
+use crate::{Tier, template::endpoint_of};
 
 /// The name of a tool that does not say what it is called.
 pub const UNKNOWN_NAME: &str = "Unknown_Skill";
@@ -87,7 +87,7 @@ impl SkillSpec {
     /// The URL template that is called.
     #[must_use]
     pub fn endpoint(&self) -> Option<&str> {
-        ["endpoint", "url"].into_iter().find_map(|key| text_of(&self.implementation, key))
+        endpoint_of(&self.implementation)
     }
 
     /// The method it is called with, in upper case.

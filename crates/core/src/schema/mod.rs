@@ -1,12 +1,14 @@
 //! JSON Schemas that strangers wrote: whether one is valid, and whether arguments fit it.
 //!
-//! - `bounds`: what a schema may cost, judged before it is compiled
+//! - `bounds`: what a schema may cost, judged before it is compiled; `keywords` is what it knows of them
 //!
 //! The words of a schema are the validator's; what may be asked of it is decided here. Nothing is ever
 //! fetched, patterns run on an engine without backtracking, and a schema that could take more than a time in
-//! proportion to the arguments is refused. What the arguments are for is not known here.
+//! proportion to the arguments is refused, or, where it leads back to itself, the arguments for which it would. What
+//! the arguments are for is not known here.
 
 mod bounds;
+mod keywords;
 
 use std::fmt;
 
@@ -42,6 +44,8 @@ const MAX_STEPS: usize = 5_000_000;
 const MAX_QUICK_STEPS: usize = 50_000;
 /// The same for what patterns are tried on.
 const MAX_QUICK_BYTES: usize = 4 << 10;
+/// Most schemas that may stand in each other: each takes a piece of the stack.
+const MAX_NESTED: usize = 1024;
 /// Up to here all violations are gathered; beyond, the first is enough: the validator keeps every one it
 /// finds, and there may be one for each step.
 const MAX_STEPS_FOR_ALL: usize = 200_000;
@@ -79,9 +83,9 @@ pub enum SchemaError {
         /// What it refers to.
         reference: String,
     },
-    /// It refers to itself.
+    /// It refers to itself without end.
     #[error(
-        "the reference {reference:?} leads back to itself; write as many levels as are needed instead"
+        "the reference {reference:?} leads back to itself for the same value, which never ends; put it under properties or items"
     )]
     Recursive {
         /// Where.
@@ -160,6 +164,8 @@ struct Cost {
     steps: usize,
     /// Bytes of text that patterns are tried on, one pattern after the other.
     matched: usize,
+    /// How many schemas stand in each other when the deepest part of the value is looked at.
+    nested: usize,
 }
 
 #[derive(Clone, Copy)]
@@ -212,18 +218,23 @@ impl Schema {
     }
 
     fn cost(&self, value: &Value) -> Cost {
-        let (values, bytes) = size(value);
+        let Weight { parts, patterns, depth, ways } = self.weight;
+        let size = size(value);
+        // On every level each way back is gone again.
+        let levels = u32::try_from(size.depth).unwrap_or(u32::MAX);
+        let times = ways.max(1).saturating_pow(levels);
         Cost {
-            steps: values.saturating_mul(self.weight.parts),
-            matched: bytes.saturating_mul(self.weight.patterns),
+            steps: size.values.saturating_mul(parts).saturating_mul(times),
+            matched: size.bytes.saturating_mul(patterns).saturating_mul(times),
+            nested: if ways == 0 { depth } else { depth.saturating_mul(size.depth) },
         }
     }
 
     /// In what a value does not fit: nothing when it does, [`MAX_VIOLATIONS`] at most.
     #[must_use]
     pub fn check(&self, value: &Value) -> Vec<Violation> {
-        let Cost { steps, matched } = self.cost(value);
-        if steps > MAX_STEPS || matched > self.matched_bytes {
+        let Cost { steps, matched, nested } = self.cost(value);
+        if steps > MAX_STEPS || matched > self.matched_bytes || nested > MAX_NESTED {
             let message = "the value is too large to be checked against this schema".to_owned();
             return vec![Violation { pointer: String::new(), message }];
         }
@@ -251,23 +262,33 @@ fn build(schema: &Value, limits: PatternLimits) -> Result<Validator, ValidationE
     options.with_pattern_options(patterns).build(schema)
 }
 
-/// How many values a value is made of, itself among them, and how many bytes of text it has.
-fn size(value: &Value) -> (usize, usize) {
-    let (mut values, mut bytes) = (0, 0);
-    let mut rest = vec![value];
-    while let Some(value) = rest.pop() {
-        values += 1;
+/// How large a value is.
+struct Size {
+    /// How many values it is made of, itself among them.
+    values: usize,
+    /// How many bytes of text it has.
+    bytes: usize,
+    /// How many levels it has below itself.
+    depth: usize,
+}
+
+fn size(value: &Value) -> Size {
+    let mut size = Size { values: 0, bytes: 0, depth: 0 };
+    let mut rest = vec![(value, 0)];
+    while let Some((value, depth)) = rest.pop() {
+        size.values += 1;
+        size.depth = size.depth.max(depth);
         match value {
-            Value::String(text) => bytes += text.len(),
-            Value::Array(items) => rest.extend(items),
+            Value::String(text) => size.bytes += text.len(),
+            Value::Array(items) => rest.extend(items.iter().map(|item| (item, depth + 1))),
             Value::Object(fields) => {
-                bytes += fields.keys().map(String::len).sum::<usize>();
-                rest.extend(fields.values());
+                size.bytes += fields.keys().map(String::len).sum::<usize>();
+                rest.extend(fields.values().map(|value| (value, depth + 1)));
             }
             Value::Null | Value::Bool(_) | Value::Number(_) => {}
         }
     }
-    (values, bytes)
+    size
 }
 
 /// A message that is not longer than one can be.

@@ -86,13 +86,15 @@ fn references_stay_inside_and_end() {
         assert_eq!(code(&json!({"$ref": reference})).0, "dangling_reference", "{reference}");
     }
     assert_eq!(code(&json!({"$ref": "#"})).0, "recursive_schema");
-    assert_eq!(code(&json!({"properties": {"a": {"$ref": "#"}}})).0, "recursive_schema");
+    assert_eq!(code(&json!({"allOf": [{"$ref": "#"}]})).0, "recursive_schema");
     let two = json!({"$ref": "#/$defs/a", "$defs": {"a": {"$ref": "#/$defs/b"}, "b": {"$ref": "#/$defs/a"}}});
     assert_eq!(code(&two).0, "recursive_schema");
     let unused = json!({"$defs": {"a": {"$ref": "#/$defs/a"}}});
     assert_eq!(code(&unused).0, "recursive_schema");
     let disguised = json!({"$ref": "#/$defs/a", "$defs": {"a": {"$ref": "#/$defs/%61"}}});
     assert!(matches!(code(&disguised).0, "recursive_schema" | "schema_too_large"));
+    let apart = json!({"$ref": "#/$defs/a", "$defs": {"a": {"items": {"$ref": "#/$defs/b"}}, "b": {"not": {"$ref": "#/$defs/a"}}}});
+    assert_eq!(Schema::compile(&apart).unwrap().check(&json!([1])).len(), 1);
     let encoded = json!({"$ref": "#/$defs/a%20b", "$defs": {"a b": {"type": "null"}}});
     assert_eq!(Schema::compile(&encoded).unwrap().check(&json!(1)).len(), 1);
 }
@@ -178,6 +180,53 @@ fn a_check_is_bounded_in_time_and_memory() {
     assert_eq!(texts.check(&large).len(), 1, "one of 200000 violations is kept");
     let some = Value::from(vec![Value::from(-1); 100]);
     assert_eq!(texts.check(&some).len(), MAX_VIOLATIONS);
+}
+
+/// A schema may lead back to itself for parts of a value. What that can cost is known when the value is.
+#[test]
+fn recursion_ends_where_the_value_ends() {
+    let tree = Schema::compile(&json!({
+        "properties": {"root": {"$ref": "#/$defs/node"}},
+        "$defs": {"node": {
+            "type": "object",
+            "properties": {"name": {"type": "string"}, "left": {"$ref": "#/$defs/node"},
+                "children": {"type": "array", "items": {"$ref": "#/$defs/node"}}},
+            "required": ["name"],
+        }},
+    }))
+    .unwrap();
+    let leaf = json!({"name": "x"});
+    let good = (0..30)
+        .fold(leaf.clone(), |inner, _| json!({"name": "x", "left": leaf, "children": [inner]}));
+    assert_eq!(tree.check(&json!({ "root": good })), []);
+    let bad = json!({"root": {"name": "x", "children": [{"name": "y", "left": {"name": 1}}]}});
+    assert_eq!(tree.check(&bad)[0].pointer, "/root/children/0/left/name");
+    // Two ways on every level: fine for some levels, and a million million for forty.
+    let twice = json!({"anyOf": [{"properties": {"a": {"$ref": "#"}}}, {"properties": {"a": {"$ref": "#"}}},
+        {"type": "null"}]});
+    let twice = Schema::compile(&twice).unwrap();
+    let nested = |levels: usize| (0..levels).fold(json!(null), |inner, _| json!({ "a": inner }));
+    assert_eq!(twice.check(&nested(6)), []);
+    let start = Instant::now();
+    assert!(twice.check(&nested(40))[0].message.contains("too large"));
+    assert!(start.elapsed().as_secs() < 5);
+    // As often as what is left over asks again.
+    let left =
+        json!({"allOf": [{"properties": {"a": {"$ref": "#"}}}], "unevaluatedProperties": false});
+    let left = Schema::compile(&left).unwrap();
+    assert_eq!(left.check(&nested(6)), []);
+    assert!(!left.check(&json!({"a": {"b": 1}})).is_empty());
+    assert!(left.check(&nested(60))[0].message.contains("too large"));
+    // A definition may lead to the whole.
+    let whole =
+        json!({"items": {"$ref": "#/$defs/a"}, "type": "array", "$defs": {"a": {"$ref": "#"}}});
+    assert_eq!(Schema::compile(&whole).unwrap().check(&json!([[], [1]])).len(), 1);
+    // Nor does it take the whole stack.
+    let body = (0..25).fold(json!({"items": {"$ref": "#"}}), |inner, _| json!({"allOf": [inner]}));
+    let deep = Schema::compile(&body).unwrap();
+    let lists = |levels: usize| (0..levels).fold(json!([]), |inner, _| json!([inner]));
+    assert_eq!(deep.check(&lists(30)), []);
+    assert!(deep.check(&lists(120))[0].message.contains("too large"));
 }
 
 /// Values that are compared one by one cost as much as schemas.

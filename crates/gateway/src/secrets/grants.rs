@@ -16,6 +16,7 @@ use crate::{
     error::GatewayError,
     fields::{Id, SecretKey, Text},
     input::Named,
+    manifests::manifest,
     openapi::Refused,
 };
 
@@ -44,7 +45,8 @@ struct Granted {
 
 /// Grant a secret to a skill of the market
 ///
-/// It has to be there: nobody is promised a secret whom nobody has seen.
+/// It has to be there: nobody is promised a secret whom nobody has seen. The grant is for the server that the skill
+/// calls now.
 #[utoipa::path(
     put,
     path = "/v1/secrets/{name}/grants/{skill}",
@@ -65,13 +67,18 @@ async fn grant(
     key: WithKey,
     Named(Grant { name: Text(name), skill: Text(named) }): Named<Grant>,
 ) -> Result<Response, GatewayError> {
-    let skill = in_market(&gateway, &key, &named).await?;
-    let skill = skill
-        .ok_or_else(|| RegistryError::NotFound { kind: Kind::Skill, id: named.to_string() })?;
+    let catalog = catalog(&gateway, &key).await?;
+    let row = catalog.skill_in(Tier::Market, named.as_str());
+    let row =
+        row.ok_or_else(|| RegistryError::NotFound { kind: Kind::Skill, id: named.to_string() })?;
+    let manifest = manifest(&gateway, row).await?;
+    let origin = manifest.and_then(|manifest| manifest.origin.clone());
+    let skill: SkillId = row.id.parse().map_err(RegistryError::from)?;
     let granted = granted(&name, &skill, true);
     let grant = move |vault: &skills_vault::Vault| {
         let (actor, WithKey(user)) = (key.actor(), key);
-        vault.grant_secret(Act { by: &actor, at: now() }, &user.owner, &skill, &name)
+        let act = Act { by: &actor, at: now() };
+        vault.grant_secret(act, &user.owner, &skill, origin.as_deref(), &name)
     };
     gateway.vault(grant).await?;
     Ok(answer(granted))

@@ -1,6 +1,6 @@
 //! `GET /v1/skills/{id}`: a skill in full, and why its name leads to it.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::OnceLock;
 
 use axum::{extract::State, http::HeaderMap, response::Response};
 use serde::{Deserialize, Deserializer, de};
@@ -10,6 +10,7 @@ use serde_json::{
 };
 use skills_core::{Caller, SkillId, Tier, User, template::SecretNeeds};
 use skills_registry::{Registry, SkillRow};
+use skills_vault::{CalledSkill, Vault};
 use utoipa::IntoParams;
 
 use super::wire::{Docs, Explained, Missing, Secrets, SkillDetail, Spec, TierName};
@@ -19,7 +20,7 @@ use crate::{
     envelope::{Success, Tagged},
     error::GatewayError,
     input::{Asked, Named},
-    manifests::Manifest,
+    manifests::{Manifest, manifest},
     openapi::Refused,
 };
 
@@ -82,7 +83,7 @@ pub(super) async fn detail(
         secrets,
         explain,
     };
-    let Some(manifest) = manifest(&gateway, &registry, row).await? else {
+    let Some(manifest) = manifest(&gateway, row).await? else {
         let secrets = caller.owner().map(|_| nothing_needed());
         let spec = document(&registry, row).await?;
         return Ok(Tagged::new(&detail(spec, secrets, explain))?.answer(&headers));
@@ -93,7 +94,7 @@ pub(super) async fn detail(
             let optional = needs.optional.clone();
             (Some(Secrets { optional, ..nothing_needed() }), Some(&manifest.to_users))
         }
-        Caller::User(user) => (Some(secrets(&gateway, user, row, needs).await?), None),
+        Caller::User(user) => (Some(secrets(&gateway, user, row, &manifest).await?), None),
         Caller::Anonymous | Caller::Admin(_) => (None, Some(&manifest.to_others)),
     };
     // What depends on nothing but the manifest is made once.
@@ -107,22 +108,6 @@ pub(super) async fn detail(
         let _ = kept.set(made);
     }
     Ok(answer)
-}
-
-/// The manifest of a skill, if it has one.
-async fn manifest(
-    gateway: &Gateway,
-    registry: &Registry,
-    row: &SkillRow,
-) -> Result<Option<Arc<Manifest>>, GatewayError> {
-    let Some(tool) = &row.meta.tool else { return Ok(None) };
-    let id: SkillId = row.id.parse().map_err(skills_registry::RegistryError::from)?;
-    if let Some(known) = gateway.manifests().known(tool.source.digest, &id) {
-        return Ok(Some(known));
-    }
-    let source = registry.tool_source(row).await?;
-    let text = String::from_utf8_lossy(&source);
-    Ok(Some(gateway.manifests().read(tool.source.digest, &id, &text)?))
 }
 
 /// A skill that is only read, in the shape of the others.
@@ -151,13 +136,17 @@ async fn secrets(
     gateway: &Gateway,
     user: &User,
     row: &SkillRow,
-    needs: &SecretNeeds,
+    manifest: &Manifest,
 ) -> Result<Secrets, GatewayError> {
-    let SecretNeeds { required, optional } = needs.clone();
+    let SecretNeeds { required, optional } = manifest.needs.clone();
     let id: SkillId = row.id.parse().map_err(skills_registry::RegistryError::from)?;
     let (owner, tier, needed) = (user.owner.clone(), row.tier, required.clone());
-    let lacks =
-        gateway.vault(move |vault| vault.lacking_secrets(&owner, (tier, &id), &needed)).await?;
+    let origin = manifest.origin.clone();
+    let lacking = move |vault: &Vault| {
+        let skill = CalledSkill { tier, id: &id, origin: origin.as_deref() };
+        vault.lacking_secrets(&owner, skill, &needed)
+    };
+    let lacks = gateway.vault(lacking).await?;
     let missing = lacks.into_iter().map(Missing::from).collect();
     Ok(Secrets { required, optional, missing })
 }

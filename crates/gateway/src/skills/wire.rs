@@ -187,7 +187,8 @@ pub(crate) struct Secrets {
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct Missing {
     name: String,
-    /// `not_set`, or `not_granted` to this skill of the market.
+    /// `not_set`, `not_granted` to this skill of the market, or `origin_changed`: granted when it called another
+    /// server.
     #[schema(value_type = String, examples("not_set"))]
     reason: skills_vault::LackReason,
 }

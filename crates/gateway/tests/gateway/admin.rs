@@ -145,6 +145,8 @@ async fn bad_input_is_said_and_changes_nothing() {
         body[field] = value;
         body
     };
+    let mut nobodys = sync("private");
+    nobodys["user_uid"] = json!("00000000-0000-0000-0000-000000000000");
     for (uri, body, code) in [
         ("sync_skill", without("user_uid"), "invalid_body"),
         ("sync_skill", without("skill_name"), "invalid_body"),
@@ -155,6 +157,7 @@ async fn bad_input_is_said_and_changes_nothing() {
         ("sync_skill", with("skill_name", json!("a:b")), "invalid_body"),
         ("sync_skill", with("skill_name", json!("")), "invalid_body"),
         ("sync_skill", with("user_uid", json!("a b")), "invalid_body"),
+        ("sync_skill", nobodys, "invalid_input"),
         ("sync_skill", with("secrets", json!({"a b": "x"})), "invalid_body"),
         ("sync_skill", with("secrets", json!({"A": 1})), "invalid_body"),
         ("sync_skill", with("secrets", json!({"A": ""})), "invalid_input"),

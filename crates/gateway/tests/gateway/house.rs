@@ -31,22 +31,27 @@ pub(crate) struct House {
 
 impl House {
     pub(crate) fn open() -> Self {
-        Self::with(MasterKeys::from_env(Some(MASTER), None).unwrap())
+        Self::calling(Settings { https_only: false, ..Settings::default() })
+    }
+
+    /// One whose tools call as these settings say.
+    pub(crate) fn calling(settings: Settings) -> Self {
+        Self::with(MasterKeys::from_env(Some(MASTER), None).unwrap(), settings)
     }
 
     /// One that can keep no secrets.
     pub(crate) fn without_master_key() -> Self {
-        Self::with(None)
+        Self::with(None, Settings::default())
     }
 
-    fn with(master: Option<MasterKeys>) -> Self {
+    fn with(master: Option<MasterKeys>, settings: Settings) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let vault = Arc::new(Vault::open(dir.path(), master).unwrap());
         let registry =
             Registry::open(Arc::new(MemoryStore::default()), None, RegistryConfig::default());
         let registry = registry.unwrap();
         let limits = Arc::new(RateLimits::new(TierLimits::default()));
-        let upstream = Upstream::new(Settings { https_only: false, ..Settings::default() });
+        let upstream = Upstream::new(settings);
         let executor = Arc::new(Executor::new(Arc::clone(&vault), limits, upstream));
         registry.execute_with(executor.clone());
         let (_, opened) = watch::channel(Some(Arc::clone(&registry)));

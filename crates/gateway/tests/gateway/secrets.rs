@@ -4,7 +4,7 @@ use axum::http::StatusCode;
 use serde_json::{Value, json};
 use skills_core::{Caller, Layer};
 
-use crate::{admin::admin, house::House};
+use crate::{admin::admin, house::House, skills::tool};
 
 async fn set(house: &House, caller: &Caller, uri: &str, value: &str) -> (StatusCode, Value) {
     house.ask(caller, "PUT", uri, &json!({ "value": value })).await
@@ -118,4 +118,40 @@ async fn bad_secrets_are_refused() {
     let (status, answer) = set(&bare, &ann, "/v1/secrets/A", "v").await;
     assert_eq!((status.as_u16(), &answer["code"]), (503, &json!("no_master_key")));
     assert_eq!(bare.get(&ann, "/v1/secrets").await.0, StatusCode::OK);
+}
+
+/// Whoever publishes another skill under an id, or sends things elsewhere, has none of what was granted before.
+#[tokio::test]
+async fn a_grant_is_for_the_server_that_the_skill_calls() {
+    let house = House::open();
+    let ann = house.user("ann");
+    set(&house, &ann, "/v1/secrets/TOKEN", "v").await;
+    let publish = |host: &str| {
+        let endpoint = format!("https://{host}/{{{{q|x}}}}?k={{{{SECRETS.TOKEN}}}}");
+        let text = json!({"id": "weather", "config": {"endpoint": endpoint}}).to_string();
+        let tool = tool("weather", &text);
+        house.registry.register_tool_in("test", &Layer::Market, "weather", tool)
+    };
+    let missing = async || {
+        let (_, shown) = house.get(&ann, "/v1/skills/weather").await;
+        shown["secrets"]["missing"].clone()
+    };
+    let grant = async || {
+        let uri = "/v1/secrets/TOKEN/grants/weather";
+        assert_eq!(house.ask(&ann, "PUT", uri, &Value::Null).await.0, StatusCode::OK);
+    };
+    publish("127.0.0.1").await.unwrap();
+    assert_eq!(missing().await, json!([{"name": "TOKEN", "reason": "not_granted"}]));
+    grant().await;
+    assert_eq!(missing().await, json!([]));
+    publish("127.0.0.2").await.unwrap();
+    let changed = json!([{"name": "TOKEN", "reason": "origin_changed"}]);
+    assert_eq!(missing().await, changed);
+    let (status, answer) = house.ask(&ann, "POST", "/v1/execute/weather", &json!({})).await;
+    assert_eq!((status.as_u16(), &answer["code"]), (422, &json!("missing_secrets")), "{answer}");
+    assert_eq!(answer["details"], changed);
+    grant().await;
+    // It gets as far as the rules on addresses.
+    let (status, answer) = house.ask(&ann, "POST", "/v1/execute/weather", &json!({})).await;
+    assert_eq!((status.as_u16(), &answer["code"]), (403, &json!("refused_address")), "{answer}");
 }

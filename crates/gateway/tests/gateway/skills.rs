@@ -15,7 +15,7 @@ use crate::house::House;
 
 const WEATHER: &str = include_str!("weather.json");
 
-fn tool(id: &str, text: &str) -> Tool {
+pub(crate) fn tool(id: &str, text: &str) -> Tool {
     let id: SkillId = id.parse().unwrap();
     let parsed = manifest::parse(text, Mode::Strict, Some(&id)).unwrap();
     Tool::of_manifest(&id, &parsed, text.to_owned()).unwrap()
@@ -168,4 +168,15 @@ async fn the_description_has_every_route_and_every_error() {
         }
     }
     assert!(api["paths"]["/v1/skills/{id}"]["get"].is_object());
+}
+
+/// The list of tools has an address that a skill could have; written otherwise it is the skill's.
+#[tokio::test]
+async fn a_skill_may_be_called_schema() {
+    let house = House::open();
+    house.registry.register_skill("test", "schema", "# Of it".to_owned()).await.unwrap();
+    let (status, shown) = house.get(&Caller::Anonymous, "/v1/skills/%73chema").await;
+    assert_eq!((status, &shown["spec"]["id"]), (StatusCode::OK, &json!("schema")), "{shown}");
+    let (_, list) = house.get(&Caller::Anonymous, "/v1/skills/schema").await;
+    assert_eq!(list["tools"], json!([]));
 }

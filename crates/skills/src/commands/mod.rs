@@ -14,7 +14,6 @@ mod validate;
 
 use clap::CommandFactory as _;
 use skills_http::Access;
-use skills_upstream::BadOrigin;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
@@ -23,6 +22,7 @@ use crate::{
     cli::{Cli, Command, Serve, Target, environment},
     config::Config,
     connect::{self, DEFAULT_DATA_DIR},
+    exempt::BadExempt,
     manifest::manifest,
     output,
     serve::{Options, Server},
@@ -70,7 +70,7 @@ pub async fn run(cli: Cli) -> Result<(), Failure> {
 async fn serve(options: Serve, target: Target, mut config: Config) -> Result<(), Failure> {
     let Serve { bus, http, allow_host, allow_origin, allow_upstream, mdp_token } = options;
     for origin in allow_upstream {
-        let origin = origin.parse().map_err(|error: BadOrigin| {
+        let origin = origin.parse().map_err(|error: BadExempt| {
             Failure::new("bad_origin", error.to_string()).hint("it is given to --allow-upstream")
         })?;
         config.execution.allow_upstream.push(origin);

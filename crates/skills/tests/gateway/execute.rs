@@ -3,7 +3,7 @@
 use serde_json::json;
 use skills_core::Layer;
 
-use crate::house::{House, Plan, outcome, private, weather};
+use crate::house::{House, Plan, outcome, private, tool, weather};
 
 /// The tier that answers, as the upstream knows it.
 fn tier(house: &House, key: &str, name: &str) -> String {
@@ -93,4 +93,25 @@ async fn a_legacy_manifest_is_executed() {
     let answer = house.execute(Some(&ann), "old", json!({ "q": "a/b" }));
     assert_eq!(outcome(&answer), (200, String::new()));
     assert_eq!(answer.json()["data"]["target"], "/old/a%2Fb");
+}
+
+/// An origin that is exempt for one tier is not for the others: who publishes in the market does not reach what
+/// is there for official tools.
+#[tokio::test]
+async fn an_origin_may_be_exempt_for_one_tier() {
+    for tier in ["official", "private", "market"] {
+        let plan = Plan::new();
+        let origin = plan.upstream.origin.clone();
+        for layer in [private("ann"), Layer::Official, Layer::Market] {
+            let id = format!("of_{}", layer.tier());
+            plan.tool(&layer, &id, &tool(&id, &origin, json!({}))).await;
+        }
+        let ann = plan.key("ann");
+        let house = plan.serve_allowing(&format!("{tier}={origin}"), "", None);
+        for other in ["official", "private", "market"] {
+            let answer = house.execute(Some(&ann), &format!("of_{other}"), json!({}));
+            let expected = if other == tier { (200, "") } else { (403, "not_https") };
+            assert_eq!(outcome(&answer), (expected.0, expected.1.to_owned()), "{tier} {other}");
+        }
+    }
 }

@@ -91,7 +91,7 @@ impl Plan {
 
     pub(crate) fn grant(&self, uid: &str, skill: &str, name: &str) {
         let (owner, name): (Owner, SecretName) = (uid.parse().unwrap(), name.parse().unwrap());
-        self.vault.grant_secret(act(), &owner, &skill.parse().unwrap(), &name).unwrap();
+        self.vault.grant_secret(act(), &owner, &skill.parse().unwrap(), None, &name).unwrap();
     }
 
     /// Starts the program.
@@ -100,6 +100,12 @@ impl Plan {
     }
 
     pub(crate) fn serve_with(self, config: &str, master: Option<&str>) -> House {
+        let allow = self.upstream.origin.clone();
+        self.serve_allowing(&allow, config, master)
+    }
+
+    /// With what tools may call, as the command line is told.
+    pub(crate) fn serve_allowing(self, allow: &str, config: &str, master: Option<&str>) -> House {
         let Self { dir, registry, vault, damaged, upstream } = self;
         registry.close();
         drop((registry, vault));
@@ -112,7 +118,7 @@ impl Plan {
         let path = dir.path().join("config.yaml");
         std::fs::write(&path, config).unwrap();
         let mut command = Server::command(BINARY, &dir.path().join("data"));
-        command.arg("--config").arg(path).args(["--allow-upstream", &upstream.origin]);
+        command.arg("--config").arg(path).args(["--allow-upstream", allow]);
         command.env("RUST_LOG", "debug").env("ADMIN_KEY", ADMIN);
         if let Some(master) = master {
             command.env("MASTER_ENCRYPTION_KEY", master);

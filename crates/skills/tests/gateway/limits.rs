@@ -8,7 +8,7 @@ use std::{
 use serde_json::json;
 use skills_core::Layer;
 
-use crate::house::{Plan, outcome, tool};
+use crate::house::{Plan, outcome, tool, weather};
 
 const LIMIT: usize = 5;
 const CALLS: usize = 24;
@@ -78,12 +78,35 @@ async fn every_answer_says_what_is_left_also_one_that_no_route_gave() {
 async fn what_is_refused_before_anything_is_sent_does_not_count() {
     let plan = Plan::new();
     let origin = plan.upstream.origin.clone();
-    plan.tool(&Layer::Official, "plain", &tool("plain", &origin, json!({}))).await;
+    for (id, endpoint, headers) in [
+        ("plain", origin.clone(), json!({})),
+        ("needy", origin.clone(), json!({ "X-Key": "{{SECRETS.TOKEN}}" })),
+        ("asking", format!("{origin}/{{{{q}}}}"), json!({})),
+        ("open", "http://192.0.2.1/".to_owned(), json!({})),
+        ("inner", "https://127.0.0.1/".to_owned(), json!({})),
+    ] {
+        plan.tool(&Layer::Official, id, &tool(id, &endpoint, headers)).await;
+    }
+    plan.tool(&Layer::Official, "uniskill_weather", &weather(&origin)).await;
+    plan.document("notes").await;
     let ann = plan.key("ann");
     let house = plan.serve();
-    let answer = house.execute(Some(&ann), "none", json!({}));
-    assert_eq!(outcome(&answer), (404, "not_found".to_owned()));
-    assert_eq!(answer.header("X-RateLimit-Remaining").as_deref(), Some("30"));
+    for (id, payload, expected) in [
+        ("none", json!({}), (404, "not_found")),
+        ("notes", json!({}), (422, "not_a_tool")),
+        ("weather", json!({}), (422, "invalid_arguments")),
+        ("needy", json!({}), (422, "missing_secrets")),
+        ("asking", json!({}), (422, "missing_parameters")),
+        ("asking", json!({"q": ".."}), (422, "invalid_parameters")),
+        ("open", json!({}), (403, "not_https")),
+        ("inner", json!({}), (403, "refused_address")),
+        ("plain", json!({"x": "y".repeat((1 << 20) - 9)}), (413, "request_too_large")),
+    ] {
+        let answer = house.execute(Some(&ann), id, payload);
+        assert_eq!(outcome(&answer), (expected.0, expected.1.to_owned()), "{id}");
+        assert_eq!(answer.header("X-RateLimit-Remaining").as_deref(), Some("30"), "{id}");
+    }
+    assert!(house.upstream.asked().is_empty());
     let answer = house.execute(Some(&ann), "plain", json!({}));
     assert_eq!(answer.header("X-RateLimit-Remaining").as_deref(), Some("29"));
 }

@@ -1,9 +1,9 @@
 //! What may not be reached: by address, by name, by redirect.
 
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
-use serde_json::{Value, json};
-use skills_upstream::{ExecuteError, Resolve, Settings};
+use serde_json::{Map, Value, json};
+use skills_upstream::{Call, ExecuteError, Resolve, Settings, Upstream};
 
 use crate::{
     Names, allowing, execute,
@@ -132,6 +132,60 @@ async fn only_https_and_only_the_origin_that_is_allowed() {
     let plain = Settings { https_only: false, ..allowing(&[]) };
     assert_eq!(code(plain, &origin).await, "refused_address");
     assert_eq!(server.asked().len(), 1);
+}
+
+/// What is exempt for one call is exempt for no other, and where a redirect leads is judged the same.
+#[tokio::test]
+async fn an_origin_may_be_exempt_for_one_call() {
+    let inner = Server::echo().await;
+    let origin = inner.origin();
+    let outer = {
+        let origin = origin.clone();
+        Server::redirecting(302, move |_| origin.clone()).await
+    };
+    let upstream = Upstream::new(allowing(&[&outer.origin()]));
+    let (params, secrets) = (Map::new(), BTreeMap::new());
+    let also = [origin.parse().unwrap()];
+    for (url, also, wanted) in [
+        (&origin, &also[..], Ok(())),
+        (&origin, &[], Err("not_https")),
+        (&outer.origin(), &also, Ok(())),
+        (&outer.origin(), &[], Err("not_https")),
+    ] {
+        let implementation = json!({"endpoint": url, "method": "GET"});
+        let done = upstream.execute(Call {
+            implementation: implementation.as_object().unwrap(),
+            params: &params,
+            secrets: &secrets,
+            trace_id: "t",
+            also,
+        });
+        assert_eq!(done.await.map(|_| ()).map_err(|error| error.code()), wanted, "{url}");
+    }
+}
+
+/// What can be refused without asking anybody is refused before anything is sent.
+#[tokio::test]
+async fn what_may_not_be_sent_is_not_put_together() {
+    let upstream = Upstream::new(allowing(&[]));
+    let (params, secrets) = (Map::new(), BTreeMap::new());
+    for (endpoint, code) in [
+        ("http://a.test", "not_https"),
+        ("https://127.0.0.1", "refused_address"),
+        ("https://[::1]/", "refused_address"),
+        ("https://a.test/{{q}}", "missing_parameters"),
+        ("https://u@a.test/", "invalid_implementation"),
+    ] {
+        let implementation = json!({"endpoint": endpoint});
+        let prepared = upstream.prepare(Call {
+            implementation: implementation.as_object().unwrap(),
+            params: &params,
+            secrets: &secrets,
+            trace_id: "t",
+            also: &[],
+        });
+        assert_eq!(prepared.unwrap_err().code(), code, "{endpoint}");
+    }
 }
 
 #[tokio::test]

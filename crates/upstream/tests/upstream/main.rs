@@ -25,7 +25,7 @@ use std::{
 };
 
 use serde_json::Value;
-use skills_upstream::{ExecuteError, Resolve, Secret, Settings, Upstream};
+use skills_upstream::{Call, ExecuteError, Resolve, Secret, Settings, Upstream};
 
 /// A resolver that says what a test wants, and counts how often it is asked. When there are several answers
 /// for a name, each is given once, and the last one from then on.
@@ -75,7 +75,7 @@ async fn execute(
 ) -> Result<Value, ExecuteError> {
     let secrets = BTreeMap::from([("KEY".to_owned(), Secret::new("s3cret-value"))]);
     let (implementation, params) = (implementation.as_object(), params.as_object());
-    Upstream::new(settings)
-        .execute(implementation.unwrap(), params.unwrap(), &secrets, "trace-1")
-        .await
+    let (implementation, params) = (implementation.unwrap(), params.unwrap());
+    let call = Call { implementation, params, secrets: &secrets, trace_id: "trace-1", also: &[] };
+    Upstream::new(settings).execute(call).await
 }

@@ -90,6 +90,27 @@ async fn answers_are_mapped() {
     assert_eq!(mapped, Ok(json!({"c": 2})));
 }
 
+/// Few bytes of a manifest can ask for all of a large answer many times.
+#[tokio::test]
+async fn what_is_picked_is_no_larger_than_an_answer() {
+    let large = format!("\"{}\"", "x".repeat(400_000));
+    let server = Server::start(move |_| ok("application/json", &large)).await;
+    let with = |names: usize| {
+        let mapping: serde_json::Map<_, _> =
+            (0..names).map(|n| (n.to_string(), json!("$"))).collect();
+        let endpoint = server.origin();
+        execute(
+            allowing(&[&server.origin()]),
+            json!({"endpoint": endpoint, "response_mapping": mapping}),
+            json!({}),
+        )
+    };
+    assert!(with(2).await.is_ok());
+    for names in [3, 10_000] {
+        assert_eq!(with(names).await.unwrap_err().code(), "too_large");
+    }
+}
+
 #[tokio::test]
 async fn heads_and_empty_answers_are_null() {
     let server = Server::start(|asked| match asked.method.as_str() {

@@ -8,7 +8,7 @@ use std::{
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
-use skills_upstream::{Secret, Upstream};
+use skills_upstream::{Call, Secret, Upstream};
 use tokio::runtime::Runtime;
 
 use crate::{
@@ -64,9 +64,13 @@ proptest! {
         }
         let upstream = Upstream::new(allowing(&[&server.origin()]));
         let params = serde_json::Map::new();
-        let executed = runtime.block_on(upstream.execute(
-            implementation.as_object().unwrap(), &params, &secrets, "trace",
-        ));
+        let executed = runtime.block_on(upstream.execute(Call {
+            implementation: implementation.as_object().unwrap(),
+            params: &params,
+            secrets: &secrets,
+            trace_id: "trace",
+            also: &[],
+        }));
         let error = executed.unwrap_err();
         let shown = format!("{error} {error:?} {error:#?} {}", error.code());
         let form: String = url::form_urlencoded::byte_serialize(value.as_bytes()).collect();

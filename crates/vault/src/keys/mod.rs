@@ -35,8 +35,6 @@ const MAX_KEYS: usize = 1000;
 const MAX_LABEL_BYTES: usize = 128;
 /// Most rows that are read at once.
 const MAX_PAGE: usize = 1000;
-/// Whom unknown keys once were taken for.
-const NOBODY: &str = "00000000-0000-0000-0000-000000000000";
 
 /// The SHA-256 of a bearer that looks like a key.
 pub(crate) fn hash_of(bearer: &str) -> Option<Digest> {
@@ -150,7 +148,7 @@ pub(crate) fn by_hash(connection: &Connection, hash: &Digest) -> rusqlite::Resul
 
 /// The nil UUID is in data of before and belongs to no one.
 pub(crate) fn refuse_nobody(owner: &Owner) -> Result<(), VaultError> {
-    if owner.as_str() == NOBODY { Err(VaultError::NilOwner) } else { Ok(()) }
+    if owner.is_nobody() { Err(VaultError::NilOwner) } else { Ok(()) }
 }
 
 fn insert(

@@ -135,7 +135,8 @@ fn an_id_that_several_keys_have_is_not_guessed_at() {
 #[test]
 fn a_key_from_elsewhere_does_not_come_back_nor_change_hands() {
     let (vault, _dir) = vault();
-    let (ann, bob, nobody) = (owner("ann"), owner("bob"), owner(NOBODY));
+    let (ann, bob, nobody) =
+        (owner("ann"), owner("bob"), owner("00000000-0000-0000-0000-000000000000"));
     let hash = Digest::of(b"us-abc");
     let adopt =
         |owner, expires_at| vault.adopt_key(act(), &hash, &NewKey { expires_at, ..new_key(owner) });

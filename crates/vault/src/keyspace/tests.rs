@@ -2,7 +2,7 @@ use skills_core::{Tier, keyspace::Line};
 
 use super::*;
 use crate::{
-    AccountTier, RateLimits, TierLimits, Vault, WhichKeys,
+    AccountTier, CalledSkill, RateLimits, TierLimits, Vault, WhichKeys,
     vault::testing::{MASTER, NOW, act, later, master, owner, vault},
 };
 
@@ -40,9 +40,8 @@ fn migrated(outcome: &Outcome, to_be: &str) {
 }
 
 fn secret(vault: &Vault, skill: &str, name: &str) -> Option<String> {
-    let skill = skill.parse().unwrap();
-    let needed = [name.to_owned()];
-    let values = vault.secrets_for_call(&owner("ann"), (Tier::Private, &skill), &needed);
+    let skill = CalledSkill { tier: Tier::Private, id: &skill.parse().unwrap(), origin: None };
+    let values = vault.secrets_for_call(&owner("ann"), skill, &[name.to_owned()]);
     values.ok().map(|values| values[name].to_string())
 }
 

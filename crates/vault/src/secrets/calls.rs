@@ -4,14 +4,22 @@ use std::collections::BTreeMap;
 
 use rusqlite::{Connection, OptionalExtension as _, params};
 use serde::Serialize;
-use skills_core::{Owner, SkillId, Tier};
+use skills_core::{Owner, SkillId, Tier, limits::MAX_SECRETS_OF_SKILL};
 use zeroize::Zeroizing;
 
 use super::SealedRow;
 use crate::{Vault, VaultError};
 
-/// Most secrets of one skill.
-pub(crate) const MAX_NEEDED: usize = 256;
+/// A skill that is called, as it was resolved.
+#[derive(Debug, Clone, Copy)]
+pub struct CalledSkill<'a> {
+    /// Where it is stored.
+    pub tier: Tier,
+    /// Under which id.
+    pub id: &'a SkillId,
+    /// The origin that its secrets are sent to, if it names one.
+    pub origin: Option<&'a str>,
+}
 
 /// A secret that a skill needs and does not get.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -30,6 +38,8 @@ pub enum LackReason {
     NotSet,
     /// The skill is of the market, and the owner has not granted it.
     NotGranted,
+    /// The skill is of the market, and sends it to another origin than when the owner granted it.
+    OriginChanged,
 }
 
 /// All of it in one sentence, with what to do.
@@ -38,16 +48,17 @@ pub(crate) fn sentence_of_lacks(lacks: &[Lack]) -> String {
         let names = lacks.iter().filter(|lack| lack.reason == reason).map(|lack| &*lack.name);
         names.collect::<Vec<_>>().join(", ")
     };
-    let (unset, ungranted) = (names(LackReason::NotSet), names(LackReason::NotGranted));
-    match (unset.as_str(), ungranted.as_str()) {
-        (unset, "") => format!("secrets are missing: {unset}"),
-        ("", ungranted) => {
-            format!("secrets are not granted to this skill of the market: {ungranted}")
-        }
-        (unset, ungranted) => format!(
-            "secrets are missing: {unset}; others are not granted to this skill of the market: {ungranted}"
+    let parts = [
+        (LackReason::NotSet, "secrets are missing"),
+        (LackReason::NotGranted, "secrets are not granted to this skill of the market"),
+        (
+            LackReason::OriginChanged,
+            "secrets were granted to this skill of the market when it called another server",
         ),
-    }
+    ];
+    let parts = parts.map(|(reason, words)| (words, names(reason)));
+    let parts = parts.into_iter().filter(|(_, names)| !names.is_empty());
+    parts.map(|(words, names)| format!("{words}: {names}")).collect::<Vec<_>>().join("; ")
 }
 
 /// What is kept under a name for a skill: that of the skill before the global one.
@@ -72,46 +83,54 @@ fn find(
     row.optional()
 }
 
-fn is_granted(
+/// Why a skill of the market may not have a secret, if it may not.
+fn refused(
     connection: &Connection,
     owner: &Owner,
-    skill: &SkillId,
+    skill: CalledSkill<'_>,
     name: &str,
-) -> rusqlite::Result<bool> {
-    let sql = "SELECT 1 FROM secret_grant WHERE owner = ?1 AND skill = ?2 AND name = ?3";
-    connection.prepare_cached(sql)?.exists(params![owner.as_str(), skill.as_str(), name])
+) -> rusqlite::Result<Option<LackReason>> {
+    let sql = "SELECT origin FROM secret_grant WHERE owner = ?1 AND skill = ?2 AND name = ?3";
+    let mut statement = connection.prepare_cached(sql)?;
+    let key = params![owner.as_str(), skill.id.as_str(), name];
+    let granted: Option<Option<String>> = statement.query_row(key, |row| row.get(0)).optional()?;
+    Ok(match granted {
+        None => Some(LackReason::NotGranted),
+        Some(Some(origin)) if Some(&*origin) != skill.origin => Some(LackReason::OriginChanged),
+        Some(_) => None,
+    })
 }
 
 impl Vault {
     fn gather(
         &self,
         owner: &Owner,
-        (tier, skill): (Tier, &SkillId),
+        skill: CalledSkill<'_>,
         needed: &[String],
     ) -> Result<(Vec<SealedRow>, Vec<Lack>), VaultError> {
-        if needed.len() > MAX_NEEDED {
+        if needed.len() > MAX_SECRETS_OF_SKILL {
             return Err(VaultError::TooManyNeeded(needed.len()));
         }
         self.file.read(|connection| {
             let (mut rows, mut lacks) = (vec![], vec![]);
             for name in needed {
                 let lack = |reason| Lack { name: name.clone(), reason };
-                match find(connection, owner, skill, name)? {
-                    None => lacks.push(lack(LackReason::NotSet)),
-                    Some(_)
-                        if tier == Tier::Market && !is_granted(connection, owner, skill, name)? =>
-                    {
-                        lacks.push(lack(LackReason::NotGranted));
-                    }
-                    Some(row) => rows.push(row),
+                let refused = match skill.tier {
+                    Tier::Market => refused(connection, owner, skill, name)?,
+                    Tier::Private | Tier::Official => None,
+                };
+                match (find(connection, owner, skill.id, name)?, refused) {
+                    (None, _) => lacks.push(lack(LackReason::NotSet)),
+                    (Some(_), Some(reason)) => lacks.push(lack(reason)),
+                    (Some(row), None) => rows.push(row),
                 }
             }
             Ok((rows, lacks))
         })
     }
 
-    /// The secrets that a skill is called with: those it needs, and no others. The skill is the one that was
-    /// resolved, by its tier and canonical id.
+    /// The secrets that a skill is called with: those it needs, and no others. A grant that was made without
+    /// looking at the skill is bound to the origin of this call.
     ///
     /// # Errors
     /// [`VaultError::MissingSecrets`] with all that it does not get, before anything is opened; also when one
@@ -119,7 +138,7 @@ impl Vault {
     pub fn secrets_for_call(
         &self,
         owner: &Owner,
-        skill: (Tier, &SkillId),
+        skill: CalledSkill<'_>,
         needed: &[String],
     ) -> Result<BTreeMap<String, Zeroizing<String>>, VaultError> {
         if needed.is_empty() {
@@ -128,6 +147,9 @@ impl Vault {
         let (rows, lacks) = self.gather(owner, skill, needed)?;
         if !lacks.is_empty() {
             return Err(VaultError::MissingSecrets(lacks));
+        }
+        if skill.tier == Tier::Market {
+            self.bind_grants(owner, skill, needed)?;
         }
         let master = self.master()?;
         let open = |row: SealedRow| {
@@ -144,7 +166,7 @@ impl Vault {
     pub fn lacking_secrets(
         &self,
         owner: &Owner,
-        skill: (Tier, &SkillId),
+        skill: CalledSkill<'_>,
         needed: &[String],
     ) -> Result<Vec<Lack>, VaultError> {
         self.gather(owner, skill, needed).map(|(_, lacks)| lacks)

@@ -1,10 +1,13 @@
 //! Grants: which skills of the market an owner lets have which secrets. Other tiers need none.
+//!
+//! A grant is for an id and for the origin that the skill of that id calls. Who next has the id in the market, or
+//! changes where it sends things, does not have the secret for that.
 
 use rusqlite::{Connection, params};
 use serde::Serialize;
 use skills_core::{Owner, SkillId, Timestamp};
 
-use super::{MAX_SECRETS, SecretName, place};
+use super::{CalledSkill, MAX_SECRETS, SecretName, place};
 use crate::{Act, Vault, VaultError, audit::record};
 
 /// An owner lets a skill of the market have a secret.
@@ -14,6 +17,9 @@ pub struct Grant {
     pub name: String,
     /// The skill of the market.
     pub skill: String,
+    /// Where it may send it; not known yet where it was granted without looking at the skill, and not called since.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub origin: Option<String>,
     /// Since when, as RFC 3339.
     pub granted_at: String,
 }
@@ -42,7 +48,8 @@ pub(super) fn drop_empty(
 
 impl Vault {
     /// Lets the skill of that id in the market have a secret of this name, the one for the skill or the
-    /// global one. Tells whether it could not before.
+    /// global one, and send it to an origin; without one, to the origin that it calls first. Tells whether
+    /// it could not before.
     ///
     /// # Errors
     /// When the owner has no such secret or too many grants, or the file cannot be written.
@@ -51,6 +58,7 @@ impl Vault {
         act: Act<'_>,
         owner: &Owner,
         skill: &SkillId,
+        origin: Option<&str>,
         name: &SecretName,
     ) -> Result<bool, VaultError> {
         self.file.write(|transaction| {
@@ -64,9 +72,12 @@ impl Vault {
                 }
                 .into());
             }
-            let sql = "INSERT OR IGNORE INTO secret_grant (owner, skill, name, granted_at)
-                       VALUES (?1, ?2, ?3, ?4)";
-            let row = params![owner.as_str(), skill.as_str(), name.as_str(), act.at.as_micros()];
+            let sql = "INSERT INTO secret_grant (owner, skill, name, granted_at, origin)
+                       VALUES (?1, ?2, ?3, ?4, ?5)
+                       ON CONFLICT DO UPDATE SET granted_at = excluded.granted_at, origin = excluded.origin
+                       WHERE origin IS NOT excluded.origin";
+            let (skill_id, at) = (skill.as_str(), act.at.as_micros());
+            let row = params![owner.as_str(), skill_id, name.as_str(), at, origin];
             if transaction.prepare_cached(sql)?.execute(row)? == 0 {
                 return Ok(false);
             }
@@ -77,9 +88,38 @@ impl Vault {
                 let owner = owner.as_str().to_owned();
                 return Err(VaultError::TooMany { owner, what: "grants", max: MAX_SECRETS }.into());
             }
-            let subject = format!("{name} of {} to market/{skill}", owner.as_str());
+            let at = origin.map(|origin| format!(" at {origin}")).unwrap_or_default();
+            let subject = format!("{name} of {} to market/{skill}{at}", owner.as_str());
             record(transaction, act, "secret.grant", &subject)?;
             Ok(true)
+        })
+    }
+
+    /// Binds grants that have no origin yet to that of a call. There are none but for the first call.
+    pub(super) fn bind_grants(
+        &self,
+        owner: &Owner,
+        skill: CalledSkill<'_>,
+        names: &[String],
+    ) -> Result<(), VaultError> {
+        let Some(origin) = skill.origin else { return Ok(()) };
+        let key = [owner.as_str(), skill.id.as_str()];
+        let unbound = self.file.read(|connection| {
+            let sql = "SELECT 1 FROM secret_grant
+                       WHERE owner = ?1 AND skill = ?2 AND origin IS NULL";
+            Ok(connection.prepare_cached(sql)?.exists(key)?)
+        })?;
+        if !unbound {
+            return Ok(());
+        }
+        self.file.write(|transaction| {
+            let sql = "UPDATE secret_grant SET origin = ?4
+                       WHERE owner = ?1 AND skill = ?2 AND name = ?3 AND origin IS NULL";
+            let mut statement = transaction.prepare_cached(sql)?;
+            for name in names {
+                statement.execute(params![key[0], key[1], name, origin])?;
+            }
+            Ok(())
         })
     }
 
@@ -113,7 +153,7 @@ impl Vault {
     /// When the file cannot be read.
     pub fn grants(&self, owner: &Owner) -> Result<Vec<Grant>, VaultError> {
         self.file.read(|connection| {
-            let sql = "SELECT name, skill, granted_at FROM secret_grant WHERE owner = ?1
+            let sql = "SELECT name, skill, granted_at, origin FROM secret_grant WHERE owner = ?1
                        ORDER BY name, skill";
             let mut statement = connection.prepare_cached(sql)?;
             let grants = statement.query_map([owner.as_str()], |row| {
@@ -121,6 +161,7 @@ impl Vault {
                     name: row.get(0)?,
                     skill: row.get(1)?,
                     granted_at: Timestamp::from_micros(row.get(2)?).to_string(),
+                    origin: row.get(3)?,
                 })
             })?;
             Ok(grants.collect::<rusqlite::Result<_>>()?)

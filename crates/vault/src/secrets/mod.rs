@@ -21,8 +21,8 @@ use rusqlite::{Connection, params};
 use serde::Serialize;
 use skills_core::{Owner, SkillId, Timestamp};
 
-pub use calls::{Lack, LackReason};
-pub(crate) use calls::{MAX_NEEDED, sentence_of_lacks};
+pub(crate) use calls::sentence_of_lacks;
+pub use calls::{CalledSkill, Lack, LackReason};
 pub use grants::Grant;
 pub use rotate::Rotated;
 pub use several::Others;

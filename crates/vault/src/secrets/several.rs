@@ -112,7 +112,7 @@ mod tests {
         set(None, &["A", "B"], Others::Stay).unwrap();
         set(Some(&skill), &["A"], Others::Stay).unwrap();
         vault
-            .grant_secret(act(), &ann, &"forecast".parse().unwrap(), &"B".parse().unwrap())
+            .grant_secret(act(), &ann, &"forecast".parse().unwrap(), None, &"B".parse().unwrap())
             .unwrap();
         let names = || -> Vec<String> {
             let shown = |info: crate::SecretInfo| {

@@ -1,4 +1,4 @@
-use skills_core::Tier;
+use skills_core::{Tier, limits::MAX_SECRETS_OF_SKILL};
 
 use super::*;
 use crate::{
@@ -23,7 +23,18 @@ fn set(vault: &Vault, uid: &str, skill: Option<&str>, secret: &str, value: &str)
 
 /// The value that a call gets, or why it gets none.
 fn get(vault: &Vault, uid: &str, tier: Tier, skill: &str, secret: &str) -> Result<String, String> {
-    match vault.secrets_for_call(&owner(uid), (tier, &id(skill)), &[secret.to_owned()]) {
+    get_at(vault, uid, (tier, skill, "https://a.test"), secret)
+}
+
+/// The same for a skill that calls an origin.
+fn get_at(
+    vault: &Vault,
+    uid: &str,
+    (tier, skill, origin): (Tier, &str, &str),
+    secret: &str,
+) -> Result<String, String> {
+    let skill = CalledSkill { tier, id: &id(skill), origin: Some(origin) };
+    match vault.secrets_for_call(&owner(uid), skill, &[secret.to_owned()]) {
         Ok(values) => Ok(values[secret].to_string()),
         Err(VaultError::MissingSecrets(lacks)) => Err(format!("{:?}", lacks[0].reason)),
         Err(error) => Err(error.code().to_owned()),
@@ -68,7 +79,7 @@ fn the_market_gets_what_was_granted_and_nothing_else() {
     assert_eq!(get(&vault, "ann", Tier::Private, "echo", "OWN"), Ok("of echo".to_owned()));
     assert_eq!(get(&vault, "ann", Tier::Official, "echo", "TOKEN"), Ok("global".to_owned()));
 
-    let grant = |secret| vault.grant_secret(act(), &ann, &id("echo"), &name(secret)).unwrap();
+    let grant = |secret| vault.grant_secret(act(), &ann, &id("echo"), None, &name(secret)).unwrap();
     assert!(grant("TOKEN") && !grant("TOKEN") && grant("OWN"));
     assert_eq!(market("echo", "TOKEN"), Ok("global".to_owned()));
     assert_eq!(market("echo", "OWN"), Ok("of echo".to_owned()));
@@ -77,6 +88,42 @@ fn the_market_gets_what_was_granted_and_nothing_else() {
     assert!(vault.ungrant_secret(act(), &ann, &id("echo"), &name("TOKEN")).unwrap());
     assert!(!vault.ungrant_secret(act(), &ann, &id("echo"), &name("TOKEN")).unwrap());
     assert_eq!(market("echo", "TOKEN"), not_granted());
+}
+
+/// Whoever has the id in the market later, or sends things elsewhere, has not what was granted before.
+#[test]
+fn a_grant_is_for_the_origin_that_was_seen() {
+    let (vault, _dir) = vault();
+    let ann = owner("ann");
+    for secret in ["TOKEN", "OTHER"] {
+        set(&vault, "ann", None, secret, "value");
+    }
+    let at = |origin, secret| get_at(&vault, "ann", (Tier::Market, "echo", origin), secret);
+    let grant = |origin: Option<&str>, secret| {
+        vault.grant_secret(act(), &ann, &id("echo"), origin, &name(secret)).unwrap()
+    };
+    let (value, changed) = (|| Ok("value".to_owned()), || Err("OriginChanged".to_owned()));
+    assert!(grant(Some("https://a.test"), "TOKEN"));
+    assert_eq!(at("https://a.test", "TOKEN"), value());
+    assert_eq!(at("https://evil.test", "TOKEN"), changed());
+    assert_eq!(at("https://a.test:8443", "TOKEN"), changed());
+    // Granted again, it is for what is there now.
+    assert!(grant(Some("https://evil.test"), "TOKEN"));
+    assert_eq!(
+        (at("https://evil.test", "TOKEN"), at("https://a.test", "TOKEN")),
+        (value(), changed())
+    );
+    // Granted without a look, it is for what is called first; asking what is lacking is no call.
+    assert!(grant(None, "OTHER"));
+    let (echo, origin) = (id("echo"), Some("https://evil.test"));
+    let skill = CalledSkill { tier: Tier::Market, id: &echo, origin };
+    assert_eq!(vault.lacking_secrets(&ann, skill, &["OTHER".to_owned()]).unwrap(), []);
+    assert_eq!(at("https://a.test", "OTHER"), value());
+    assert_eq!(at("https://evil.test", "OTHER"), changed());
+    let origins: Vec<_> = vault.grants(&ann).unwrap().into_iter().map(|it| it.origin).collect();
+    assert_eq!(origins, ["https://a.test", "https://evil.test"].map(|it| Some(it.to_owned())));
+    let error = vault.secrets_for_call(&ann, skill, &["OTHER".to_owned()]).unwrap_err();
+    assert!(error.to_string().contains("called another server: OTHER"), "{error}");
 }
 
 #[test]
@@ -88,12 +135,12 @@ fn a_grant_goes_with_the_last_value_it_reaches() {
         vault.remove_secret(act(), &ann, skill.as_ref(), &name("TOKEN")).unwrap()
     };
     let granted = || vault.grants(&ann).unwrap().into_iter().map(|g| g.skill).collect::<Vec<_>>();
-    let missing = vault.grant_secret(act(), &ann, &id("echo"), &name("TOKEN")).unwrap_err();
+    let missing = vault.grant_secret(act(), &ann, &id("echo"), None, &name("TOKEN")).unwrap_err();
     assert_eq!(missing.code(), "no_such_secret");
     set(&vault, "ann", None, "TOKEN", "global");
     set(&vault, "ann", Some("echo"), "TOKEN", "of echo");
     for skill in ["echo", "other"] {
-        vault.grant_secret(act(), &ann, &id(skill), &name("TOKEN")).unwrap();
+        vault.grant_secret(act(), &ann, &id(skill), None, &name("TOKEN")).unwrap();
     }
     assert!(remove(None));
     assert_eq!(granted(), ["echo"]);
@@ -109,33 +156,35 @@ fn everything_that_is_missing_is_named_before_anything_is_opened() {
     let (vault, dir) = vault();
     set(&vault, "ann", None, "A", "value of a");
     let needed = ["A", "B", "no name at all!"].map(str::to_owned);
-    let call = |tier| vault.secrets_for_call(&owner("ann"), (tier, &id("echo")), &needed);
+    let echo = id("echo");
+    let skill = |tier| CalledSkill { tier, id: &echo, origin: None };
+    let call = |tier| vault.secrets_for_call(&owner("ann"), skill(tier), &needed);
     let error = call(Tier::Market).unwrap_err();
     assert_eq!(
         error.to_string(),
-        "secrets are missing: B, no name at all!; others are not granted to this skill of the market: A"
+        "secrets are missing: B, no name at all!; secrets are not granted to this skill of the market: A"
     );
     assert!(!format!("{error:?}").contains("value of a"));
     assert_eq!(
         call(Tier::Private).unwrap_err().to_string(),
         "secrets are missing: B, no name at all!"
     );
-    let lacks = vault.lacking_secrets(&owner("ann"), (Tier::Market, &id("echo")), &needed).unwrap();
+    let lacks = vault.lacking_secrets(&owner("ann"), skill(Tier::Market), &needed).unwrap();
     assert_eq!(lacks[0], Lack { name: "A".to_owned(), reason: LackReason::NotGranted });
-    let many = vec!["A".to_owned(); MAX_NEEDED + 1];
-    let many = vault.secrets_for_call(&owner("ann"), (Tier::Private, &id("echo")), &many);
+    let many = vec!["A".to_owned(); MAX_SECRETS_OF_SKILL + 1];
+    let many = vault.secrets_for_call(&owner("ann"), skill(Tier::Private), &many);
     assert_eq!(many.unwrap_err().code(), "too_many");
 
     // Which are missing can be said without the master key, and nothing else can.
     drop(vault);
     let vault = Vault::open(dir.path(), None).unwrap();
-    let lacks = vault.lacking_secrets(&owner("ann"), (Tier::Official, &id("echo")), &needed[..1]);
+    let lacks = vault.lacking_secrets(&owner("ann"), skill(Tier::Official), &needed[..1]);
     assert_eq!(lacks.unwrap(), []);
     let got = get(&vault, "ann", Tier::Private, "echo", "A");
     assert_eq!(got, Err("no_master_key".to_owned()));
     let set = vault.set_secret(act(), &owner("ann"), None, &name("A"), "x");
     assert_eq!(set.unwrap_err().code(), "no_master_key");
-    assert!(vault.secrets_for_call(&owner("ann"), (Tier::Private, &id("echo")), &[]).is_ok());
+    assert!(vault.secrets_for_call(&owner("ann"), skill(Tier::Private), &[]).is_ok());
 }
 
 #[test]
@@ -144,8 +193,8 @@ fn lists_tell_names_and_never_values() {
     set(&vault, "ann", None, "TOKEN", "hidden value");
     set(&vault, "ann", Some("echo"), "TOKEN", "hidden value");
     set(&vault, "ann", None, "A-b_9", "hidden value");
-    vault.grant_secret(act(), &owner("ann"), &id("echo"), &name("TOKEN")).unwrap();
-    vault.grant_secret(act(), &owner("ann"), &id("other"), &name("TOKEN")).unwrap();
+    vault.grant_secret(act(), &owner("ann"), &id("echo"), None, &name("TOKEN")).unwrap();
+    vault.grant_secret(act(), &owner("ann"), &id("other"), None, &name("TOKEN")).unwrap();
     let list = vault.secrets(&owner("ann")).unwrap();
     let row = |info: &SecretInfo| {
         (info.name.clone(), info.skill.clone().unwrap_or_default(), info.granted_to.join(" "))

@@ -83,11 +83,26 @@ fn headers() {
     assert_eq!(with(json!({"{{n}}": "x"})), one("invalid_header", "/config/headers"));
     assert_eq!(with(json!({"A": "x\r\nB: y"})), one("invalid_header", "/config/headers/A"));
     assert_eq!(with(json!({"A": 1})), one("invalid_header", "/config/headers/A"));
-    assert_eq!(with(json!({"hOST": "b"})), one("forbidden_header", "/config/headers/hOST"));
+    for ours in ["hOST", "Accept-Encoding", "Proxy-Authorization"] {
+        let found = with(json!({ ours: "{{SECRETS.K}}" }));
+        assert_eq!(found, one("forbidden_header", &format!("/config/headers/{ours}")));
+    }
     assert_eq!(with(json!({"A": "1", "a": "2"}))[0].0, "duplicate_header");
     assert_eq!(with(json!([1])), one("wrong_type", "/config/headers"));
     let in_request = json!({"request": {"url": "https://a", "headers": {"A": 1}}});
     assert!(about(&in_request).contains(&("invalid_header", "/config/request/headers/A".into())));
+}
+
+#[test]
+fn secrets_are_counted() {
+    let with = |count: usize| {
+        let headers: Map<_, _> = (0..count)
+            .map(|n| (format!("X-{n}"), json!(format!("{{{{SECRETS.N{n}}}}}"))))
+            .collect();
+        about(&json!({"endpoint": "https://a", "headers": headers}))
+    };
+    assert_eq!(with(256), []);
+    assert_eq!(with(257)[0].0, "too_many_secrets");
 }
 
 #[test]
@@ -168,7 +183,7 @@ fn fields_of_the_wrong_type() {
 #[test]
 fn credentials_are_reported_and_not_shown() {
     let text = json!({"id": "z", "meta": {"description": "d"}, "config": {
-        "endpoint": "https://a", "api_key": "sk-secret-1",
+        "endpoint": "https://a?token=secret-5", "api_key": "sk-secret-1", "body": {"a": [{"password": "secret-6"}]},
         "headers": {"authorization": "Bearer secret-2", "X-Api-Key": "{{SECRETS.K}}", "Accept": "x"},
         "request": {"headers": {"X-API-KEY": "secret-3", "Cookie": "secret-4"}},
     }})
@@ -180,12 +195,16 @@ fn credentials_are_reported_and_not_shown() {
         "{:?}",
         parsed.diagnostics
     );
-    for place in
-        ["/config/api_key", "/config/headers/authorization", "/config/request/headers/X-API-KEY"]
-    {
+    for place in [
+        "/config/api_key",
+        "/config/headers/authorization",
+        "/config/request/headers/X-API-KEY",
+        "/config/endpoint",
+        "/config/body",
+    ] {
         assert!(places.contains(&place), "{places:?}");
     }
-    assert_eq!(places.len(), 4, "each once: {places:?}");
+    assert_eq!(places.len(), 6, "each once: {places:?}");
     assert!(serde_json::to_string(&parsed.spec).unwrap().contains("secret-2"));
     let shown = parsed.spec.redacted();
     assert_eq!(shown.implementation["api_key"], REDACTED);

@@ -111,6 +111,17 @@ fn hostile() -> Vec<(&'static str, Maker)> {
                 )
             }),
         ),
+        (
+            "credentials",
+            Box::new(|n| {
+                let fields = repeated("{\"token\":1},", n / 2);
+                let form = repeated("key=a&", n / 2);
+                format!(
+                    "{{\"config\":{{\"body\":{{\"{}\":[{fields}1]}},\"endpoint\":\"https://a?{form}\"}}}}",
+                    "k".repeat(n / 2)
+                )
+            }),
+        ),
         ("long label", after("# a\n## Parameters\n```", "a")),
         ("embedded", Box::new(|n| serde_json::json!({"source": repeated("# a\n", n)}).to_string())),
     ]

@@ -105,7 +105,7 @@ fn remove(vault: &Vault, secret: &SecretArgs) -> Result<(), Failure> {
 
 fn give(vault: &Vault, grant: &GrantArgs) -> Result<(), Failure> {
     let GrantArgs { name, uid, skill, format } = grant;
-    vault.grant_secret(act(&user()), uid, skill, name)?;
+    vault.grant_secret(act(&user()), uid, skill, None, name)?;
     if format.json {
         return Ok(output::json(&grant_json(grant, true))?);
     }
