@@ -60,8 +60,8 @@ impl Executor {
         Ok(secrets.into_iter().map(|(name, value)| (name, Secret::new(value.as_str()))).collect())
     }
 
-    /// Counts the call, if there may be one more.
-    fn take(&self, caller: &Caller, now: Timestamp) -> Result<(), Box<ExecuteError>> {
+    /// Counts a use, if there may be one more.
+    pub(crate) fn take(&self, caller: &Caller, now: Timestamp) -> Result<(), Box<ExecuteError>> {
         let (hash, tier) = match caller {
             Caller::User(user) => {
                 let key = self.vault.find_hash(&user.key, now).map_err(of_vault)?;

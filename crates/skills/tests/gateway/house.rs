@@ -99,7 +99,8 @@ impl Plan {
         self.serve_with("", Some(MASTER))
     }
 
-    pub(crate) fn serve_with(self, config: &str, master: Option<&str>) -> House {
+    /// Leaves everything to whoever opens it next.
+    pub(crate) fn close(self) -> (TempDir, Upstream) {
         let Self { dir, registry, vault, damaged, upstream } = self;
         registry.close();
         drop((registry, vault));
@@ -109,6 +110,11 @@ impl Plan {
             assert_eq!(database.execute(sql, [id]).unwrap(), 1);
         }
         drop(database);
+        (dir, upstream)
+    }
+
+    pub(crate) fn serve_with(self, config: &str, master: Option<&str>) -> House {
+        let (dir, upstream) = self.close();
         let path = dir.path().join("config.yaml");
         std::fs::write(&path, config).unwrap();
         let mut command = Server::command(BINARY, &dir.path().join("data"));
