@@ -91,8 +91,8 @@ impl Executor {
         Some(self.limits.peek(&hash, tier, now))
     }
 
-    /// Counts the call, if there may be one more.
-    fn take(&self, caller: &Caller, now: Timestamp) -> Result<(), Box<ExecuteError>> {
+    /// Counts a use, if there may be one more.
+    pub(crate) fn take(&self, caller: &Caller, now: Timestamp) -> Result<(), Box<ExecuteError>> {
         let (hash, tier) = match caller {
             Caller::User(user) => {
                 let key = self.vault.find_hash(&user.key, now).map_err(of_vault)?;

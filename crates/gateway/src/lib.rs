@@ -5,6 +5,7 @@
 //! - `skills`: listing and reading; `execute`: calling; `openapi`: the description of all of it
 //! - `auth`, `secrets`: what somebody with a key asks of their own; `admin`: what only administrators may
 //! - `manifests`: manifests that were read, kept as long as they are asked for
+//! - `slash`: paths with a slash at their end
 //! - `caller`: who asks; `input`, `fields`: what is asked; `envelope`, `error`: what is answered; `rate`: how much is left
 //!
 //! Every answer is one JSON object with `success` in it. Who may come in at all is decided before a request
@@ -24,6 +25,7 @@ mod openapi;
 mod rate;
 mod secrets;
 mod skills;
+mod slash;
 mod state;
 
 use axum::{Router, routing::any};
@@ -41,11 +43,14 @@ use crate::error::GatewayError;
 pub fn routes(gateway: &Gateway) -> Router {
     let (router, api) = described().split_for_parts();
     let api = openapi::finished(api);
-    router
+    let router = router
         .route("/v1/openapi.json", openapi::route(&api))
-        .method_not_allowed_fallback(async || GatewayError::Method)
+        .method_not_allowed_fallback(async || GatewayError::Method);
+    let without_slash = router.clone().fallback(nothing_here).with_state(gateway.clone());
+    let nothing_there = move |request| slash::without(without_slash.clone(), request);
+    router
         .route("/v1", any(nothing_here))
-        .route("/v1/{*rest}", any(nothing_here))
+        .route("/v1/{*rest}", any(nothing_there))
         .with_state(gateway.clone())
 }
 

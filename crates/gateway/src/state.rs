@@ -2,7 +2,7 @@
 
 use std::{ops::Deref, sync::Arc};
 
-use skills_core::Caller;
+use skills_core::{Caller, User};
 use skills_registry::{Registry, RegistryError};
 use skills_vault::{Decision, Vault, VaultError, now};
 use tokio::sync::watch;
@@ -65,6 +65,12 @@ impl Shared {
         let vault = Arc::clone(&self.parts.executor.vault);
         let asked = tokio::task::spawn_blocking(move || ask(&vault)).await;
         Ok(asked.map_err(|_| GatewayError::Internal)??)
+    }
+
+    /// Counts that a key was used to change something: who may write without end fills a disk.
+    pub(crate) fn count(&self, user: &User) -> Result<(), GatewayError> {
+        let taken = self.parts.executor.take(&Caller::User(user.clone()), now());
+        Ok(taken.map_err(RegistryError::from)?)
     }
 
     /// What is left of a caller's minute.

@@ -221,6 +221,9 @@ fn secrets_are_kept_listed_granted_and_removed() {
     let ran = succeeded(place.set(&of_skill, b"two\nhidden lines\r\n"));
     let answer: Value = serde_json::from_str(&ran.stdout).unwrap();
     assert_eq!(answer, json!({ "name": "TOKEN", "uid": "ann", "skill": "echo" }));
+    assert!(ran.stderr.contains("uniskill_echo is another"), "{}", ran.stderr);
+    let prefixed = ["LINE", "--uid", "bert", "--skill", "uniskill_echo"];
+    assert_eq!(succeeded(place.set(&prefixed, b"x")).stderr, "");
     let vault = place.vault(MASTER);
     let get = |tier, skill| value(&vault, "ann", tier, skill, "TOKEN");
     assert_eq!(get(Tier::Private, "other").as_deref(), Some("hidden value"));

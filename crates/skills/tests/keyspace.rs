@@ -204,6 +204,29 @@ fn the_order_of_lines_matters_only_where_two_are_of_one_key() {
 }
 
 #[test]
+fn secrets_for_a_name_that_leads_to_another_id_are_noted() {
+    let dir = tempfile::tempdir().unwrap();
+    let data = dir.path().join("data");
+    let secrets = |skill: &str| json!({ "key": format!("skill:secrets:ann:{skill}"), "value": { "A": LEGACY } });
+    let lines = [
+        secrets("weather"),
+        secrets("uniskill_weather"),
+        secrets("later"),
+        json!({ "key": "skill:official:uniskill_weather", "value": weather("official") }),
+    ];
+    let report = imported(&data, &write(&dir, "scoped.jsonl", &lines));
+    let notes = report["notes"].as_array().unwrap().iter();
+    let notes: Vec<_> =
+        notes.filter(|row| row["note"].as_str().unwrap().contains("under its id")).collect();
+    assert_eq!(notes.len(), 1, "{report}");
+    assert_eq!(
+        (&notes[0]["line"], &notes[0]["key"]),
+        (&json!(1), &json!("skill:secrets:ann:weather"))
+    );
+    assert!(notes[0]["note"].as_str().unwrap().ends_with("uniskill_weather"), "{report}");
+}
+
+#[test]
 fn a_profile_that_names_no_tier_takes_none_away() {
     let dir = tempfile::tempdir().unwrap();
     let data = dir.path().join("data");

@@ -59,6 +59,7 @@ struct Granted {
         (status = 200, description = "The skill gets it", body = Granted),
         (status = 404, response = Refused),
         (status = 409, response = Refused),
+        (status = 429, response = Refused),
     ),
     security(("key" = [])),
 )]
@@ -67,6 +68,7 @@ async fn grant(
     key: WithKey,
     Named(Grant { name: Text(name), skill: Text(named) }): Named<Grant>,
 ) -> Result<Response, GatewayError> {
+    gateway.count(&key.0)?;
     let catalog = catalog(&gateway, &key).await?;
     let row = catalog.skill_in(Tier::Market, named.as_str());
     let row =
@@ -95,7 +97,10 @@ async fn grant(
         ("name" = inline(SecretKey), Path, description = "The name of the secret"),
         ("skill" = inline(Id), Path, description = "The skill of the market, with or without the prefix"),
     ),
-    responses((status = 200, description = "The skill does not get it", body = Granted)),
+    responses(
+        (status = 200, description = "The skill does not get it", body = Granted),
+        (status = 429, response = Refused),
+    ),
     security(("key" = [])),
 )]
 async fn take_back(
@@ -103,6 +108,7 @@ async fn take_back(
     key: WithKey,
     Named(Grant { name: Text(name), skill: Text(named) }): Named<Grant>,
 ) -> Result<Response, GatewayError> {
+    gateway.count(&key.0)?;
     // Also one that has left the market since.
     let found = in_market(&gateway, &key, &named).await?;
     let skills = [Some(named.clone()), found.clone()];

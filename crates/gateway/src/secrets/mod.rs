@@ -123,6 +123,7 @@ async fn list(
         (status = 409, response = Refused),
         (status = 415, response = Refused),
         (status = 422, response = Refused),
+        (status = 429, response = Refused),
     ),
     security(("key" = [])),
 )]
@@ -133,6 +134,7 @@ async fn set(
     Asked(ScopeQuery { skill }): Asked<ScopeQuery>,
     Sent(NewSecret { value: Value(value) }): Sent<NewSecret>,
 ) -> Result<Response, GatewayError> {
+    gateway.count(&key.0)?;
     let catalog = catalog(&gateway, &key).await?;
     let skill = skill.map(|Text(named)| canonical(&catalog, named));
     let changed = changed(&name, skill.as_ref());
@@ -156,6 +158,7 @@ async fn set(
     responses(
         (status = 200, description = "It is gone", body = SecretChanged),
         (status = 404, response = Refused),
+        (status = 429, response = Refused),
     ),
     security(("key" = [])),
 )]
@@ -165,6 +168,7 @@ async fn remove(
     Named(Text(name)): Named<Text<SecretName>>,
     Asked(ScopeQuery { skill }): Asked<ScopeQuery>,
 ) -> Result<Response, GatewayError> {
+    gateway.count(&key.0)?;
     let catalog = catalog(&gateway, &key).await?;
     let scopes = match skill {
         None => vec![None],

@@ -155,3 +155,37 @@ async fn a_grant_is_for_the_server_that_the_skill_calls() {
     let (status, answer) = house.ask(&ann, "POST", "/v1/execute/weather", &json!({})).await;
     assert_eq!((status.as_u16(), &answer["code"]), (403, &json!("refused_address")), "{answer}");
 }
+
+#[tokio::test]
+async fn changing_them_counts_as_a_use_of_the_key() {
+    let house = House::open();
+    // More than one, in case a minute ends in between.
+    for number in 0..5 {
+        let caller = house.user(&format!("user{number}"));
+        let minute = || skills_vault::now().as_micros() / 60_000_000;
+        let began = minute();
+        let mut refused = None;
+        for round in 0..8 {
+            for (method, uri, body) in [
+                ("PUT", "/v1/secrets/A", json!({ "value": "v" })),
+                ("PUT", "/v1/secrets/A/grants/none", Value::Null),
+                ("DELETE", "/v1/secrets/A/grants/none", Value::Null),
+                ("DELETE", "/v1/secrets/A", Value::Null),
+            ] {
+                let (status, answer) = house.ask(&caller, method, uri, &body).await;
+                if status == StatusCode::TOO_MANY_REQUESTS {
+                    assert_eq!(answer["code"], "rate_limited");
+                    refused.get_or_insert((round, method));
+                }
+            }
+        }
+        let (listed, _) = house.get(&caller, "/v1/secrets").await;
+        if minute() == began {
+            // 30 uses are seven rounds and two more.
+            assert_eq!(refused, Some((7, "DELETE")));
+            assert_eq!(listed, StatusCode::OK, "looking does not count");
+            return;
+        }
+    }
+    panic!("every try went over the end of a minute");
+}

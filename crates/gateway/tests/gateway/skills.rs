@@ -180,3 +180,29 @@ async fn a_skill_may_be_called_schema() {
     let (_, list) = house.get(&Caller::Anonymous, "/v1/skills/schema").await;
     assert_eq!(list["tools"], json!([]));
 }
+
+#[tokio::test]
+async fn one_slash_at_the_end_of_a_path_is_none() {
+    let house = House::open();
+    let ann = house.user("ann");
+    let put = house.registry.register_skill_in(
+        "test",
+        &skills_core::Layer::Official,
+        "a",
+        "# A".to_owned(),
+    );
+    put.await.unwrap();
+    for uri in ["/v1/skills", "/v1/skills/a", "/v1/auth/verify", "/v1/skills/nope", "/v1/nothing"] {
+        let plain = house.get(&ann, uri).await;
+        assert_eq!(house.get(&ann, &format!("{uri}/")).await, plain, "{uri}");
+        assert_eq!(house.get(&ann, &format!("{uri}//")).await.0, 404, "{uri}");
+    }
+    let (_, page) = house.get(&ann, "/v1/skills/?limit=1&tier=official").await;
+    assert_eq!(page["data"][0]["id"], "a", "{page}");
+    let set = serde_json::json!({ "value": "v" });
+    let (status, answer) = house.ask(&ann, "PUT", "/v1/secrets/TOKEN/", &set).await;
+    assert_eq!((status.as_u16(), &answer["name"]), (200, &serde_json::json!("TOKEN")), "{answer}");
+    let (status, answer) = house.ask(&ann, "PATCH", "/v1/skills/", &serde_json::Value::Null).await;
+    assert_eq!((status.as_u16(), &answer["code"]), (405, &serde_json::json!("method_not_allowed")));
+    assert_eq!(house.get(&skills_core::Caller::Anonymous, "/v1/auth/verify/").await.0, 401);
+}

@@ -55,6 +55,13 @@ impl Catalog {
         hits.map(|(_, row)| Place { tier: row.tier, id: row.id.to_string() })
     }
 
+    /// Where a name leads for an owner.
+    #[must_use]
+    pub fn answer_for(self: &Arc<Self>, owner: &Owner, name: &str) -> Option<Place> {
+        let view = self.of_owner(Some(owner));
+        view.places(&Candidates::new(name, self.prefix())).next()
+    }
+
     /// The entries that answer to an id before the one that a tier has under it, for an owner.
     #[must_use]
     pub fn before(self: &Arc<Self>, owner: &Owner, tier: Tier, id: &str) -> Vec<Place> {

@@ -58,7 +58,7 @@ pub async fn run(cli: Cli) -> Result<(), Failure> {
         Some(Command::Sync(options)) => sync::run(options, target, &load()).await,
         Some(Command::Validate(options)) => validate::run(&options),
         Some(Command::Key { command }) => people::keys::run(command, &target),
-        Some(Command::Secret { command }) => people::secrets::run(command, &target),
+        Some(Command::Secret { command }) => people::secrets::run(command, &target, &load().prefix),
         Some(Command::Mcp { profile }) => mcp::run(profile, &target, &load()).await,
         Some(Command::Acp { skills_update }) => acp::run(skills_update, &target, &load()).await,
         Some(Command::Prompt { command }) => prompts::run(command, &target, &load()).await,

@@ -4,7 +4,7 @@
 //! functions, without the contract. Between the two a proxy can make the network as bad as it gets.
 //!
 //! - `engine`, `proxy`, `attached`: the engine, the network, and the process under test
-//! - `contract`, `records`, `foreign`, `instances`, `import`, `live`: content
+//! - `contract`, `records`, `foreign`, `instances`, `import`, `live`: content; `gateway`: the same for people with keys
 //! - `lifecycle`, `stopping`, `settings`, `refusals`, `handshake`: the process
 //! - `faults`, `restarts`, `late`, `size`, `state_worker`, `unlisted`: under bad conditions
 
@@ -21,6 +21,7 @@ mod contract;
 mod engine;
 mod faults;
 mod foreign;
+mod gateway;
 mod handshake;
 mod import;
 mod instances;
@@ -38,3 +39,6 @@ mod stopping;
 #[path = "../support/mod.rs"]
 mod support;
 mod unlisted;
+#[allow(dead_code, reason = "borrowed from the tests of the gateway")]
+#[path = "../gateway/upstream.rs"]
+mod upstream;

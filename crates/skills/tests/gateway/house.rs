@@ -99,13 +99,8 @@ impl Plan {
         self.serve_with("", Some(MASTER))
     }
 
-    pub(crate) fn serve_with(self, config: &str, master: Option<&str>) -> House {
-        let allow = self.upstream.origin.clone();
-        self.serve_allowing(&allow, config, master)
-    }
-
-    /// With what tools may call, as the command line is told.
-    pub(crate) fn serve_allowing(self, allow: &str, config: &str, master: Option<&str>) -> House {
+    /// Leaves everything to whoever opens it next.
+    pub(crate) fn close(self) -> (TempDir, Upstream) {
         let Self { dir, registry, vault, damaged, upstream } = self;
         registry.close();
         drop((registry, vault));
@@ -115,6 +110,17 @@ impl Plan {
             assert_eq!(database.execute(sql, [id]).unwrap(), 1);
         }
         drop(database);
+        (dir, upstream)
+    }
+
+    pub(crate) fn serve_with(self, config: &str, master: Option<&str>) -> House {
+        let allow = self.upstream.origin.clone();
+        self.serve_allowing(&allow, config, master)
+    }
+
+    /// With what tools may call, as the command line is told.
+    pub(crate) fn serve_allowing(self, allow: &str, config: &str, master: Option<&str>) -> House {
+        let (dir, upstream) = self.close();
         let path = dir.path().join("config.yaml");
         std::fs::write(&path, config).unwrap();
         let mut command = Server::command(BINARY, &dir.path().join("data"));

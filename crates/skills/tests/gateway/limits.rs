@@ -5,10 +5,16 @@ use std::{
     time::{SystemTime, UNIX_EPOCH},
 };
 
-use serde_json::json;
+use serde_json::{Value, json};
 use skills_core::Layer;
+use skills_testkit::Worker;
+use skills_vault::{Vault, now};
 
-use crate::house::{Plan, outcome, tool, weather};
+use crate::{
+    clients::{Client, Pipe},
+    house::{Plan, outcome, tool, weather},
+    tools::{VERSION, over_http},
+};
 
 const LIMIT: usize = 5;
 const CALLS: usize = 24;
@@ -50,7 +56,7 @@ async fn of_parallel_calls_exactly_the_limit_pass() {
         );
         assert_eq!(header("X-RateLimit-Reset"), ((began + 1) * 60).to_string());
         assert!((1..=60).contains(&header("Retry-After").parse::<u64>().unwrap()));
-        // Only executing counts; the others say what is left.
+        // Looking does not count; it says what is left.
         assert_eq!(listed.status, 200);
         assert_eq!(listed.header("X-RateLimit-Remaining").as_deref(), Some("0"));
         return;
@@ -109,4 +115,64 @@ async fn what_is_refused_before_anything_is_sent_does_not_count() {
     assert!(house.upstream.asked().is_empty());
     let answer = house.execute(Some(&ann), "plain", json!({}));
     assert_eq!(answer.header("X-RateLimit-Remaining").as_deref(), Some("29"));
+}
+
+#[tokio::test]
+async fn who_has_no_key_shares_one_limit_with_all_others() {
+    let plan = Plan::new();
+    let origin = plan.upstream.origin.clone();
+    plan.tool(&Layer::Official, "plain", &tool("plain", &origin, json!({}))).await;
+    let ann = plan.key("ann");
+    let house = plan.serve_with(&format!("limits: {{FREE: {LIMIT}}}"), None);
+    let mut one = over_http(&house, None).await;
+    let mut other = over_http(&house, None).await;
+    let mut anns = over_http(&house, Some(&ann)).await;
+    let worker = Worker::connect(&house.server.url).await;
+    let code = |result: Value| result["structuredContent"]["code"].clone();
+    loop {
+        let began = minute();
+        let mut passed = 0;
+        while code(one.call("plain", json!({})).await) != "rate_limited" {
+            passed += 1;
+            assert!(passed <= LIMIT || minute() != began, "it is counted");
+        }
+        let others = code(other.call("plain", json!({})).await);
+        let on_the_bus = worker.call("skills::execute", json!({ "id": "plain" })).await;
+        let with_a_key = anns.call("plain", json!({})).await;
+        if minute() != began {
+            continue;
+        }
+        assert_eq!(others, "rate_limited", "whoever else has no key");
+        assert_eq!(on_the_bus.unwrap_err().code, "rate_limited");
+        assert_ne!(with_a_key["isError"], true, "who has one is not concerned: {with_a_key}");
+        return;
+    }
+}
+
+#[tokio::test]
+async fn a_client_with_the_directory_itself_leaves_what_it_used() {
+    let plan = Plan::new();
+    let origin = plan.upstream.origin.clone();
+    plan.tool(&Layer::Official, "plain", &tool("plain", &origin, json!({}))).await;
+    let ann = plan.key("ann");
+    let (dir, _upstream) = plan.close();
+    let (data, config) = (dir.path().join("data"), dir.path().join("config.yaml"));
+    std::fs::write(&config, format!("execution: {{allow_upstream: ['{origin}']}}")).unwrap();
+    let [data_dir, config] = [&data, &config].map(|path| path.to_str().unwrap());
+    // A minute may end in between; then there is nothing to leave.
+    loop {
+        let began = minute();
+        let arguments = ["--data-dir", data_dir, "--config", config, "--key", &ann];
+        let mut client = Client::Pipe(Pipe::session(&arguments, VERSION).await);
+        let result = client.call("plain", json!({})).await;
+        assert_ne!(result["isError"], true, "{result}");
+        let Client::Pipe(mut pipe) = client else { panic!("it is a pipe") };
+        pipe.hang_up();
+        assert_eq!(pipe.ended().await.0, Some(0));
+        let used = Vault::open(&data, None).unwrap().windows(now()).unwrap();
+        if minute() == began {
+            assert!(used.iter().any(|window| window.used > 0), "{used:?}");
+            return;
+        }
+    }
 }

@@ -11,11 +11,11 @@ use std::{
 use futures_util::{StreamExt as _, stream};
 use serde_json::{Value, json};
 use skills_core::{
-    Layer, SkillId,
+    Layer, Owner, SkillId,
     keyspace::{Account, Line, LogicalKey},
     manifest::{self, Format as Written, Mode, Severity},
 };
-use skills_registry::{Registry, Tool};
+use skills_registry::{Place, Registry, Tool};
 use skills_vault::{Act, Outcome};
 
 use super::{
@@ -51,6 +51,8 @@ struct Report {
     skipped: Vec<(usize, String, String)>,
     /// Line, code, and what is wrong.
     failed: Vec<(usize, String, String)>,
+    /// Line, and whose secrets it has for which skill.
+    scoped: Vec<(usize, Owner, SkillId)>,
 }
 
 impl Report {
@@ -64,6 +66,19 @@ impl Report {
         match outcome {
             Outcome::Migrated { from, to, .. } => self.migrated.push((number, from, to)),
             _ => self.imported += 1,
+        }
+    }
+
+    /// Notes which secrets were for a name that leads to another id: calls look under the id alone.
+    fn tell_of_ids(&mut self, registry: &Registry) {
+        let catalog = registry.catalog();
+        for (number, owner, skill) in std::mem::take(&mut self.scoped) {
+            let found = catalog.answer_for(&owner, skill.as_str());
+            if let Some(Place { id, .. }) = found.filter(|place| place.id != skill.as_str()) {
+                let key = LogicalKey::Secrets { owner, skill: Some(skill) };
+                let note = format!("calls of the skill that this leads to look under its id, {id}");
+                self.notes.push((number, key.to_string(), note));
+            }
         }
     }
 
@@ -133,6 +148,7 @@ pub(in super::super) async fn import(
         let batch = std::mem::replace(&mut waiting, rest);
         take_in_people(&house, &user, batch, &mut report).await?;
     }
+    report.tell_of_ids(&house.registry);
     report.sort();
     if format.json {
         output::json(&report.to_json())?;
@@ -260,6 +276,11 @@ async fn take_in_people(
     others: Vec<(usize, Line)>,
     report: &mut Report,
 ) -> Result<(), Failure> {
+    let scope = |(number, line): &(usize, Line)| match &line.key {
+        LogicalKey::Secrets { owner, skill } => Some((*number, owner.clone(), skill.clone()?)),
+        _ => None,
+    };
+    report.scoped.extend(others.iter().filter_map(scope));
     let (vault, by) = (Arc::clone(&house.vault), user.to_owned());
     let (numbers, others): (Vec<usize>, Vec<Line>) = others.into_iter().unzip();
     let keys: Vec<String> = others.iter().map(|line| line.key.to_string()).collect();

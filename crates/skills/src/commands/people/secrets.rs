@@ -3,7 +3,7 @@
 use std::io::{IsTerminal as _, Read as _};
 
 use serde_json::{Value, json};
-use skills_core::Owner;
+use skills_core::{Owner, SkillId, resolve::Prefix};
 use skills_vault::{MAX_SECRET_BYTES, SecretInfo, Vault};
 use zeroize::{Zeroize as _, Zeroizing};
 
@@ -14,14 +14,34 @@ use crate::{
     output,
 };
 
-pub(crate) fn run(command: SecretCommand, target: &Target) -> Result<(), Failure> {
+pub(crate) fn run(command: SecretCommand, target: &Target, prefix: &Prefix) -> Result<(), Failure> {
     match command {
-        SecretCommand::Set(secret) => set(&open_with_master(target)?, &secret),
+        SecretCommand::Set(secret) => {
+            set(&open_with_master(target)?, &secret)?;
+            if let Some(skill) = &secret.skill {
+                tell_of_prefix(skill, prefix);
+            }
+            Ok(())
+        }
         SecretCommand::List { uid, format } => list(&open(target, None)?, &uid, format),
         SecretCommand::Remove(secret) => remove(&open(target, None)?, &secret),
-        SecretCommand::Grant(grant) => give(&open(target, None)?, &grant),
+        SecretCommand::Grant(grant) => {
+            give(&open(target, None)?, &grant)?;
+            tell_of_prefix(&grant.skill, prefix);
+            Ok(())
+        }
         SecretCommand::RevokeGrant(grant) => take_back(&open(target, None)?, &grant),
         SecretCommand::Rotate { format } => rotate(&open_with_master(target)?, format),
+    }
+}
+
+/// A call looks under the id that its name led to, and which one that is is not known here: a server may have the
+/// store.
+fn tell_of_prefix(skill: &SkillId, prefix: &Prefix) {
+    if !prefix.as_str().is_empty() && !skill.as_str().starts_with(prefix.as_str()) {
+        tracing::warn!(
+            "this is for the skill {skill} alone; one that is stored as {prefix}{skill} is another, though {skill} may lead to it"
+        );
     }
 }
 

@@ -12,9 +12,12 @@ const TELLS_NOBODY: bool = false;
 
 /// Status, headers and body, without what differs from one request to the next.
 fn seen(answer: &Answer, word: &str) -> String {
-    let is_lasting =
-        |(name, _): &&(String, String)| !["date", "x-ratelimit-reset"].contains(&name.as_str());
-    let headers: Vec<_> = answer.headers().iter().filter(is_lasting).collect();
+    // Clocks and counts go on from one request to the next.
+    let lasting = |(name, value): &(String, String)| match name.as_str() {
+        "date" | "x-ratelimit-reset" | "x-ratelimit-remaining" => name.clone(),
+        _ => format!("{name}: {value}"),
+    };
+    let headers: Vec<_> = answer.headers().iter().map(lasting).collect();
     let body = String::from_utf8_lossy(&answer.body);
     format!("{} {headers:?} {}", answer.status, same(&body, word))
 }
