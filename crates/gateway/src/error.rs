@@ -12,7 +12,7 @@ use skills_core::manifest::ManifestError;
 use skills_registry::{Blame, HandlerProblem, RegistryError};
 use skills_vault::VaultError;
 
-use crate::envelope::Failure;
+use crate::{envelope::Failure, input::MAX_VALUES};
 
 /// Why there is no answer.
 #[derive(Debug, thiserror::Error)]
@@ -61,6 +61,9 @@ pub(crate) enum GatewayError {
     /// A body that cannot be read.
     #[error("{}", .0.body_text())]
     Body(#[from] JsonRejection),
+    /// A body of too many parts.
+    #[error("the body has too many values, at most {MAX_VALUES} are allowed")]
+    TooManyValues,
     /// A path that cannot be read.
     #[error("{0}")]
     Path(String),
@@ -115,6 +118,7 @@ impl GatewayError {
                 _ => "unreadable_body",
             }
             .into(),
+            Self::TooManyValues => "body_too_large".into(),
             Self::Path(_) => "invalid_path".into(),
             Self::AdminNeeded { .. } => "admin_needed".into(),
             Self::Missing(_) => "missing_field".into(),
@@ -138,6 +142,7 @@ impl GatewayError {
             Self::Method => StatusCode::METHOD_NOT_ALLOWED,
             Self::Query(_) | Self::Cursor => StatusCode::BAD_REQUEST,
             Self::Body(rejection) => rejection.status(),
+            Self::TooManyValues => StatusCode::PAYLOAD_TOO_LARGE,
             Self::Path(_) | Self::Uid => StatusCode::BAD_REQUEST,
             Self::AdminNeeded { is_known: false } => StatusCode::UNAUTHORIZED,
             Self::AdminNeeded { is_known: true } => StatusCode::FORBIDDEN,

@@ -29,8 +29,12 @@ async fn an_upstream_that_does_not_answer_is_a_timeout() {
 async fn a_body_that_nobody_can_be_sent_is_not_read() {
     let house = House::open();
     let ann = house.user("ann");
-    for uri in ["/v1/execute", "/v1/execute/none"] {
-        let body = json!({"skill": "none", "payload": {"text": "x".repeat(2 << 20)}});
+    for (uri, payload) in [
+        ("/v1/execute", json!({"text": "x".repeat(2 << 20)})),
+        ("/v1/execute/none", json!({"text": "x".repeat(2 << 20)})),
+        ("/v1/execute/none", json!({"list": vec![0; 100_000]})),
+    ] {
+        let body = json!({"skill": "none", "payload": payload});
         let (status, answer) = house.ask(&ann, "POST", uri, &body).await;
         assert_eq!((status.as_u16(), &answer["code"]), (413, &json!("body_too_large")), "{answer}");
     }
