@@ -1,7 +1,8 @@
 //! Who hears that the tools are others than before: whoever sees them, in every way of listening.
 
 use serde_json::{Value, json};
-use skills_testkit::Worker;
+use skills_testkit::{DEADLINE, Worker};
+use tokio::time::timeout;
 
 use crate::{
     clients::{Client, Events, Pipe, Session, Stateless, stateless_request},
@@ -49,11 +50,15 @@ impl Ear {
     }
 
     async fn next(&mut self) -> Value {
-        match (&mut self.events, &mut self.client) {
-            (Some(events), _) => events.message().await,
-            (None, Client::Pipe(pipe)) => pipe.message().await,
-            (None, _) => panic!("it hears nothing"),
-        }
+        let next = async {
+            match (&mut self.events, &mut self.client) {
+                (Some(events), _) => events.message().await,
+                (None, Client::Pipe(pipe)) => pipe.message().await,
+                (None, _) => panic!("it hears nothing"),
+            }
+        };
+        // A stream that only says that it is alive says nothing.
+        timeout(DEADLINE, next).await.unwrap_or_else(|_| panic!("{}: nothing is told", self.what))
     }
 
     /// Waits until the tools are told to be others, and are.

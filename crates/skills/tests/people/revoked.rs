@@ -1,7 +1,8 @@
 //! A key that is revoked while its user listens: from then on they are told, shown and called nothing.
 
 use serde_json::{Value, json};
-use skills_testkit::{Request, Worker, program, run};
+use skills_testkit::{DEADLINE, Request, Worker, program, run};
+use tokio::time::timeout;
 
 use crate::{
     clients::{Client, Events, Pipe, Session, Stateless, eventually, stateless_request},
@@ -24,15 +25,20 @@ fn revoke(site: &Site, id: &str) {
 }
 
 async fn heard(events: &mut Events, method: &str) {
-    while events.message().await["method"] != method {}
+    let heard = async { while events.message().await["method"] != method {} };
+    timeout(DEADLINE, heard).await.expect("it is not told");
 }
 
 /// What is left of a stream, which must end.
 async fn rest(mut events: Events) -> Vec<Value> {
     let mut rest = vec![];
-    while let Some(message) = events.next().await {
-        rest.push(message);
-    }
+    let ended = async {
+        while let Some(message) = events.next().await {
+            rest.push(message);
+        }
+    };
+    // A stream that only says that it is alive has not ended.
+    timeout(DEADLINE, ended).await.expect("it does not end");
     rest
 }
 

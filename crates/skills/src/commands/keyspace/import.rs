@@ -9,18 +9,18 @@ use std::{
 };
 
 use futures_util::{StreamExt as _, stream};
-use serde_json::{Value, json};
 use skills_core::{
-    Layer, Owner, SkillId,
+    Layer, SkillId,
     keyspace::{Account, Line, LogicalKey},
     manifest::{self, Format as Written, Mode, Severity},
 };
-use skills_registry::{Place, Registry, Tool};
-use skills_vault::{Act, Outcome};
+use skills_registry::{Registry, Tool};
+use skills_vault::Act;
 
 use super::{
     House,
     lines::{Lines, Raw},
+    report::Report,
 };
 use crate::{
     Failure,
@@ -37,92 +37,6 @@ const TOGETHER: usize = 256;
 const TOGETHER_BYTES: usize = 64 << 20;
 /// Longest value of a line that waits for the others.
 const MAX_WAITING_BYTES: usize = 64;
-
-/// What became of the lines.
-#[derive(Default)]
-struct Report {
-    imported: usize,
-    unchanged: usize,
-    /// Line, key, and where it is now.
-    migrated: Vec<(usize, String, String)>,
-    /// Line, key, and what was not as expected of what was taken in.
-    notes: Vec<(usize, String, String)>,
-    /// Line, key, and why it needs no place here.
-    skipped: Vec<(usize, String, String)>,
-    /// Line, code, and what is wrong.
-    failed: Vec<(usize, String, String)>,
-    /// Line, and whose secrets it has for which skill.
-    scoped: Vec<(usize, Owner, SkillId)>,
-}
-
-impl Report {
-    fn of_vault(&mut self, number: usize, key: String, outcome: Outcome) {
-        let (Outcome::Imported { notes } | Outcome::Migrated { notes, .. }) = &outcome else {
-            let Outcome::Skipped { reason } = outcome else { return };
-            return self.skipped.push((number, key, reason));
-        };
-        let noted = notes.iter().map(|note| (number, key.clone(), note.clone()));
-        self.notes.extend(noted);
-        match outcome {
-            Outcome::Migrated { from, to, .. } => self.migrated.push((number, from, to)),
-            _ => self.imported += 1,
-        }
-    }
-
-    /// Notes which secrets were for a name that leads to another id: calls look under the id alone.
-    fn tell_of_ids(&mut self, registry: &Registry) {
-        let catalog = registry.catalog();
-        for (number, owner, skill) in std::mem::take(&mut self.scoped) {
-            let found = catalog.answer_for(&owner, skill.as_str());
-            if let Some(Place { id, .. }) = found.filter(|place| place.id != skill.as_str()) {
-                let key = LogicalKey::Secrets { owner, skill: Some(skill) };
-                let note = format!("calls of the skill that this leads to look under its id, {id}");
-                self.notes.push((number, key.to_string(), note));
-            }
-        }
-    }
-
-    /// Has everything in the order of the lines, also what had to wait.
-    fn sort(&mut self) {
-        for rows in [&mut self.migrated, &mut self.notes, &mut self.skipped, &mut self.failed] {
-            rows.sort_by_key(|(line, ..)| *line);
-        }
-    }
-
-    fn to_json(&self) -> Value {
-        let rows = |rows: &[(usize, String, String)], names: [&str; 2]| -> Vec<Value> {
-            let row = |(line, a, b): &(usize, String, String)| json!({ "line": line, names[0]: a, names[1]: b });
-            rows.iter().map(row).collect()
-        };
-        json!({
-            "imported": self.imported,
-            "unchanged": self.unchanged,
-            "migrated": rows(&self.migrated, ["from", "to"]),
-            "notes": rows(&self.notes, ["key", "note"]),
-            "skipped": rows(&self.skipped, ["key", "reason"]),
-            "failed": rows(&self.failed, ["code", "message"]),
-        })
-    }
-
-    fn print(&self) -> io::Result<()> {
-        for (line, from, to) in &self.migrated {
-            output::line(&format!("line {line}: {from} is {to} now"))?;
-        }
-        for (line, key, note) in &self.notes {
-            output::line(&format!("line {line}: {key}: {note}"))?;
-        }
-        for (line, key, reason) in &self.skipped {
-            output::line(&format!("line {line}: {key} left out: {reason}"))?;
-        }
-        let (migrated, skipped) = (self.migrated.len(), self.skipped.len());
-        output::line(&format!(
-            "imported {}, migrated {migrated}, unchanged {}, left out {skipped}, failed {}",
-            self.imported,
-            self.unchanged,
-            self.failed.len(),
-        ))
-    }
-}
 
 pub(in super::super) async fn import(
     file: &Path,

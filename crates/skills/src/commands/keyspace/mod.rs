@@ -6,6 +6,7 @@
 mod export;
 mod import;
 mod lines;
+mod report;
 
 use std::sync::Arc;
 
