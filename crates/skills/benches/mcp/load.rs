@@ -15,7 +15,7 @@ use tokio::{
 use crate::support::Samples;
 
 /// How many slices a series is cut into, so that noise hits all endpoints alike.
-const SLICES: u32 = 5;
+const SLICES: u32 = 9;
 /// Requests are taken with this stride, so that neighbours in time are not neighbours in the data.
 const STRIDE: usize = 7919;
 
@@ -36,10 +36,20 @@ pub(crate) struct Outcome {
 impl Outcome {
     /// Requests per second: the median of the slices.
     pub(crate) fn rate(&self) -> f64 {
-        let mut sorted = self.slices.clone();
-        sorted.sort_by(f64::total_cmp);
-        sorted[sorted.len() / 2]
+        median(self.slices.iter().copied())
     }
+
+    /// Of the rate of another that was loaded in turn with it: slices that followed each other are compared,
+    /// so that a machine which changes its pace in between does not count.
+    pub(crate) fn beside(&self, other: &Self) -> f64 {
+        median(self.slices.iter().zip(&other.slices).map(|(one, other)| one / other))
+    }
+}
+
+fn median(values: impl Iterator<Item = f64>) -> f64 {
+    let mut sorted: Vec<_> = values.collect();
+    sorted.sort_by(f64::total_cmp);
+    sorted[sorted.len() / 2]
 }
 
 /// A connection that is kept.

@@ -21,6 +21,7 @@
 mod bare;
 mod content;
 mod listen;
+#[allow(dead_code, reason = "shared with the other benchmarks")]
 mod load;
 mod servers;
 mod stdio;
