@@ -41,7 +41,7 @@ pub struct Limits {
     pub message_bytes: usize,
     /// Bytes of a result.
     pub result_bytes: usize,
-    /// Bytes of the results of one question to many clients, all together.
+    /// Bytes of one question to many clients, all together, and of their results.
     pub gathered_bytes: usize,
     /// Calls that one client may have under way.
     pub calls_per_client: usize,

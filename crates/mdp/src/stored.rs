@@ -104,13 +104,14 @@ fn others(row: &SkillRow) -> impl Iterator<Item = &str> {
     paths.filter(|path| *path != ROOT_PATH && media_type(path) == MARKDOWN)
 }
 
-/// The skills after one, each with every Markdown document it has.
+/// The skills from an id on, each with every Markdown document it has.
 pub(crate) fn documents<'a>(
     catalog: &'a Catalog,
-    after: Option<&'a str>,
+    from: Option<&'a str>,
 ) -> impl Iterator<Item = (&'a str, impl Iterator<Item = Descriptor> + 'a)> {
-    let rows = catalog.skills_after(after).filter(|row| !row.is_live());
-    rows.map(|row| {
+    let first = from.and_then(|id| catalog.skill(id).filter(|row| *row.id == *id));
+    let rows = first.into_iter().chain(catalog.skills_after(from));
+    rows.filter(|row| !row.is_live()).map(|row| {
         let others = others(row).map(|path| document(&row.id, path));
         (&*row.id, iter::once_with(|| root(row)).chain(others))
     })

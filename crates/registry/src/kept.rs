@@ -34,6 +34,12 @@ impl<K: Hash + Eq, V: Clone> Kept<K, V> {
     /// Keeps a value of so many bytes. One that is larger than everything may be is not kept.
     pub fn put(&self, key: K, value: V, bytes: usize) {
         let mut inner = self.inner();
+        if bytes > inner.max_bytes {
+            if let Some((_, replaced)) = inner.entries.pop(&key) {
+                inner.bytes -= replaced;
+            }
+            return;
+        }
         inner.bytes += bytes;
         if let Some((_, (_, replaced))) = inner.entries.push(key, (value, bytes)) {
             inner.bytes -= replaced;
@@ -72,6 +78,8 @@ mod tests {
         kept.put(20, 20, 40);
         assert_eq!((kept.get(&17), kept.get(&18)), (Some(17), None));
         kept.put(21, 21, 101);
-        assert_eq!((kept.get(&21), size(&kept)), (None, (0, 0)));
+        assert_eq!((kept.get(&21), size(&kept)), (None, (3, 100)), "it drives out no others");
+        kept.put(20, 20, 101);
+        assert_eq!((kept.get(&20), size(&kept)), (None, (2, 60)), "nor is what it replaces right");
     }
 }

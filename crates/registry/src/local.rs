@@ -161,7 +161,7 @@ macro_rules! local {
             }
 
             async fn document(&$self, row: &SkillRow, path: &str) -> Result<Document, RegistryError> {
-                $registry.document_as($caller, row, path).await
+                $registry.document_as($registry.known($caller)?, row, path).await
             }
 
             async fn render_prompt(

@@ -3,9 +3,14 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 use std::{
-    fs,
+    env, fs,
     path::{Path, PathBuf},
+    process::Command,
 };
+
+use skills_testkit::Server;
+
+const BINARY: &str = env!("CARGO_BIN_EXE_skills");
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
@@ -42,4 +47,30 @@ fn links_between_pages_lead_somewhere() {
             assert!(place.exists(), "{page} links to {target}, which is not there");
         }
     }
+}
+
+#[test]
+fn the_readme_shows_what_a_user_does_with_a_key() {
+    let readme = read("README.md");
+    let (_, section) = readme.split_once("## For many users").unwrap();
+    let (_, block) = section.split_once("```sh\n").unwrap();
+    let (script, _) = block.split_once("```").unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    let server = Server::start(BINARY, &dir.path().join("data"));
+    fs::write(dir.path().join("weather.md"), "# Weather\n\nOf any city.\n").unwrap();
+    let programs = Path::new(BINARY).parent().unwrap().display().to_string();
+    let run = |script: &str| {
+        let mut shell = Command::new("bash");
+        shell.args(["-euc", script]).current_dir(dir.path()).env("III_URL", &server.url);
+        shell.env("PATH", format!("{programs}:{}", env::var("PATH").unwrap()));
+        let output = shell.env_remove("SKILLS_KEY").output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.success(), "{script}\n{said}");
+        String::from_utf8(output.stdout).unwrap()
+    };
+    run("skills add weather.md");
+    let shown = run(script);
+    assert!(shown.contains("Only of places where Ann is."), "{shown}");
+    assert!(shown.contains("official:weather"), "{shown}");
+    assert!(run("skills read iii://weather").contains("Of any city."), "others see what they saw");
 }

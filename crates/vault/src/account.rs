@@ -52,6 +52,12 @@ impl Vault {
     /// file cannot be written. Then nothing is different.
     pub fn take_over(&self, act: Act<'_>, change: &AccountChange<'_>) -> Result<(), VaultError> {
         let AccountChange { owner, profile, key, old_key, secrets } = change;
+        // A key does not replace itself.
+        let old_key = old_key.filter(|old| Some(*old) != *key);
+        let is_empty = *profile == ProfileChange::default() && secrets.is_none();
+        if is_empty && key.is_none() && old_key.is_none() {
+            return Ok(());
+        }
         keys::refuse_nobody(owner)?;
         let sealed =
             secrets.as_ref().map(|change| self.sealed_secrets(owner, change)).transpose()?;
@@ -138,5 +144,10 @@ mod tests {
         let refused =
             vault.take_over(act(), &AccountChange { owner: &nobody, ..change("us-x", 1.0) });
         assert!(matches!(refused, Err(VaultError::NilOwner)));
+        // Of whom nothing is kept may be anybody, and a key does not replace itself.
+        vault.take_over(act(), &AccountChange::of(&nobody)).unwrap();
+        let same = AccountChange { old_key: Some(hash("us-new")), ..change("us-new", 2.0) };
+        vault.take_over(act(), &same).unwrap();
+        assert!(vault.find_hash(&hash("us-new"), act().at).unwrap().is_some());
     }
 }

@@ -158,7 +158,6 @@ async fn set(
     responses(
         (status = 200, description = "It is gone", body = SecretChanged),
         (status = 404, response = Refused),
-        (status = 429, response = Refused),
     ),
     security(("key" = [])),
 )]
@@ -168,7 +167,6 @@ async fn remove(
     Named(Text(name)): Named<Text<SecretName>>,
     Asked(ScopeQuery { skill }): Asked<ScopeQuery>,
 ) -> Result<Response, GatewayError> {
-    gateway.count(&key.0)?;
     let catalog = catalog(&gateway, &key).await?;
     let scopes = match skill {
         None => vec![None],

@@ -38,19 +38,19 @@ pub(crate) async fn list(
     let workers = shared.worker_tools().await;
     let catalog = shared.catalog_of_tools().await;
     let ours = own::TOOLS.iter().chain(of_clients).filter(|_| after.is_none());
+    let mut tools: Vec<Tool> = ours.cloned().collect();
     let theirs =
         workers.tools().filter(|tool| after.as_deref().is_none_or(|last| &*tool.name > last));
     let theirs = theirs.map(|tool| (tool.name.to_string(), tool.clone()));
     let stored = stored::after(&catalog, &workers, after.as_deref());
-    // Ours fit on the first page, so a cursor is always the place of one of the others.
-    let rows = ours.map(|tool| (tool.name.to_string(), tool.clone()));
-    let rows = rows.chain(merged(theirs, stored));
     let bytes = |(_, tool): &stored::Row| {
         fields_size(&tool.input_schema) + tool.description.as_ref().map_or(0, |text| text.len())
     };
-    let page = cursor::page_within(Listing::Tools, rows, PAGE, bytes, |(key, _)| key);
+    // Ours are on the first page, whatever else is: a cursor is always the place of one of the others.
+    let (room, rows) = (PAGE.saturating_sub(tools.len()), merged(theirs, stored));
+    let page = cursor::page_within(Listing::Tools, rows, room, bytes, |(key, _)| key);
     let (rows, next_cursor) = page;
-    let tools = rows.into_iter().map(|(_, tool)| tool).collect();
+    tools.extend(rows.into_iter().map(|(_, tool)| tool));
     Ok(ListToolsResult { next_cursor, ..ListToolsResult::with_all_items(tools) })
 }
 

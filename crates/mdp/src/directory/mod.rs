@@ -45,13 +45,21 @@ impl Host {
     pub async fn list_clients(&self, asked: &ListClients) -> Result<Value, CallError> {
         let wanted = Wanted::of(asked.search.as_deref());
         let from = Cursor::read(asked.cursor.as_deref())?;
-        let mut page = Page::new(None);
+        let (mut page, mut seen) = (Page::new(None), Seen::default());
         if let Some(stored) = self.stored().filter(|_| asked.cursor.is_none()) {
             let catalog = stored.catalog().await?;
             let documents = || stored::documents(&catalog, None).flat_map(|(_, paths)| paths);
             let connection = json!({ "mode": LOCAL, "secure": true, "authSource": "none" });
             let client = Listed::new(&stored.info, [stored.since, self.now()], connection);
-            if client.is_wanted(&wanted) || documents().any(|one| wanted.path(&stored.info, &one)) {
+            let mut is_wanted = client.is_wanted(&wanted);
+            for one in documents() {
+                if is_wanted {
+                    break;
+                }
+                seen.one().await;
+                is_wanted = wanted.path(&stored.info, &one);
+            }
+            if is_wanted {
                 let count = stored::count(&catalog);
                 let shown: Vec<Descriptor> = documents().take(WITH_REGISTRY).collect();
                 let mut entry = client.with(&shown);
@@ -76,7 +84,15 @@ impl Host {
             });
             let listed = Listed::new(info, [*connected_at, session.last_seen_at()], connection);
             let paths = catalog.descriptors();
-            if listed.is_wanted(&wanted) || paths.iter().any(|one| wanted.path(info, one)) {
+            let mut is_wanted = listed.is_wanted(&wanted);
+            for one in paths {
+                if is_wanted {
+                    break;
+                }
+                seen.one().await;
+                is_wanted = wanted.path(info, one);
+            }
+            if is_wanted {
                 page.add(listed.with(paths));
             }
         }
@@ -95,25 +111,25 @@ impl Host {
         let is_listed = |info: &ClientInfo, one: &Descriptor| {
             path::depth(&one.path) <= deepest && wanted.path(info, one)
         };
-        let mut page = Page::new(asked.limit);
+        let (mut page, mut seen) = (Page::new(asked.limit), Seen::default());
         if let Some(stored) = self.stored().filter(|_| is_asked(REGISTRY) && from.client == 0) {
             let catalog = stored.catalog().await?;
-            let mut last = from.after.as_str();
-            let after = Some(last).filter(|id| !id.is_empty());
-            for (number, (id, paths)) in stored::documents(&catalog, after).enumerate() {
-                breathe(number).await;
-                if page.is_full() {
-                    let next = Cursor { client: 0, after: last.to_owned() };
-                    return Ok(page.answer("paths", Some(next)));
-                }
-                last = id;
-                for one in paths.filter(|one| is_listed(&stored.info, one)) {
-                    page.add(listed_path(&stored.info, &one));
+            let (begun, listed) = from.stored()?;
+            for (id, paths) in stored::documents(&catalog, begun) {
+                let listed = if begun == Some(id) { listed } else { 0 };
+                for (at, one) in paths.enumerate().skip(listed) {
+                    if page.is_full() {
+                        let next = Cursor { client: 0, after: format!("{id}/{at}") };
+                        return Ok(page.answer("paths", Some(next)));
+                    }
+                    seen.one().await;
+                    if is_listed(&stored.info, &one) {
+                        page.add(listed_path(&stored.info, &one));
+                    }
                 }
             }
         }
-        for (number, client) in self.roster().clients_from(from.client).enumerate() {
-            breathe(number).await;
+        for client in self.roster().clients_from(from.client) {
             let (info, number) = (&client.info, client.number());
             if !is_asked(&info.id) {
                 continue;
@@ -124,6 +140,7 @@ impl Host {
                     let next = Cursor { client: number, after: at.to_string() };
                     return Ok(page.answer("paths", Some(next)));
                 }
+                seen.one().await;
                 if is_listed(info, one) {
                     page.add(listed_path(info, one));
                 }
@@ -195,10 +212,16 @@ impl Host {
     }
 }
 
-/// Whoever looks through much lets others go first from time to time.
-async fn breathe(number: usize) {
-    if number % BREATH == BREATH - 1 {
-        tokio::task::yield_now().await;
+/// How much was looked at. Whoever looks through much lets others go first from time to time.
+#[derive(Default)]
+struct Seen(usize);
+
+impl Seen {
+    async fn one(&mut self) {
+        self.0 += 1;
+        if self.0.is_multiple_of(BREATH) {
+            tokio::task::yield_now().await;
+        }
     }
 }
 

@@ -48,7 +48,7 @@ impl Page {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Cursor {
     pub(super) client: u64,
-    /// The last skill that was listed of the built-in client, or how many paths of another.
+    /// How many paths of it; of the built-in client, the skill and how many of its paths.
     pub(super) after: String,
 }
 
@@ -56,6 +56,15 @@ impl Cursor {
     /// What somebody gave.
     pub(super) fn read(given: Option<&str>) -> Result<Self, CallError> {
         given.map_or_else(|| Ok(Self::default()), str::parse)
+    }
+
+    /// With which skill of the built-in client, and after how many of its paths.
+    pub(super) fn stored(&self) -> Result<(Option<&str>, usize), CallError> {
+        if self.client != 0 || self.after.is_empty() {
+            return Ok((None, 0));
+        }
+        let (id, listed) = self.after.rsplit_once('/').ok_or(CallError::Cursor)?;
+        Ok((Some(id), listed.parse().map_err(|_| CallError::Cursor)?))
     }
 
     /// How many paths of a client have been listed.

@@ -9,7 +9,7 @@ use uuid::Uuid;
 use super::{Catalog, Client, Host, Roster, Session, Sessions, Transport, lock, weight};
 use crate::{
     CallError, Close, Limits, REGISTRY, Refused,
-    wire::{Auth, ClientDescriptor, Descriptor, auth::AuthSource},
+    wire::{Auth, ClientDescriptor, Descriptor, auth::AuthSource, json_bytes},
 };
 
 /// Longest id of a client, in characters.
@@ -232,6 +232,8 @@ impl Host {
         let not_registered = || Refused::NotRegistered(id.to_owned());
         table.client(session)?.filter(|client| *client == id).ok_or_else(not_registered)?;
         let client = Arc::clone(roster.client(id).ok_or_else(not_registered)?);
+        // What it said of itself when it registered is still there.
+        let bytes = bytes.saturating_add(json_bytes(&client.info));
         let weight = weight::of(&client.info, &catalog, bytes);
         table.check_weight(client.weight, weight, limits)?;
         let Client { info, connected_at, auth_source, number, session, .. } = &*client;

@@ -144,7 +144,12 @@ where
     let mut burst = 0;
     loop {
         let refused = match stream.next().await? {
-            Ok(Message::Text(text)) => host.receive(session, &text).err(),
+            Ok(Message::Text(text)) => {
+                let refused = host.receive(session, &text).err();
+                // Not after a ping: one may come between two parts of a message.
+                allowance.set(allowed(host, session));
+                refused
+            }
             Ok(Message::Binary(_)) => Some(Refused::Binary),
             Ok(Message::Close(_)) => return None,
             Ok(Message::Ping(_) | Message::Pong(_) | Message::Frame(_)) => {
@@ -159,7 +164,6 @@ where
             }
             Err(error) => return broken(&error),
         };
-        allowance.set(allowed(host, session));
         if let Some(refused) = refused {
             host.refuse(session, &refused);
             return Some(refused.close());

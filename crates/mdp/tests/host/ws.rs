@@ -9,7 +9,13 @@ use std::{
 use serde_json::{Value, json};
 use skills_mdp::{Config, Limits, Times};
 use skills_testkit::mdp::{Client, Said, ok, registration, skill};
-use tokio_tungstenite::tungstenite::Message;
+use tokio_tungstenite::tungstenite::{
+    Bytes, Message,
+    protocol::frame::{
+        Frame,
+        coding::{Data, OpCode},
+    },
+};
 
 use crate::world::World;
 
@@ -90,6 +96,16 @@ async fn only_who_is_registered_may_send_what_is_as_large_as_a_result() {
     let large = || Message::text("x".repeat(200_000));
     let mut stranger = world.connect().await;
     stranger.send_raw(large()).await;
+    let (code, reason) = stranger.closed().await;
+    assert!(code == 1009 && reason.ends_with("until a client is registered"), "{code} {reason}");
+    // Nor in parts, with pings between them.
+    let part = |code| Message::Frame(Frame::message("x".repeat(5000), OpCode::Data(code), false));
+    let mut stranger = world.connect().await;
+    stranger.send_raw(part(Data::Text)).await;
+    for _ in 0..20 {
+        stranger.send_raw(Message::Ping(Bytes::new())).await;
+        stranger.send_raw(part(Data::Continue)).await;
+    }
     let (code, reason) = stranger.closed().await;
     assert!(code == 1009 && reason.ends_with("until a client is registered"), "{code} {reason}");
 

@@ -62,7 +62,9 @@ impl Everything {
     }
 
     fn shelf(&mut self, layer: &Layer) -> &mut Shelf {
-        let new = || Arc::new(Shelf::new(layer.clone()));
+        // Of one that went and came back between two looks it is not known whether a tool went with it.
+        let tools_at = self.revision.saturating_sub(1);
+        let new = || Arc::new(Shelf { tools_at, ..Shelf::new(layer.clone()) });
         Arc::make_mut(self.shelves.entry(layer.clone()).or_insert_with(new))
     }
 

@@ -92,6 +92,17 @@ mod tests {
         rows.filter_map(tool).collect()
     }
 
+    #[test]
+    fn a_tool_that_was_all_there_was_is_missed_when_something_else_comes_at_once() {
+        let catalog = Catalog::from(Everything::new("p_".parse().unwrap()));
+        let ann = private("ann");
+        let came = change(1, ann.clone(), "a", 2);
+        let (went, note) = (change(2, ann.clone(), "a", 0), change(3, ann, "b", 1));
+        let next = catalog.with([&came]).with([&went, &note]);
+        assert!(next.is_of_tool(&went));
+        assert!(!next.is_of_tool(&note));
+    }
+
     proptest! {
         #[test]
         fn whoever_sees_other_tools_than_before_is_told(

@@ -95,7 +95,7 @@ async fn what_is_refused_before_anything_is_sent_does_not_count() {
     }
     plan.tool(&Layer::Official, "uniskill_weather", &weather(&origin)).await;
     plan.document("notes").await;
-    let ann = plan.key("ann");
+    let (ann, bob) = (plan.key("ann"), plan.key("bob"));
     let house = plan.serve();
     for (id, payload, expected) in [
         ("none", json!({}), (404, "not_found")),
@@ -113,8 +113,16 @@ async fn what_is_refused_before_anything_is_sent_does_not_count() {
         assert_eq!(answer.header("X-RateLimit-Remaining").as_deref(), Some("30"), "{id}");
     }
     assert!(house.upstream.asked().is_empty());
-    let answer = house.execute(Some(&ann), "plain", json!({}));
-    assert_eq!(answer.header("X-RateLimit-Remaining").as_deref(), Some("29"));
+    // What is sent does. Another tries if a minute ends meanwhile.
+    for key in [&ann, &bob] {
+        let began = minute();
+        let answer = house.execute(Some(key), "plain", json!({}));
+        if minute() == began {
+            assert_eq!(answer.header("X-RateLimit-Remaining").as_deref(), Some("29"));
+            return;
+        }
+    }
+    panic!("every try went over the end of a minute");
 }
 
 #[tokio::test]

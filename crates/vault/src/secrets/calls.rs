@@ -129,6 +129,18 @@ impl Vault {
         })
     }
 
+    fn complete(
+        &self,
+        owner: &Owner,
+        skill: CalledSkill<'_>,
+        needed: &[String],
+    ) -> Result<Vec<SealedRow>, VaultError> {
+        match self.gather(owner, skill, needed)? {
+            (rows, lacks) if lacks.is_empty() => Ok(rows),
+            (_, lacks) => Err(VaultError::MissingSecrets(lacks)),
+        }
+    }
+
     /// The secrets that a skill is called with: those it needs, and no others. A grant that was made without
     /// looking at the skill is bound to the origin of this call.
     ///
@@ -144,12 +156,10 @@ impl Vault {
         if needed.is_empty() {
             return Ok(BTreeMap::new());
         }
-        let (rows, lacks) = self.gather(owner, skill, needed)?;
-        if !lacks.is_empty() {
-            return Err(VaultError::MissingSecrets(lacks));
-        }
-        if skill.tier == Tier::Market {
-            self.bind_grants(owner, skill, needed)?;
+        let mut rows = self.complete(owner, skill, needed)?;
+        if skill.tier == Tier::Market && self.bind_grants(owner, skill, needed)? {
+            // Another call may have been the first, to another origin.
+            rows = self.complete(owner, skill, needed)?;
         }
         let master = self.master()?;
         let open = |row: SealedRow| {

@@ -75,7 +75,7 @@ impl Vault {
             let sql = "INSERT INTO secret_grant (owner, skill, name, granted_at, origin)
                        VALUES (?1, ?2, ?3, ?4, ?5)
                        ON CONFLICT DO UPDATE SET granted_at = excluded.granted_at, origin = excluded.origin
-                       WHERE origin IS NOT excluded.origin";
+                       WHERE excluded.origin IS NOT NULL AND origin IS NOT excluded.origin";
             let (skill_id, at) = (skill.as_str(), act.at.as_micros());
             let row = params![owner.as_str(), skill_id, name.as_str(), at, origin];
             if transaction.prepare_cached(sql)?.execute(row)? == 0 {
@@ -95,14 +95,15 @@ impl Vault {
         })
     }
 
-    /// Binds grants that have no origin yet to that of a call. There are none but for the first call.
+    /// Binds grants that have no origin yet to that of a call, and tells whether there were any: there are none but
+    /// for the first call.
     pub(super) fn bind_grants(
         &self,
         owner: &Owner,
         skill: CalledSkill<'_>,
         names: &[String],
-    ) -> Result<(), VaultError> {
-        let Some(origin) = skill.origin else { return Ok(()) };
+    ) -> Result<bool, VaultError> {
+        let Some(origin) = skill.origin else { return Ok(false) };
         let key = [owner.as_str(), skill.id.as_str()];
         let unbound = self.file.read(|connection| {
             let sql = "SELECT 1 FROM secret_grant
@@ -110,7 +111,7 @@ impl Vault {
             Ok(connection.prepare_cached(sql)?.exists(key)?)
         })?;
         if !unbound {
-            return Ok(());
+            return Ok(false);
         }
         self.file.write(|transaction| {
             let sql = "UPDATE secret_grant SET origin = ?4
@@ -119,7 +120,7 @@ impl Vault {
             for name in names {
                 statement.execute(params![key[0], key[1], name, origin])?;
             }
-            Ok(())
+            Ok(true)
         })
     }
 

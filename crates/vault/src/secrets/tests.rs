@@ -113,6 +113,12 @@ fn a_grant_is_for_the_origin_that_was_seen() {
         (at("https://evil.test", "TOKEN"), at("https://a.test", "TOKEN")),
         (value(), changed())
     );
+    // Granted again without a look, it stays for what it is for.
+    assert!(!grant(None, "TOKEN"));
+    assert_eq!(
+        (at("https://evil.test", "TOKEN"), at("https://a.test", "TOKEN")),
+        (value(), changed())
+    );
     // Granted without a look, it is for what is called first; asking what is lacking is no call.
     assert!(grant(None, "OTHER"));
     let (echo, origin) = (id("echo"), Some("https://evil.test"));

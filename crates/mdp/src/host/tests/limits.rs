@@ -39,6 +39,24 @@ async fn limits_are_refused_with_a_code() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn what_a_client_said_of_itself_weighs_as_long_as_it_is_there() {
+    let host = limited(Limits { catalog_bytes: 20_000, ..Limits::default() });
+    let described = |id: &str| {
+        let client = json!({"id": id, "name": id, "description": "x".repeat(3000), "paths": []});
+        json!({"type": "registerClient", "client": client}).to_string()
+    };
+    let (one, other) = (open(&host), open(&host));
+    host.receive(&one, &described("one")).unwrap();
+    let update = json!({"type": "updateClientCatalog", "clientId": "one", "paths": []});
+    host.receive(&one, &update.to_string()).unwrap();
+    let full = host.receive(&other, &described("other")).expect_err("both are too much");
+    assert_eq!(full.code(), "catalogs_full");
+    host.receive(&one, &json!({"type": "unregisterClient", "clientId": "one"}).to_string())
+        .unwrap();
+    host.receive(&other, &described("other")).unwrap();
+}
+
+#[tokio::test(start_paused = true)]
 async fn ids_that_no_client_may_have() {
     let host = host(Config::default());
     let session = open(&host);
