@@ -41,6 +41,6 @@ pub use limits::{Decision, RateLimits, TierLimits, Window};
 pub use profiles::{AccountTier, Profile, ProfileChange, UnknownTier};
 pub use secrets::{
     CalledSkill, Grant, Lack, LackReason, MAX_VALUE_BYTES as MAX_SECRET_BYTES, Others, Rotated,
-    SecretInfo, SecretName,
+    SecretInfo, SecretName, check_value,
 };
 pub use vault::Vault;

@@ -4,7 +4,9 @@
 use axum::{extract::State, response::Response};
 use serde::{Deserialize, Serialize};
 use skills_core::{Digest, Owner, SkillId};
-use skills_vault::{AccountChange, AccountTier, Others, ProfileChange, SecretsChange, Vault};
+use skills_vault::{
+    AccountChange, AccountTier, Others, ProfileChange, SecretsChange, Vault, check_value,
+};
 use utoipa::ToSchema;
 
 use super::{
@@ -139,7 +141,12 @@ pub(super) async fn sync_cache(
         }
     };
     let secrets = match kind {
-        SyncKind::ProfileSync => None,
+        SyncKind::ProfileSync => {
+            // They are not taken over; what is wrong with them is said all the same.
+            let unused = sent.secrets.iter().flat_map(|Secrets(values)| values);
+            unused.into_iter().try_for_each(|(_, value)| check_value(value))?;
+            None
+        }
         SyncKind::SecretsSync => Some(sent.secrets.ok_or(GatewayError::Missing("secrets"))?),
         SyncKind::SkillUpdate | SyncKind::SkillActivation => sent.secrets,
     };

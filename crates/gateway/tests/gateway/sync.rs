@@ -103,3 +103,15 @@ async fn what_shadows_may_have_the_prefix() {
     let (_, answer) = house.ask(&admin(), "POST", "/v1/admin/sync_skill", &body).await;
     assert_eq!(answer["shadowed_by"], json!([shadows[0]]), "{answer}");
 }
+
+#[tokio::test]
+async fn what_is_wrong_is_said_also_of_what_is_not_taken_over() {
+    let house = House::open();
+    for (value, expected) in [("", 422), ("v", 200)] {
+        let body = json!({"uid": "ann", "secrets": [{"key": "TOKEN", "value": value}]});
+        let (status, answer) = house.ask(&admin(), "POST", "/v1/admin/sync_cache", &body).await;
+        assert_eq!(status.as_u16(), expected, "{answer}");
+    }
+    let ann = house.user("ann");
+    assert_eq!(house.get(&ann, "/v1/secrets").await.1["data"], json!([]), "of a profile alone");
+}

@@ -135,7 +135,10 @@ fn remove(
 }
 
 /// Whether a value may be kept.
-pub(crate) fn check_value(value: &str) -> Result<(), VaultError> {
+///
+/// # Errors
+/// When it is empty or too large.
+pub fn check_value(value: &str) -> Result<(), VaultError> {
     match value.len() {
         0 => Err(VaultError::EmptySecret),
         1..=MAX_VALUE_BYTES => Ok(()),
