@@ -14,7 +14,7 @@ pub(crate) fn of_documents<B: AsRef<str>>(skills: &[(&str, B)]) -> Catalog {
     Catalog::default().with(&changes.collect::<Vec<_>>())
 }
 
-fn change(revision: u64, layer: Layer, id: &str, body: Option<&str>) -> Change {
+pub(crate) fn change(revision: u64, layer: Layer, id: &str, body: Option<&str>) -> Change {
     Change {
         revision,
         at: Timestamp::from_micros(i64::try_from(revision).unwrap()),

@@ -49,14 +49,14 @@ impl Catalog {
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
-    use skills_core::{
-        Caller, Digest, EntryKey, Kind, Layer, SkillMeta, Tier, Timestamp, ToolMeta, User,
-        tool::ToolSource,
-    };
+    use skills_core::{Caller, Digest, Layer, Tier, ToolMeta, User, tool::ToolSource};
     use skills_store::{Change, EntryContent};
 
     use super::*;
-    use crate::catalog::{Everything, tests::private};
+    use crate::catalog::{
+        Everything,
+        tests::{self, private},
+    };
 
     fn tool(text: &str) -> Box<ToolMeta> {
         Box::new(ToolMeta {
@@ -72,16 +72,12 @@ mod tests {
 
     /// 0 is nothing, 1 a document, more are tools.
     fn change(revision: u64, layer: Layer, id: &str, what: u8) -> Change {
-        let mut meta = SkillMeta::of_document(&format!("# {id}")).unwrap();
-        meta.tool = (what > 1).then(|| tool(&what.to_string()));
-        Change {
-            revision,
-            at: Timestamp::from_micros(i64::try_from(revision).unwrap()),
-            actor: "t".into(),
-            key: EntryKey { kind: Kind::Skill, layer, id: id.into() },
-            before: None,
-            content: (what > 0).then(|| Arc::new(EntryContent::Skill(meta))),
+        let body = (what > 0).then(|| format!("# {id}"));
+        let mut change = tests::change(revision, layer, id, body.as_deref());
+        if let Some(EntryContent::Skill(meta)) = change.content.as_mut().map(Arc::make_mut) {
+            meta.tool = (what > 1).then(|| tool(&what.to_string()));
         }
+        change
     }
 
     fn listed(catalog: &Catalog) -> Vec<(Arc<str>, Digest)> {
