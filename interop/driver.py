@@ -6,7 +6,8 @@ A client of the bus is a program that takes a phase and a bus URL, and whose las
     read     the server was stopped and started on the same data: what was written is there
     stay     the server is stopped and started, on the same port, while the client is connected
 
-The clients of MCP are in `mcp/`, that of ACP in `acp/`, those of MDP in `mdp/`, that of the gateway in `gateway/`.
+Clients of MCP are in `mcp/`, of ACP in `acp/`, of MDP in `mdp/`, of the gateway in `gateway/`, hostile ones in `attack/`,
+the first use in `newcomer/`, the browser in `console/`.
 `interop/run` installs and builds what this needs and then calls it.
 """
 
@@ -24,17 +25,19 @@ import urllib.request
 from collections import Counter
 from pathlib import Path
 
+from ports import free_port, wait_until_free
+
 HERE = Path(__file__).resolve().parent
-sys.path[:0] = [str(HERE / "mcp"), str(HERE / "acp"), str(HERE / "mdp"), str(HERE / "gateway")]
+sys.path[:0] = [str(HERE / "mcp"), str(HERE / "acp"), str(HERE / "mdp"), str(HERE / "gateway"), str(HERE / "newcomer"), str(HERE / "console")]
 EXAMPLES = HERE.parent / "examples"
 
 RUST_CLIENTS = {"0.11.3": "sdk-0-11", "0.25.0": "sdk-0-25", "0.26.0-rc.4": "sdk-0-26"}
 
-# These keep the SDK's default, a second connection that sends telemetry. The others go without.
+# These keep the SDK's default, a second connection for telemetry. The others disable it.
 TELEMETRY = {("python", "0.25.0"), ("node", "0.22.1"), ("rust", "0.25.0")}
 SCENARIO_TELEMETRY = TELEMETRY - {("node", "0.22.1")}
 
-# The contract's own example dials this address and no other.
+# The contract's own example connects to this address only.
 EXAMPLE_BUS = "127.0.0.1:49134"
 
 QUICKSTART_OUTPUT = [
@@ -42,18 +45,19 @@ QUICKSTART_OUTPUT = [
     "/forecast city=Lisbon\n\nDo I need an umbrella in Lisbon today?\n",
 ]
 
-START_SECONDS = 15
-STOP_SECONDS = 3
-PHASE_SECONDS = 60
+# Deadlines, not expectations: each of these takes a moment, unless the machine is busy with something else.
+START_SECONDS = 60
+STOP_SECONDS = 30
+PHASE_SECONDS = 180
 COMPARE_SECONDS = 300
 
 
 class Failure(Exception):
-    """Something that was to hold does not."""
+    """An expectation that does not hold."""
 
 
 class Process:
-    """A child process whose output goes to files in `folder`."""
+    """Child process whose output goes to files in `folder`."""
 
     def __init__(self, name, command, folder, env, cwd=None):
         self.name = name
@@ -71,7 +75,7 @@ class Process:
         return self.stderr_path.read_text(errors="replace")
 
     def wait_until(self, ready, seconds, what):
-        """The first truthy result of `ready`, unless the process ends or the time is up before."""
+        """Returns the first truthy result of `ready`, unless the process ends or the time is up before."""
         end = time.monotonic() + seconds
         while time.monotonic() < end:
             if result := ready():
@@ -101,7 +105,7 @@ class Process:
 
 
 class Bench:
-    """One run: a scratch folder, the processes started in it, and the checks that held."""
+    """One run: a scratch folder, the processes started in it, and the passed checks."""
 
     def __init__(self, server):
         self.server_binary = server
@@ -127,9 +131,9 @@ class Bench:
         self.processes.append(process)
         return process
 
-    def start_server(self, bus="127.0.0.1:0", http="127.0.0.1:0", arguments=(), **env):
-        """A server that is ready, and its bus URL. Every server of one bench has the same data."""
-        data = str(self.folder / "data")
+    def start_server(self, bus="127.0.0.1:0", http="127.0.0.1:0", arguments=(), data="data", **env):
+        """Starts a server and returns it with its bus URL. Servers of one bench share their data by default."""
+        data = str(self.folder / data)
         command = [self.server_binary, "serve", "--bus", bus, "--http", http, "--data-dir", data, *arguments]
         server = self.start("server", command, **env)
         url = server.wait_until(lambda: address("ws", server.stderr()), START_SECONDS, "bus address")
@@ -149,12 +153,12 @@ class Bench:
         return process
 
     def count(self, process):
-        """Adds the checks that a client reports; a client that reports none has not run."""
+        """Adds the checks that a client reports; reporting none is a failure."""
         match = re.search(r"^checks ([1-9]\d*)$", process.stdout(), re.MULTILINE)
         if not match:
             raise Failure(f"{process.name} reports no checks")
         self.checks += int(match[1])
-        # What a client's library cannot do is not counted, and not kept quiet either.
+        # Operations that a client's library lacks are reported, not counted.
         self.left_out.update(re.findall(r"^left out, (.+?): ", process.stdout(), re.MULTILINE))
 
     def output(self):
@@ -167,14 +171,15 @@ class Bench:
 
 
 def clean_environment():
-    """Without the variables through which an SDK or a server would find another bus."""
+    """Returns the environment without variables that would select another bus."""
     inherited = {key: value for key, value in os.environ.items() if not key.startswith("III_")}
-    # A check that fails says what it wanted and what it got: its backtrace would only bury that.
+    # A failed check prints expected and actual values; a backtrace would bury them.
     return inherited | {"RUST_LIB_BACKTRACE": "0"}
 
 
 def address(scheme, text):
-    match = re.search(rf"\b{scheme}://\S+:\d+", text)
+    # The last line may not be complete.
+    match = re.search(rf"\b{scheme}://\S+:\d+", text[:text.rfind("\n") + 1])
     return match and match[0]
 
 
@@ -192,7 +197,7 @@ def scenario(bench, client, telemetry):
     bench.count(bench.run("write", [*client, "write", url], telemetry=telemetry))
     bench.stop_server(server)
 
-    server, url = bench.start_server()
+    server, url = bench.start_server(bus=f"127.0.0.1:{free_port()}")
     bench.count(bench.run("read", [*client, "read", url], telemetry=telemetry))
 
     stayer = bench.start("stay", [*client, "stay", url], telemetry=telemetry)
@@ -207,7 +212,8 @@ def scenario(bench, client, telemetry):
 
 
 def contract_example(bench, example, client):
-    """The contract's own Rust example, unchanged: what it publishes is there, seen by another worker."""
+    """Runs the contract's own Rust example, unmodified; another worker checks what it publishes."""
+    wait_until_free(EXAMPLE_BUS)
     server, url = bench.start_server(bus=EXAMPLE_BUS)
     worker = bench.start("example", [example])
     bench.count(bench.run("seed", [client, "seed", url]))
@@ -226,22 +232,22 @@ def quickstart(bench, command, telemetry):
 
 
 def skills_ref(bench, python):
-    """Verdicts on generated skills, beside those of the package skills-ref."""
+    """Compares verdicts on generated skills with those of the package skills-ref."""
     command = [python, str(HERE / "skills-ref" / "compare.py"), "--binary", bench.server_binary]
     bench.count(bench.run("skills-ref", command, seconds=COMPARE_SECONDS))
 
 
 def copied(source, folder):
-    """Node resolves `import 'iii-sdk'` from where the file lies: put it beside that version's packages."""
+    """Copies a file beside the packages of a version, because Node resolves imports relative to the file."""
     return shutil.copy(source, folder)
 
 
 def jobs(options):
-    """Pairs of a name and what to run."""
+    """Yields pairs of a name and a job."""
     if "iii" in options.groups:
         yield from iii_jobs(options)
     if "mcp" in options.groups:
-        # Only here: it lies in a folder of its own, with the files it copies.
+        # Imported here, because it is in a folder with the files it copies.
         import jobs as mcp
 
         yield from mcp.jobs(options, Failure)
@@ -257,6 +263,18 @@ def jobs(options):
         import gateway_jobs
 
         yield from gateway_jobs.jobs(options, Failure)
+    if "console" in options.groups:
+        import console_jobs
+
+        yield from console_jobs.jobs(options, Failure)
+    if "attack" in options.groups:
+        from attack import jobs as attack_jobs
+
+        yield from attack_jobs.jobs(options, Failure)
+    if "newcomer" in options.groups:
+        import newcomer_jobs
+
+        yield from newcomer_jobs.jobs(options, Failure)
     if "skills-ref" in options.groups:
         python = str(options.cache / f"skills-ref-{options.skills_ref}" / "bin" / "python")
         yield f"skills-ref {options.skills_ref}", lambda bench: skills_ref(bench, python)
@@ -286,7 +304,7 @@ def jobs_of(language, version, client, example):
     telemetry = (language, version) in SCENARIO_TELEMETRY
     yield name, lambda bench: scenario(bench, client, telemetry)
     if example:
-        # As a reader runs it, telemetry included, on the version it names.
+        # As a reader runs it, with telemetry, on the version it names.
         telemetry_too = (language, version) in TELEMETRY
         yield f"{name} quickstart", lambda bench: quickstart(bench, example, telemetry_too)
 
@@ -312,9 +330,9 @@ def parse_arguments():
     parser = argparse.ArgumentParser(description="Run the interoperability clients.")
     parser.add_argument("--server", required=True, help="the server's binary")
     parser.add_argument("--cache", required=True, type=Path, help="where the Python and Node packages are")
-    groups = ["iii", "mcp", "acp", "mdp", "gateway", "skills-ref"]
+    groups = ["iii", "mcp", "acp", "mdp", "gateway", "console", "attack", "skills-ref", "newcomer"]
     parser.add_argument("--groups", nargs="+", required=True, choices=groups,
-                        help="clients of the bus, of MCP, of ACP, of MDP, of the gateway, the other judge of skills")
+                        help="clients of the bus, of MCP, of ACP, of MDP, of the gateway, hostile ones, skills-ref, the README")
     parser.add_argument("--rust", type=Path, help="where the Rust clients are")
     parser.add_argument("--python", nargs="+", required=True, help="versions of the Python SDK")
     parser.add_argument("--node", nargs="+", required=True, help="versions of the Node SDK")
@@ -327,6 +345,10 @@ def parse_arguments():
     parser.add_argument("--mdp-client", required=True, help="version of the Python package modeldriveprotocol-client")
     parser.add_argument("--skills-ref", required=True, help="version of the Python package skills-ref")
     parser.add_argument("--schemathesis", required=True, help="version of the Python package schemathesis")
+    parser.add_argument("--npx-skills", required=True, help="version of the npm package skills")
+    parser.add_argument("--codex", required=True, help="version of @openai/codex")
+    parser.add_argument("--gemini", required=True, help="version of @google/gemini-cli")
+    parser.add_argument("--claude-code", required=True, help="version of @anthropic-ai/claude-code")
     parser.add_argument("--only", nargs="*", default=[], help="words that a client's name must contain")
     return parser.parse_args()
 

@@ -1,4 +1,4 @@
-"""The clients of ACP: pairs of a name and what to run, for the driver."""
+"""ACP clients as pairs of a name and a job, for the driver."""
 
 import shutil
 from pathlib import Path
@@ -9,7 +9,7 @@ CLIENT_SECONDS = 60
 
 
 def jobs(options):
-    # Node resolves a package from where the file lies: put it beside them.
+    # Node resolves packages relative to the file, so copy it beside them.
     client = shutil.copy(HERE / "client.mjs", options.cache / "acp-node")
     worker = [str(options.cache / f"python-{options.python[0]}" / "bin" / "python"), str(HERE / "worker.py")]
     for mode in ["default", "opt-in", "always"]:

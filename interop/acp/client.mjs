@@ -1,4 +1,4 @@
-// The TypeScript SDK of ACP drives `skills acp` over stdio; every line that comes is held against its JSON schema.
+// The TypeScript SDK of ACP drives `skills acp` over stdio; every received line is validated against its JSON schema.
 //
 //     client.mjs SKILLS-BINARY BUS-URL default|opt-in|always
 //
@@ -30,7 +30,7 @@ function equal(got, wanted, what) {
   checks += 1
 }
 
-// The schema of the package, the released one: it does not have the list of skills.
+// The released schema of the package, which does not include the skill list.
 
 const place = 'node_modules/@agentclientprotocol/sdk/schema/v1/schema.json'
 const schema = JSON.parse(readFileSync(new URL(place, import.meta.url)))
@@ -56,7 +56,7 @@ const asked = new Map()
 const updates = []
 let look = () => {}
 
-/** Every line that the agent writes. */
+/** Validates a line of the agent. */
 function inspect(line) {
   const message = JSON.parse(line)
   equal(message.jsonrpc, '2.0', line)
@@ -80,7 +80,7 @@ function inspect(line) {
   look()
 }
 
-/** The rules of the proposal, which no schema has. */
+/** Checks the rules of the proposal, which are in no schema. */
 function checkSkills(skills) {
   for (const { name, description, license, compatibility, allowedTools, _meta, ...rest } of skills) {
     that(/^[a-z0-9]+(-[a-z0-9]+)*$/.test(name) && name.length <= 64, `name ${name}`)
@@ -93,7 +93,7 @@ function checkSkills(skills) {
   }
 }
 
-/** The first update that fits, whether it has come or will. */
+/** Returns the first matching update, received or future. */
 function update(fits, what) {
   return new Promise((resolve, reject) => {
     const timer = setTimeout(() => reject(new Error(`no ${what} within ${DEADLINE_MS} ms`)), DEADLINE_MS)
@@ -113,7 +113,7 @@ const named = (list, name) => list?.find((item) => item.name === name)
 const commands = (name) => (update) => Boolean(named(update.availableCommands, name))
 const skills = (name) => (update) => Boolean(named(update.availableSkills, name))
 
-// The agent, with its lines seen on the way to the SDK and questions on the way back.
+// The agent, with its lines inspected on the way to the SDK and requests on the way back.
 
 const agent = spawn(binary, ['acp', '--url', bus, ...(mode === 'always' ? ['--skills-update=always'] : [])], {
   stdio: ['pipe', 'pipe', 'inherit'],
@@ -142,7 +142,7 @@ function outgoing(line) {
 }
 
 const out = lines(outgoing)
-// The pipe ends when the agent does, or when its input is closed below: neither is an error.
+// The pipe ends with the agent or when its input is closed below; neither is an error.
 out.readable.pipeTo(Writable.toWeb(agent.stdin)).catch(() => {})
 const stream = ndJsonStream(out.writable, Readable.toWeb(agent.stdout).pipeThrough(lines(inspect)))
 

@@ -1,4 +1,4 @@
-"""What an ACP client sees: a prompt and two skills, one of which no list may have."""
+"""Content for the ACP client: a prompt and skills, one of which has no valid name."""
 
 import sys
 from pathlib import Path

@@ -1,7 +1,6 @@
-"""The gateway against its own description: schemathesis asks what the description allows, and what it does not.
+"""Schemathesis tests the gateway against its OpenAPI description, with valid and invalid requests.
 
-Every check that it has is on. It asks as a user, as an administrator and as nobody in particular, always with
-the same seed.
+All checks are enabled. It runs as a user, as an administrator and anonymously, always with the same seed.
 """
 
 import json
@@ -40,7 +39,7 @@ def job(program, who, failure):
         command += ["--checks", "all", "--max-examples", EXAMPLES, "--seed", SEED, "--workers", "1", "--no-color"]
         if credential:
             command += ["--header", f"Authorization: Bearer {credential}"]
-        # It keeps what it found where it runs, and would try that first the next time.
+        # It stores findings in its working directory and would repeat them first.
         process = bench.start("schemathesis", command, cwd=bench.folder)
         process.finish(RUN_SECONDS)
         bench.checks += generated(process.stdout(), failure)
@@ -50,7 +49,7 @@ def job(program, who, failure):
 
 
 def generated(output, failure):
-    """How many requests were made; a run without any has shown nothing."""
+    """Returns the number of requests; a run without requests is a failure."""
     match = re.search(r"(\d+) generated", output)
     if not match or match[1] == "0":
         raise failure("schemathesis made no requests")

@@ -34,17 +34,19 @@ FILES = {
 
 
 def add(bench, bus):
+    """Adds two bundles and returns the folder with the files of both."""
     folder = bench.folder / "bundles"
-    write(folder / "code-review", "code-review", "Code review", "How to review a change.")
-    packed = bench.folder / "packed"
-    write(packed, "release-notes", "Release notes", "How to write release notes.")
+    review, notes = folder / "code-review", folder / "release-notes"
+    write(review, "code-review", "Code review", "How to review a change.")
+    write(notes, "release-notes", "Release notes", "How to write release notes.")
     archive = folder.with_suffix(".tar.gz")
     with tarfile.open(archive, "w:gz") as file:
-        file.add(packed, "release-notes")
-    process = bench.start("add", [bench.server_binary, "add", str(folder), str(archive), "--url", bus])
+        file.add(notes, "release-notes")
+    process = bench.start("add", [bench.server_binary, "add", str(review), str(archive), "--url", bus])
     process.finish(ADD_SECONDS)
     if "added 2, changed 0, unchanged 0, failed 0" not in process.stdout():
         raise RuntimeError(f"skills add said: {process.stdout()}")
+    return folder
 
 
 def write(folder, name, title, description):

@@ -20,7 +20,7 @@ DEADLINE = 20
 
 
 class Session:
-    """The operations of `expectations.json`. Results are as they are on the wire."""
+    """Operations of `expectations.json`. Results have the wire format."""
 
     def __init__(self, library, era, notifications):
         self.library, self.era, self.notifications = library, era, notifications
@@ -91,7 +91,7 @@ class Session:
 
 
 class FastMCP(Session):
-    """FastMCP's calls that end in `_mcp` give what is on the wire; the others unwrap it."""
+    """FastMCP's `…_mcp` calls return the wire format; the others unwrap it."""
 
     def __init__(self, library, era, notifications):
         super().__init__(library, era, notifications)
@@ -158,7 +158,7 @@ async def main(name, era, transport, *target):
         negotiated = library.session.protocol_version
         if (negotiated == "2026-07-28") != (era == "modern"):
             raise AssertionError(f"negotiated {negotiated}, wanted the {era} era")
-        # Raised in here, it would come out in an exception group in an exception group.
+        # Raised inside, it would be wrapped in nested exception groups.
         try:
             return f"checks {await expect.run(session(library, era, notifications), era)}"
         except Exception:

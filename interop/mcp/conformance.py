@@ -12,7 +12,7 @@ HERE = Path(__file__).resolve().parent
 BASELINE = HERE / "expected-failures.yml"
 
 REVISIONS = ["2025-06-18", "2025-11-25", "2026-07-28"]
-# The extension is on no revision's list: its scenarios run where they are told to.
+# The extension belongs to no revision: its scenarios are selected explicitly.
 EXTENSION = ["sep-2640-skills-enumeration", "sep-2640-skills-manifest", "sep-2640-skills-directory"]
 EXTENSION_REVISIONS = ["2025-11-25", "2026-07-28"]
 
@@ -25,7 +25,7 @@ class Suite:
         self.command = [node, program]
 
     def run(self, url, name, *options):
-        """Adds the checks that held. When others than the expected do not, the failure says which and why."""
+        """Counts the checks that passed. An unexpected failure is reported with its reason."""
         results = self.bench.folder / f"results-{name}"
         command = [*self.command, "server", "--url", url, "--expected-failures", str(BASELINE), "-o", str(results)]
         process = self.bench.start(name, [*command, *options])
@@ -37,7 +37,7 @@ class Suite:
         return process
 
     def unexpected(self, process, results):
-        """What the suite says under its own headings, with the reasons that it keeps in its files."""
+        """Returns the report of the suite with the reasons from its result files."""
         said = process.stdout()
         for entry in re.findall(r"^  ✓ (\S+)$", said.partition("Stale baseline entries")[2], re.MULTILINE):
             yield f"passes, but is listed: {entry}"
@@ -77,7 +77,7 @@ class Suite:
 
 
 def outcomes(results):
-    """Pairs of a scenario and a check of it."""
+    """Yields pairs of a scenario and one of its checks."""
     for path in sorted(results.glob("server-*/checks.json")):
         scenario = re.fullmatch(r"server-(.+)-\d{4}-\d\d-\d\dT.*", path.parent.name)[1]
         for check in json.loads(path.read_text()):

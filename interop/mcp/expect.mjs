@@ -6,7 +6,7 @@ import { isDeepStrictEqual } from 'node:util'
 const show = (value) => String(JSON.stringify(value)).slice(0, 800)
 const unless = (held, path, what, got) => (held ? [] : [`${path}: ${what}, got ${show(got)}`])
 
-/** Whether what came is as a rule's value says. */
+/** Rules: each compares a value with its argument. */
 const holds = {
   $atLeast: (value, got) => got >= value,
   $atMostChars: (value, got) => got?.length <= value,
@@ -41,12 +41,12 @@ function differences(wanted, got, era, path = '') {
   return unless(wanted === got, path, `wanted ${show(wanted)}`, got)
 }
 
-/** What is wanted of a client that does not show the codes of errors. */
+/** Removes the code from an expected error, for clients that do not expose codes. */
 function withoutCode({ error: { code: _, ...error }, ...wanted }) {
   return { error, ...wanted }
 }
 
-/** The number of checks that held. The first that does not throws. */
+/** Returns the number of passed checks. The first failure throws. */
 export async function run(client, era) {
   let count = 0
   for (const step of JSON.parse(await readFile(new URL('expectations.json', import.meta.url), 'utf8'))) {

@@ -7,7 +7,7 @@ STEPS = Path(__file__).with_name("expectations.json")
 
 
 def differences(wanted, got, era, path=""):
-    """What keeps `got` from being as wanted: wanted keys must match, more keys are allowed.
+    """Returns the differences between `got` and `wanted`: wanted keys must match, more keys are allowed.
 
     A list wants each of its items somewhere. An object whose keys begin with `$` is a rule.
     """
@@ -35,7 +35,7 @@ def counted(wanted, got):
     return sum(item.startswith(wanted["prefix"]) for item in got) == wanted["is"]
 
 
-# Whether what came is as a rule's value says.
+# Rules: each compares a value with its argument.
 HOLDS = {
     "$atLeast": lambda value, got: got >= value,
     "$atMostChars": lambda value, got: len(got) <= value,
@@ -48,7 +48,7 @@ HOLDS = {
 
 
 async def run(client, era):
-    """The number of checks that held. The first that does not raises."""
+    """Returns the number of passed checks. The first failure raises."""
     count = 0
     for step in json.loads(STEPS.read_text()):
         if reason := client.cannot.get(step["do"]):

@@ -14,7 +14,7 @@ import { run } from './expect.mjs'
 const [launcher, era, transport, ...target] = process.argv.slice(2)
 
 const server = transport === 'http' ? ['--transport', 'http', '--server-url', target[0]] : target
-// Without these it would look for servers and settings in the home directory.
+// Without these it would read servers and settings from the home directory.
 const config = join(tmpdir(), 'interop-no-such-client.json')
 
 function inspect(method, options = []) {
@@ -32,7 +32,7 @@ function inspect(method, options = []) {
   })
 }
 
-/** An option with pairs as its values; without any it is left out. */
+/** Builds an option with pairs as values; empty without pairs. */
 function pairs(option, values) {
   const given = Object.entries(values).map(([key, value]) => `${key}=${value}`)
   return given.length ? [option, ...given] : []
@@ -42,14 +42,14 @@ function pairs(option, values) {
 const oneShot = 'the command line makes one request a run'
 
 const client = {
-  // It has words of its own for an error's code.
+  // It prints its own text instead of the error code.
   codes: false,
   cannot: { watch: oneShot, complete: 'the command line has no completion' },
-  // It does not hear of a change, but later requests see it.
+  // It receives no notifications, but later requests see the change.
   instead: { watch: ({ change }) => client['call-tool']({ name: 'interop__change', arguments: change }) },
   async 'list-resources'() {
     const { resources } = await inspect('resources/list')
-    // It follows the cursors itself and does not say how many pages there were.
+    // It follows the cursors itself and does not report the number of pages.
     return { resources, uris: resources.map(({ uri }) => uri), pages: Infinity }
   },
   'list-templates': () => inspect('resources/templates/list'),
@@ -58,7 +58,7 @@ const client = {
     const { tools } = await inspect('tools/list')
     return { tools, names: tools.map(({ name }) => name) }
   },
-  /** The entries, once it has verified size, digest and frontmatter of each itself: it fails when one is wrong. */
+  /** Returns the entries after the inspector has verified size, digest and frontmatter. */
   async 'list-skills'() {
     await inspect('skills/get', ['--uri', 'skill://interop-page-000/SKILL.md', '--verify'])
     return await inspect('skills/list')

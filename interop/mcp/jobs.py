@@ -1,4 +1,4 @@
-"""The clients of MCP: pairs of a name and what to run, for the driver."""
+"""MCP clients as pairs of a name and a job, for the driver."""
 
 import shutil
 from pathlib import Path
@@ -21,6 +21,9 @@ def jobs(options, failure):
         for era in eras:
             for transport in ["stdio", "http"]:
                 yield f"mcp {name} {transport} {era}", client_job(worker, command, transport, era)
+    python = str(options.cache / f"mcp-python-fastmcp-{options.fastmcp}" / "bin" / "python")
+    for transport in ["stdio", "http"]:
+        yield f"mcp fastmcp {options.fastmcp} skill helpers {transport}", helper_job(python, transport)
 
 
 def conformance_jobs(options, failure, worker, node):
@@ -43,7 +46,7 @@ def conformance_jobs(options, failure, worker, node):
 
 
 def clients(options, node):
-    """Name, command without era, transport and target, and the eras of the protocol it speaks."""
+    """Yields name, command without era, transport and target, and the supported eras of the protocol."""
     both = ["legacy", "modern"]
     for name, version in [("mcp", options.mcp_python), ("fastmcp", options.fastmcp)]:
         python = str(options.cache / f"mcp-python-{name}-{version}" / "bin" / "python")
@@ -58,7 +61,7 @@ def clients(options, node):
 
 
 def beside(options, program):
-    """Node resolves a package from where the file lies: put it beside them."""
+    """Copies a program beside its packages, because Node resolves them relative to the file."""
     for name in [program, *SHARED]:
         shutil.copy(HERE / name, options.cache / "mcp-node")
     return str(options.cache / "mcp-node" / program)
@@ -70,6 +73,21 @@ def client_job(worker, command, transport, era):
         start_worker(bench, worker, "worker_clients.py", bus)
         target = [f"{bench.http}/mcp"] if transport == "http" else [bench.server_binary, "mcp", "--url", bus]
         client = bench.start("client", [*command, era, transport, *target])
+        client.finish(CLIENT_SECONDS)
+        bench.count(client)
+        bench.stop_server(server)
+
+    return job
+
+
+def helper_job(python, transport):
+    """Returns the job of FastMCP's skill helpers."""
+    def job(bench):
+        server, bus = bench.start_server()
+        folder = bundles.add(bench, bus)
+        stdio = [bench.server_binary, "mcp", "--url", bus, "--profile", "skills"]
+        target = [f"{bench.http}/mcp/skills"] if transport == "http" else stdio
+        client = bench.start("client", [python, str(HERE / "fastmcp_skills.py"), str(folder), transport, *target])
         client.finish(CLIENT_SECONDS)
         bench.count(client)
         bench.stop_server(server)

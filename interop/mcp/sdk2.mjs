@@ -17,12 +17,12 @@ const [era, transport, ...target] = process.argv.slice(2)
 class Session2 extends Session {
   cannot = {}
 
-  /** Without a cursor this SDK gathers all pages, and does not say how many there were. */
+  /** Without a cursor this SDK collects all pages and does not report their number. */
   async 'list-resources'() {
     return { ...(await super['list-resources']()), pages: Infinity }
   }
 
-  /** That a resource is not there is an error of its own in this SDK, which does not keep the revision's code. */
+  /** This SDK has its own error for missing resources, without the code of the revision. */
   read = async ({ uri }) => {
     try {
       return await this.client.readResource({ uri })
@@ -33,7 +33,7 @@ class Session2 extends Session {
     }
   }
 
-  /** The entries, once the SDK itself has verified size, digest and frontmatter of one that has a manifest. */
+  /** Returns the entries after the SDK has verified size, digest and frontmatter of one with a manifest. */
   async 'list-skills'() {
     const skills = new SkillsClient(this.client)
     const listed = await skills.list()

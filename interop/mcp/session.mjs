@@ -2,7 +2,7 @@
 
 const DEADLINE_MS = 20_000
 
-/** Every notification that has come, and whoever waits for one. */
+/** Received notifications and a pending waiter. */
 export class Notifications {
   #seen = []
   #look = () => {}
@@ -12,7 +12,7 @@ export class Notifications {
     this.#look()
   }
 
-  /** Resolves when one like this has come since the call. */
+  /** Resolves when a matching notification arrives after the call. */
   next({ method, uri }) {
     const since = this.#seen.length
     return new Promise((resolve, reject) => {
@@ -31,7 +31,7 @@ export class Notifications {
   }
 }
 
-/** Every list of one kind, page by page. */
+/** Returns all pages of a list. */
 async function pages(request, key) {
   const items = []
   let number = 0
@@ -91,7 +91,7 @@ export class Session {
   async watch({ change, until, uris = [], lists = [] }) {
     const stop = await this.subscribe(uris, lists)
     const seen = this.notifications.next(until)
-    // Handled below; until then a failure of the change must not leave it unhandled.
+    // Handled below; until then a failed change must not cause an unhandled rejection.
     seen.catch(() => {})
     const done = await this['call-tool']({ name: 'interop__change', arguments: change })
     if (done.isError || done.error) throw new Error(`interop__change: ${JSON.stringify(done)}`)

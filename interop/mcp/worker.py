@@ -1,4 +1,4 @@
-"""What the fixture workers share: one connection to the bus, and short ways to register on it.
+"""Shared by the fixture workers: one connection to the bus, and helpers to register on it.
 
     worker_*.py URL
 
@@ -23,7 +23,7 @@ class Worker:
         self.connection.register_function(function_id, handler)
 
     def tool(self, function_id, handler, description="A function of the fixture.", schema=None):
-        """A function that MCP clients see as a tool; `unregister()` of what it returns takes it away again."""
+        """Registers a function that MCP clients see as a tool; `unregister()` of the result removes it."""
         return self.connection.register_function(
             function_id,
             handler,

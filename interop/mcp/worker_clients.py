@@ -1,4 +1,4 @@
-"""The content that `expectations.json` speaks of, as a worker on the bus."""
+"""Worker with the content that `expectations.json` expects."""
 
 from worker import says, serve, text
 
@@ -49,7 +49,7 @@ def fail(_input):
 
 
 def changer(worker):
-    """The clients make this worker change the registry through a tool call, so they know when to look."""
+    """Changes the registry on a tool call, so that clients know when to expect the change."""
     tools = {}
 
     def change(given):

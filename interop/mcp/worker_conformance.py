@@ -1,4 +1,4 @@
-"""The content that the scenarios of the official conformance suite ask for, as a worker on the bus."""
+"""Worker with the content that the official conformance suite expects."""
 
 from worker import says, serve, text
 
@@ -63,13 +63,13 @@ def register_tools(worker):
     worker.tool("test_error_handling", result(text("This tool intentionally returns an error"), isError=True))
     worker.tool("json_schema_2020_12_tool", result(text("ok")), schema=SCHEMA_2020_12)
     worker.tool("test_x_mcp_header", result(text("ok")), schema=HEADER_SCHEMA)
-    # A function has no way to ask the client for anything, or to log to it; that nothing is sent can be checked.
+    # Functions can neither send requests nor log messages to the client; the suite checks that nothing is sent.
     worker.tool("test_logging_tool", result(text("Nothing was logged.")))
     worker.tool("test_streaming_elicitation", result(text("Nothing was asked.")))
 
 
 def register_changes(worker):
-    """Tools that change a list, as the suite asks for them: every call adds what is not there and removes what is."""
+    """Registers tools that change a list: every call adds the entry if absent and removes it otherwise."""
     tools, prompts = [], []
 
     def change_tools(_input):
@@ -110,7 +110,7 @@ def required(*names):
 
 
 def register_skills(worker):
-    """One document without frontmatter, one whose sections come from a function. Bundles are imported: `bundles.py`."""
+    """Registers a document without frontmatter and one with sections. `bundles.py` imports bundles."""
     worker.function("fixture::section", lambda _input: {"content": "# Section\n\nFrom a function.\n"})
     worker.skill("plain-notes", "# Plain notes\n\nA skill without frontmatter.\n")
     worker.skill("with-sections", "# With sections\n\nSee iii://with-sections/fixture::section for more.\n")

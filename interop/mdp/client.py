@@ -1,4 +1,4 @@
-"""A client on the Python package modeldriveprotocol-client: exposes what `mdp_jobs.py` reads, and does as it is told.
+"""A client on the Python package modeldriveprotocol-client: exposes what `mdp_jobs.py` reads, and follows its commands.
 
     client.py URL TOKEN
 
@@ -15,8 +15,8 @@ from modeldriveprotocol import AuthContext, ClientInfo, MdpClient
 REVIEW = "# Review\n\nReads a change and says what is wrong.\n\nDetails in files.\n"
 
 
-def told(request, context):
-    """All that a resolver is given, as a document."""
+def describe_request(request, context):
+    """Returns the arguments of a resolver as a document."""
     given = {
         "params": request.params,
         "queries": request.queries,
@@ -41,13 +41,13 @@ def expose(client):
     client.expose_skill("/workspace/review/skill.md", REVIEW)
     client.expose_skill("/workspace/review/files/skill.md", "# Files\n\nOne by one.\n")
     client.expose_skill("/skill.md", "# Root\n")
-    client.expose_skill("/goods/:id/skill.md", told, content_type="application/json")
+    client.expose_skill("/goods/:id/skill.md", describe_request, content_type="application/json")
     client.expose_skill("/goods/special/skill.md", "# Special\n")
     client.expose_skill("/data/skill.md", lambda _request, _context: {"rows": [1, 2]})
     client.expose_skill("/slow/skill.md", slow)
     client.expose_skill("/failing/skill.md", failing)
     client.expose_prompt("/ask/prompt.md", "Ask about the review.")
-    client.expose_endpoint("/goods/:id", "POST", told, description="Changes goods.")
+    client.expose_endpoint("/goods/:id", "POST", describe_request, description="Changes goods.")
 
 
 async def main(url, token):

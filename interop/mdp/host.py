@@ -61,7 +61,7 @@ class Run:
 async def main(client_id, profile, transport, *target):
     server = target[0] if transport == "http" else StdioServerParameters(command=target[0], args=list(target[1:]))
     async with Client(server) as host:
-        # Raised in here, it would come out in an exception group.
+        # Raised inside, it would be wrapped in an exception group.
         try:
             run = Run(host, client_id)
             await run.tools(profile)

@@ -28,9 +28,9 @@ def jobs(options, failure):
 
 
 def mcp_hosts(options):
-    """Commands without the client, the profile, the transport and the target."""
+    """Yields commands without client, profile, transport and target."""
     folder = options.cache / "mdp-node"
-    # Node resolves a package from where the file lies: put it beside them.
+    # Node resolves packages relative to the file, so copy it beside them.
     shutil.copy(HERE / "host.mjs", folder)
     yield ["node", str(folder / "host.mjs")]
     yield [str(options.cache / f"mcp-python-mcp-{options.mcp_python}" / "bin" / "python"), str(HERE / "host.py")]
@@ -57,7 +57,7 @@ class Run:
         self.waits_for("/skills/{id}/later", 200)
         if scheme == "ws":
             self.waits_for("/skills/{id}/slow", 404)
-            # The client notices and, told to, connects anew.
+            # The client notices the restart and reconnects on request.
             self.bench.stop_server(server)
             server, _ = self.bench.start_server(arguments=["--mdp-token", TOKEN], http=http.removeprefix("http://"))
             self.tell(client, "reconnect")
@@ -126,7 +126,7 @@ class Run:
         self.bench.checks += 1
 
     def waits_for(self, path, status):
-        """The server acknowledges nothing that a client says: it is looked for until it is there."""
+        """Polls until a path has a status, because the server acknowledges no client message."""
         end = time.monotonic() + SECONDS
         while (got := self.get(path)[0]) != status and time.monotonic() < end:
             time.sleep(0.01)

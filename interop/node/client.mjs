@@ -38,7 +38,7 @@ const skillEvents = []
 const promptEvents = []
 let checks = 0
 
-// Checks: each counts when it holds and throws when it does not.
+// Checks: each counts if it passes and throws otherwise.
 
 function that(held, what) {
   assert.ok(held, what)
@@ -114,7 +114,7 @@ function registerFunctions() {
 }
 
 function subscribe() {
-  // A bus names the caller in every object it routes; the payload is the rest.
+  // A bus adds the caller to every object it routes; the rest is the payload.
   worker.registerFunction('node::on_skill', async ({ _caller_worker_id, ...event }) => void skillEvents.push(event))
   worker.registerFunction('node::on_prompt', async ({ _caller_worker_id, ...event }) => void promptEvents.push(event))
   worker.registerTrigger({ type: 'skills::on-change', function_id: 'node::on_skill', config: {} })
@@ -291,7 +291,7 @@ const wantedPromptEvents = [
 ]
 
 async function checkEvents() {
-  // One more change of each kind: events come in order, so whatever was sent before it is here when it is.
+  // One more change of each kind: events arrive in order, so all earlier ones have arrived with it.
   await registerSkill()
   await registerPrompt()
   equal(await eventsWhen(skillEvents, 5), wantedSkillEvents, 'skills::on-change')
@@ -323,7 +323,7 @@ async function checkIntrospection() {
   equal(row('skills::register').request_format.title, 'RegisterSkillInput', 'schema of skills::register')
 }
 
-// Small things.
+// Helpers.
 
 function userSays(text) {
   return [{ role: 'user', content: { type: 'text', text } }]
@@ -337,21 +337,21 @@ function unregistered(target) {
   return { op: 'unregister', ...target }
 }
 
-/** An RFC 3339 instant in UTC as a string that orders, to the nanosecond. */
+/** Converts an RFC 3339 timestamp in UTC to a sortable string with nanoseconds. */
 function instant(text) {
   const match = /^(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?(?:Z|\+00:00)$/.exec(text)
   assert.ok(match, `not an RFC 3339 instant in UTC: ${text}`)
   return match[1] + (match[2] ?? '').padEnd(9, '0')
 }
 
-/** The events once there are `count` of them, or whatever came within the deadline. */
+/** Returns the events once there are `count` of them, or those received within the deadline. */
 async function eventsWhen(events, count) {
   const end = performance.now() + DEADLINE_MS
   while (events.length < count && performance.now() < end) await pause(5)
   return [...events]
 }
 
-/** The first result of `attempt` that is not an error, within the deadline. */
+/** Returns the first result of `attempt` that is not an error, within the deadline. */
 async function eventually(attempt) {
   const end = performance.now() + DEADLINE_MS
   for (;;) {

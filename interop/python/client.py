@@ -38,7 +38,7 @@ ARGUMENTS = [{"name": "who", "description": "Who to greet", "required": True}, {
 
 
 class Checks:
-    """Counts the checks that held; raises on the first that does not."""
+    """Counts passed checks; raises on the first failure."""
 
     def __init__(self):
         self.count = 0
@@ -66,14 +66,14 @@ class Checks:
 
 
 class Events:
-    """The on-change events of one trigger type, in the order they came."""
+    """On-change events of one trigger type, in order of arrival."""
 
     def __init__(self):
         self.seen = []
         self.arrived = threading.Condition()
 
     def add(self, event):
-        # A bus names the caller in every object it routes; the payload is the rest.
+        # A bus adds the caller to every object it routes; the rest is the payload.
         payload = {key: value for key, value in event.items() if key != "_caller_worker_id"}
         with self.arrived:
             self.seen.append(payload)
@@ -297,7 +297,7 @@ class Client:
         self.checks.equal(answer, {key: value, "removed": removed}, f"{kind}::unregister")
 
     def check_events(self):
-        # One more change of each kind: events come in order, so whatever was sent before it is here when it is.
+        # One more change of each kind: events arrive in order, so all earlier ones have arrived with it.
         self.register_skill()
         self.register_prompt()
         self.wanted_skill_events = [
@@ -367,7 +367,7 @@ def names(listing, kind, key):
 
 
 def instant(text):
-    """An RFC 3339 instant in UTC as something that orders, to the nanosecond."""
+    """Converts an RFC 3339 timestamp in UTC to a sortable value with nanoseconds."""
     match = re.fullmatch(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?(?:Z|\+00:00)", text)
     if not match:
         raise AssertionError(f"not an RFC 3339 instant in UTC: {text!r}")
@@ -375,7 +375,7 @@ def instant(text):
 
 
 def eventually(attempt):
-    """The first result of `attempt` that is not an error, within the deadline."""
+    """Returns the first result of `attempt` that is not an error, within the deadline."""
     end = time.monotonic() + DEADLINE
     while True:
         try:

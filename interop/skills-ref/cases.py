@@ -137,7 +137,7 @@ def edits(random):
 
 
 def generate():
-    """All cases, without repetition."""
+    """Returns all cases without duplicates."""
     source = random.Random(SEED)
     texts = [*tables(), *combinations(source), *edits(source)]
     cases = [Case(directory, text.encode()) for directory, text in texts]

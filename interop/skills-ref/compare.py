@@ -24,7 +24,7 @@ from cases import generate
 HERE = Path(__file__).resolve().parent
 SHOWN = 20
 
-# What skills-ref says, as one of our codes.
+# Messages of skills-ref, mapped to our codes.
 THEIR_WORDS = [
     ("frontmatter-missing", "must start with YAML frontmatter"),
     ("frontmatter-open", "frontmatter not properly closed"),
@@ -46,7 +46,7 @@ THEIR_WORDS = [
     ("compatibility-too-long", "Compatibility exceeds"),
 ]
 
-# Where we say more precisely what they say with one sentence.
+# Codes that are more specific than a message of skills-ref.
 SAME = {
     "client-extension": "unknown-field",
     "name-type": "name-missing",
@@ -56,15 +56,15 @@ SAME = {
     "empty": "frontmatter-missing",
 }
 
-# After one of these nothing else is looked at.
+# After one of these, skills-ref checks nothing else.
 FATAL = {"frontmatter-missing", "frontmatter-open", "yaml", "not-a-mapping", "encoding", "too-large", "crash"}
 
 
 def their_verdict(folder):
-    """Codes with the message of each."""
+    """Returns codes with their messages."""
     try:
         messages = skills_ref.validate(folder)
-    except Exception as error:  # It lets several kinds through; which ones is part of what is compared.
+    except Exception as error:  # It lets several exceptions through; which ones is part of the comparison.
         return {"crash": f"{type(error).__name__}: {error}"}
     verdict = {}
     for message in messages:
@@ -76,7 +76,7 @@ def their_verdict(folder):
 
 
 def our_verdicts(binary, tree, options):
-    """The errors of every folder, by its number."""
+    """Returns the errors of every folder by its number."""
     ran = subprocess.run([binary, "validate", "--json", *options, str(tree)], capture_output=True, check=False)
     if ran.returncode not in (0, 1) or not ran.stdout:
         sys.exit(f"skills validate ended with status {ran.returncode}: {ran.stderr.decode()}")
@@ -89,7 +89,7 @@ def our_verdicts(binary, tree, options):
 
 
 def differences(ours, theirs):
-    """Pairs of what only we and what only they say. Where a side cannot read the document, only that counts."""
+    """Returns the codes that only one side reports. If a side cannot read the document, only that counts."""
     our_end, their_end = FATAL & ours.keys(), FATAL & theirs.keys()
     if our_end or their_end:
         if our_end != their_end:

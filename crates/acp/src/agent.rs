@@ -1,10 +1,10 @@
-//! The methods of the protocol, and what a connection remembers.
+//! The methods of the protocol, and the state of a connection.
 //!
-//! Handlers run one after the other in the order in which messages came, so none of them waits: a turn is a
-//! task of its own.
+//! Handlers run one after the other in the order of the messages, so none of them waits: a turn is a task of its own.
 
+use std::borrow::Cow;
 use std::sync::{
-    Arc, Mutex, PoisonError,
+    Arc,
     atomic::{AtomicBool, Ordering},
 };
 
@@ -23,72 +23,75 @@ use agent_client_protocol::{
         },
     },
 };
-use skills_registry::{RegistryError, Skills};
+use parking_lot::Mutex;
+use serde_json::json;
+use skills_core::{CallerKind, Code, TracedRequest, request_trace};
+use skills_registry::{RegistryError, SkillRegistry};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    SkillsUpdate, live,
-    menu::{Kept, Menu},
-    pace::Pace,
-    pieces::pieces,
+    SkillsUpdate, advertise,
+    chunks::chunks,
+    commands::{CommandList, CommandSnapshot},
+    send_queue::SendQueue,
     sessions::{Session, Sessions},
     turn,
 };
 
-/// What the parts of one connection share.
+/// State of one connection.
 pub(crate) struct Shared {
-    pub(crate) skills: Arc<dyn Skills>,
+    pub(crate) skills: Arc<dyn SkillRegistry>,
     pub(crate) sessions: Sessions,
-    pub(crate) pace: Pace,
-    /// A session was opened.
+    pub(crate) send_queue: SendQueue,
+    /// Notified when a session is opened.
     pub(crate) opened: Notify,
     skills_update: SkillsUpdate,
     wants_skills: AtomicBool,
-    kept: Mutex<Option<Arc<Kept>>>,
+    snapshot: Mutex<Option<Arc<CommandSnapshot>>>,
 }
 
 impl Shared {
-    pub(crate) fn new(skills: Arc<dyn Skills>, skills_update: SkillsUpdate) -> Self {
+    pub(crate) fn new(skills: Arc<dyn SkillRegistry>, skills_update: SkillsUpdate) -> Self {
         Self {
             skills,
             sessions: Sessions::default(),
-            pace: Pace::default(),
+            send_queue: SendQueue::default(),
             opened: Notify::new(),
             skills_update,
             wants_skills: AtomicBool::new(false),
-            kept: Mutex::default(),
+            snapshot: Mutex::default(),
         }
     }
 
-    /// Whether the client is sent the list of skills.
+    /// Returns whether the client gets the list of skills.
     pub(crate) fn wants_skills(&self) -> bool {
         self.wants_skills.load(Ordering::Relaxed)
     }
 
-    /// The present snapshot and what it offers.
-    pub(crate) async fn look(&self) -> Result<Arc<Kept>, RegistryError> {
+    /// Returns the current catalog and its commands, which are cached until the catalog changes.
+    pub(crate) async fn snapshot(&self) -> Result<Arc<CommandSnapshot>, RegistryError> {
         let catalog = self.skills.catalog().await?;
-        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(kept) = &*kept
-            && Arc::ptr_eq(&kept.catalog, &catalog)
+        let mut cached = self.snapshot.lock();
+        if let Some(snapshot) = &*cached
+            && Arc::ptr_eq(&snapshot.catalog, &catalog)
         {
-            return Ok(Arc::clone(kept));
+            return Ok(Arc::clone(snapshot));
         }
-        let menu = Arc::new(Menu::of(&catalog));
-        Ok(Arc::clone(kept.insert(Arc::new(Kept { catalog, menu }))))
+        let commands = Arc::new(CommandList::from_catalog(&catalog));
+        Ok(Arc::clone(cached.insert(Arc::new(CommandSnapshot { catalog, commands }))))
     }
 
     fn initialize(&self, request: &InitializeRequest) -> InitializeResponse {
-        let wants = self.skills_update.is_for(request.client_capabilities.meta.as_ref());
+        let wants = self.skills_update.is_enabled(request.client_capabilities.meta.as_ref());
         self.wants_skills.store(wants, Ordering::Relaxed);
         let sessions = SessionCapabilities::new().close(SessionCloseCapabilities::new());
         let capabilities = AgentCapabilities::new()
             .session_capabilities(sessions)
-            .meta(self.skills_update.advertisement());
+            .meta(self.skills_update.announcement());
         let info =
             Implementation::new("skills", env!("CARGO_PKG_VERSION")).title("Skills".to_owned());
-        // The only version there is a stable schema for; a client that has no use for it disconnects.
+        // The only version with a stable schema; a client that does not support it disconnects.
         InitializeResponse::new(ProtocolVersion::V1)
             .agent_capabilities(capabilities)
             .agent_info(info)
@@ -96,34 +99,55 @@ impl Shared {
 }
 
 fn unknown_session() -> Error {
-    Error::new(ErrorCode::RESOURCE_NOT_FOUND, "there is no session with this id")
+    coded(ErrorCode::RESOURCE_NOT_FOUND, Code::NotFound, "unknown session id")
 }
 
-/// Serves one client until it is gone.
+/// Creates an error with a code of this project in its data.
+fn coded(kind: ErrorCode, code: Code, message: &str) -> Error {
+    Error::new(kind, message).data(json!({ "code": code }))
+}
+
+/// Returns the code of an error for its access line.
+fn code_text(error: &Error) -> Cow<'_, str> {
+    let code = error.data.as_ref().and_then(|data| data["code"].as_str());
+    code.unwrap_or(Code::Internal.as_str()).into()
+}
+
+/// Runs a request within a span, and emits its access line.
+async fn trace<T>(method: &str, run: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
+    let traced = TracedRequest::new("acp", method, "", CallerKind::Local);
+    request_trace::trace(traced, code_text, run).await
+}
+
+/// Serves one client until it disconnects.
 pub(crate) async fn serve(
     shared: &Arc<Shared>,
     client: impl ConnectTo<Agent> + 'static,
 ) -> Result<(), Error> {
-    let [initialize, new, prompt, cancel, close, news] = [(); 6].map(|()| Arc::clone(shared));
+    let [initialize, new, prompt, cancel, close, advertised] = [(); 6].map(|()| Arc::clone(shared));
     Agent
         .v1()
         .name("skills")
         .on_receive_request(
             async move |request: InitializeRequest, responder, _| {
-                responder.respond(initialize.initialize(&request))
+                let response = async { Ok(initialize.initialize(&request)) };
+                responder.respond_with_result(trace("initialize", response).await)
             },
             on_receive_request!(),
         )
         .on_receive_request(
             async move |_: NewSessionRequest, responder, _| {
-                if new.sessions.are_full() {
-                    let message = "there are too many sessions; close some first";
-                    return responder
-                        .respond_with_error(Error::new(ErrorCode::INVALID_REQUEST, message));
-                }
-                let session = Session::new();
+                let session = async {
+                    let message = "too many sessions; close some first";
+                    let full = coded(ErrorCode::INVALID_REQUEST, Code::Overloaded, message);
+                    if new.sessions.is_full() { Err(full) } else { Ok(Session::new()) }
+                };
+                let session = match trace("session/new", session).await {
+                    Ok(session) => session,
+                    Err(error) => return responder.respond_with_error(error),
+                };
                 responder.respond(NewSessionResponse::new(session.id.clone()))?;
-                // Only now: the client has to know the session before it is told anything in it.
+                // Added after the response: the client must know the session before its first update.
                 new.sessions.add(session);
                 new.opened.notify_one();
                 Ok(())
@@ -133,24 +157,29 @@ pub(crate) async fn serve(
         .on_receive_request(
             async move |request: PromptRequest, responder, connection| {
                 let Some(session) = prompt.sessions.get(&request.session_id) else {
-                    return responder.respond_with_error(unknown_session());
+                    let refused: Result<PromptResponse, _> = Err(unknown_session());
+                    let refused = trace("session/prompt", async { refused }).await;
+                    return responder.respond_with_result(refused);
                 };
-                let Some((place, cancelled)) = session.queue() else {
-                    let message = "too many turns of this session are waiting";
-                    return responder
-                        .respond_with_error(Error::new(ErrorCode::INVALID_REQUEST, message));
+                let Some((permit, cancelled)) = session.queue_turn() else {
+                    let message = "too many turns of this session are queued";
+                    let full = coded(ErrorCode::INVALID_REQUEST, Code::Overloaded, message);
+                    let refused: Result<PromptResponse, _> = Err(full);
+                    let refused = trace("session/prompt", async { refused }).await;
+                    return responder.respond_with_result(refused);
                 };
                 let turn = Turn {
                     shared: Arc::clone(&prompt),
                     connection: ConnectionTo::clone(&connection),
                     session,
                     cancelled,
-                    withdrawn: responder.cancellation(),
+                    request_cancelled: responder.cancellation(),
                 };
                 connection.spawn(async move {
-                    let stopped = turn.run(request.prompt).await;
-                    drop(place);
-                    responder.respond(PromptResponse::new(stopped))
+                    let stopped = async { Ok(turn.run(request.prompt).await) };
+                    let stopped = trace("session/prompt", stopped).await;
+                    drop(permit);
+                    responder.respond_with_result(stopped.map(PromptResponse::new))
                 })
             },
             on_receive_request!(),
@@ -165,55 +194,55 @@ pub(crate) async fn serve(
             on_receive_notification!(),
         )
         .on_receive_request(
-            async move |request: CloseSessionRequest, responder, _| match close
-                .sessions
-                .close(&request.session_id)
-            {
-                Some(()) => responder.respond(CloseSessionResponse::new()),
-                None => responder.respond_with_error(unknown_session()),
+            async move |request: CloseSessionRequest, responder, _| {
+                let response = async {
+                    let closed = close.sessions.close(&request.session_id);
+                    closed.map(|()| CloseSessionResponse::new()).ok_or_else(unknown_session)
+                };
+                responder.respond_with_result(trace("session/close", response).await)
             },
             on_receive_request!(),
         )
-        .with_spawned(|connection| live::tell(news, connection))
+        .with_spawned(|connection| advertise::run(advertised, connection))
         .connect_to(client)
         .await
 }
 
-/// A turn of a conversation.
+/// Turn of a conversation.
 struct Turn {
     shared: Arc<Shared>,
     connection: ConnectionTo<Client>,
     session: Arc<Session>,
-    /// By `session/cancel`.
+    /// Cancelled by `session/cancel`.
     cancelled: CancellationToken,
-    /// By `$/cancel_request`.
-    withdrawn: RequestCancellation,
+    /// Cancelled by `$/cancel_request`.
+    request_cancelled: RequestCancellation,
 }
 
 impl Turn {
-    /// Says the answer, and why it stopped doing so.
+    /// Streams the response, and returns why it stopped.
     async fn run(&self, prompt: Vec<ContentBlock>) -> StopReason {
         tokio::select! {
             biased;
             () = self.cancelled.cancelled() => StopReason::Cancelled,
-            () = self.withdrawn.cancelled() => StopReason::Cancelled,
-            // A client that is gone hears neither this nor anything else.
-            _ = self.say(prompt) => StopReason::EndTurn,
+            () = self.request_cancelled.cancelled() => StopReason::Cancelled,
+            // An error means that the client is disconnected and gets no response.
+            _ = self.stream(prompt) => StopReason::EndTurn,
         }
     }
 
-    async fn say(&self, prompt: Vec<ContentBlock>) -> Result<(), Error> {
+    async fn stream(&self, prompt: Vec<ContentBlock>) -> Result<(), Error> {
         let _turn = self.session.turn.lock().await;
         let text = turn::text(prompt);
-        let answer = match self.shared.look().await {
-            Ok(kept) => turn::answer(&*self.shared.skills, &kept, &text).await,
-            Err(error) => turn::out_of_reach(&error),
+        let response = match self.shared.snapshot().await {
+            Ok(snapshot) => turn::respond(&*self.shared.skills, &snapshot, &text).await,
+            Err(error) => turn::registry_unavailable(&error),
         };
-        for block in answer {
+        for block in response {
             match block {
                 ContentBlock::Text(text) => {
-                    for piece in pieces(&text.text) {
-                        self.send(ContentBlock::Text(TextContent::new(piece))).await?;
+                    for chunk in chunks(&text.text) {
+                        self.send(ContentBlock::Text(TextContent::new(chunk))).await?;
                     }
                 }
                 other => self.send(other).await?,
@@ -225,6 +254,6 @@ impl Turn {
     async fn send(&self, block: ContentBlock) -> Result<(), Error> {
         let update = SessionUpdate::AgentMessageChunk(ContentChunk::new(block));
         let update = SessionNotification::new(self.session.id.clone(), update);
-        self.shared.pace.send(&self.connection, update).await
+        self.shared.send_queue.send(&self.connection, update).await
     }
 }

@@ -1,38 +1,38 @@
-//! What was typed behind a command, as the arguments of a prompt.
+//! Parsing of command arguments.
 //!
-//! `name=value` gives an argument that the prompt has; a value with spaces is put in quotes. Any other text
-//! is the first argument that was not named.
+//! `name=value` sets an argument of the prompt; a value with spaces is quoted. Any other text is the value of the first
+//! argument that is not named.
 
 use serde_json::{Map, Value};
 use skills_core::PromptArgument;
 
-/// Why a prompt cannot be rendered with what was typed.
+/// Reason why the typed arguments do not fit a prompt.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Problem {
-    /// These arguments are needed and not there.
+pub(crate) enum ArgumentError {
+    /// Required arguments are missing.
     Missing(Vec<String>),
-    /// There is no argument for this text.
-    NoPlace(String),
+    /// There is no argument left for a text.
+    Unexpected(String),
 }
 
-/// The arguments that were typed.
+/// Parses the text after a command.
 pub(crate) fn parse(
     declared: &[PromptArgument],
     typed: &str,
-) -> Result<Map<String, Value>, Problem> {
-    // A prompt that declares nothing may still take what it is given by name.
+) -> Result<Map<String, Value>, ArgumentError> {
+    // A prompt that declares no arguments may still accept named ones.
     let is_argument = |name: &str| match declared {
         [] => is_identifier(name),
         declared => declared.iter().any(|argument| argument.name == name),
     };
-    let mut given = Map::new();
+    let mut arguments = Map::new();
     let mut text = String::new();
     let mut rest = typed;
     while !rest.is_empty() {
         let (word, after) = next_word(rest);
         match word.split_once('=') {
             Some((name, value)) if is_argument(name) => {
-                given.insert(name.to_owned(), Value::String(unquoted(value)));
+                arguments.insert(name.to_owned(), Value::String(unquote(value)));
             }
             _ => text.push_str(word),
         }
@@ -42,16 +42,16 @@ pub(crate) fn parse(
     }
     let text = text.trim();
     if !text.is_empty() {
-        let free = declared.iter().find(|argument| !given.contains_key(&argument.name));
-        let Some(argument) = free else { return Err(Problem::NoPlace(text.to_owned())) };
-        given.insert(argument.name.clone(), Value::String(unquoted(text)));
+        let free = declared.iter().find(|argument| !arguments.contains_key(&argument.name));
+        let Some(argument) = free else { return Err(ArgumentError::Unexpected(text.to_owned())) };
+        arguments.insert(argument.name.clone(), Value::String(unquote(text)));
     }
     let missing: Vec<String> = declared
         .iter()
-        .filter(|argument| argument.required && !given.contains_key(&argument.name))
+        .filter(|argument| argument.required && !arguments.contains_key(&argument.name))
         .map(|argument| argument.name.clone())
         .collect();
-    if missing.is_empty() { Ok(given) } else { Err(Problem::Missing(missing)) }
+    if missing.is_empty() { Ok(arguments) } else { Err(ArgumentError::Missing(missing)) }
 }
 
 fn is_identifier(name: &str) -> bool {
@@ -59,38 +59,39 @@ fn is_identifier(name: &str) -> bool {
         && name.chars().all(|c| c.is_alphanumeric() || matches!(c, '_' | '-'))
 }
 
-/// A word and what follows it. Space ends a word, except between quotes that open it or its value.
+/// Splits off the first word. Whitespace ends a word, except between quotes that open it or its value.
 fn next_word(text: &str) -> (&str, &str) {
     let until_space = |text: &str| text.find(char::is_whitespace).unwrap_or(text.len());
     let plain = until_space(text);
     let value = text[..plain].find('=').map_or(0, |equals| equals + 1);
     let end = [0, value]
         .into_iter()
-        .find_map(|start| closing_quote(&text[start..]).map(|end| start + end))
+        .find_map(|start| quoted_end(&text[start..]).map(|end| start + end))
         .map_or(plain, |end| end + until_space(&text[end..]));
     text.split_at(end)
 }
 
-/// Where the quotes end that a text begins with, if they do.
-fn closing_quote(text: &str) -> Option<usize> {
+/// Returns the end of the quoted string that a text begins with, if it is closed.
+fn quoted_end(text: &str) -> Option<usize> {
     let quote = text.chars().next().filter(|c| matches!(c, '"' | '\''))?;
     let mut escaped = false;
-    text.char_indices().skip(1).find_map(|(at, c)| {
+    text.char_indices().skip(1).find_map(|(index, c)| {
         let closes = c == quote && !escaped;
         escaped = c == '\\' && quote == '"' && !escaped;
-        closes.then_some(at + 1)
+        closes.then_some(index + 1)
     })
 }
 
-/// A text without the quotes around all of it.
-fn unquoted(text: &str) -> String {
-    if closing_quote(text) != Some(text.len()) {
+/// Removes the quotes around a text, if they enclose all of it.
+fn unquote(text: &str) -> String {
+    if quoted_end(text) != Some(text.len()) {
         return text.to_owned();
     }
     let inside = &text[1..text.len() - 1];
-    match text.starts_with('"') {
-        true => inside.replace("\\\"", "\"").replace("\\\\", "\\"),
-        false => inside.to_owned(),
+    if text.starts_with('"') {
+        inside.replace("\\\"", "\"").replace("\\\\", "\\")
+    } else {
+        inside.to_owned()
     }
 }
 
@@ -111,13 +112,13 @@ mod tests {
 
     fn parsed(names: &[&str], typed: &str) -> Value {
         match parse(&declared(names), typed) {
-            Ok(given) => Value::Object(given),
-            Err(problem) => panic!("{typed}: {problem:?}"),
+            Ok(arguments) => Value::Object(arguments),
+            Err(error) => panic!("{typed}: {error:?}"),
         }
     }
 
     #[test]
-    fn named_quoted_and_plain() {
+    fn arguments_are_named_quoted_or_plain() {
         let who = &["who!", "tone"][..];
         for (names, typed, expected) in [
             (who, "who=Ada", json!({"who": "Ada"})),
@@ -149,14 +150,17 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_named() {
+    fn missing_and_unexpected_arguments_are_reported() {
         let missing = |names: &[&str], typed| match parse(&declared(names), typed) {
-            Err(Problem::Missing(missing)) => missing.join(" "),
+            Err(ArgumentError::Missing(missing)) => missing.join(" "),
             other => panic!("{other:?}"),
         };
         assert_eq!(missing(&["a!", "b", "c!"], ""), "a c");
         assert_eq!(missing(&["a!", "b", "c!"], "just text"), "c");
-        assert_eq!(parse(&[], "so x=1"), Err(Problem::NoPlace("so".to_owned())));
-        assert_eq!(parse(&declared(&["a"]), "a=1 more"), Err(Problem::NoPlace("more".to_owned())));
+        assert_eq!(parse(&[], "so x=1"), Err(ArgumentError::Unexpected("so".to_owned())));
+        assert_eq!(
+            parse(&declared(&["a"]), "a=1 more"),
+            Err(ArgumentError::Unexpected("more".to_owned()))
+        );
     }
 }

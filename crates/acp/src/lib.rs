@@ -1,38 +1,36 @@
-//! The registry as an ACP agent: an editor's slash commands are its prompts and skills.
+//! ACP agent for the registry: an editor's slash commands are its prompts and skills.
 //!
-//! - [`stdio`]: the transport, which bounds what comes in and notices who does not read
-//! - `agent`: the methods, and what a connection remembers
+//! - [`stdio`]: the transport, which bounds its input and detects a client that does not read
+//! - `agent`: the methods of the protocol, and the state of a connection
 //! - `sessions`: sessions and their turns
-//! - `turn`: what is said in answer to a message
-//! - `arguments`: what was typed behind a command
-//! - `answers`: the sentences that are said when there is nothing to render
-//! - `pieces`: streaming a text
-//! - `menu`: what is on offer, from one snapshot of the catalog
-//! - `live`: telling sessions what is on offer, now and after every change
-//! - `gather`: taking news together
-//! - `pace`: sending no faster than the client reads
-//! - `backlog`: reading no faster than it reads
+//! - `turn`: the response to a message
+//! - `arguments`: parsing of command arguments
+//! - `messages`: responses that are not rendered content: help and errors
+//! - `chunks`: splitting of a text into streamed chunks
+//! - `commands`: the commands of one catalog snapshot
+//! - `advertise`: command lists for sessions, at their start and after every change
+//! - `send_queue`: flow control of outgoing updates
+//! - `write_backpressure`: flow control of incoming requests
 //! - [`proposal`]: the wire form of the skills list, which is not part of ACP
 //!
-//! It knows the registry by its trait alone: not where it lives, how it stores, or what a bus is.
+//! The crate knows the registry by its trait alone: not where it lives, how it stores, or what a bus is.
 
+mod advertise;
 mod agent;
-mod answers;
 mod arguments;
-mod backlog;
-mod gather;
-mod live;
-mod menu;
-mod pace;
-mod pieces;
+mod chunks;
+mod commands;
+mod messages;
 pub mod proposal;
+mod send_queue;
 mod sessions;
 pub mod stdio;
 mod turn;
+mod write_backpressure;
 
 pub use proposal::SkillsUpdate;
 
-/// Whether a log event only repeats what a client was told: the SDK warns of every error it answers with.
+/// Returns whether a log event only repeats an error response: the SDK warns of each one.
 #[must_use]
 pub fn is_noise(event: &tracing::Metadata<'_>) -> bool {
     event.target().starts_with("agent_client_protocol")

@@ -1,8 +1,8 @@
-//! The list of skills that a proposal wants to add to ACP, and how a client asks for it.
+//! The skills list that a proposal adds to ACP, and how a client enables it.
 //!
 //! The proposal (agentclientprotocol/agent-client-protocol#370, "Agent Skills List") is not merged and in no
-//! released schema. The union of session updates is closed in version 1, so clients that do not know this
-//! one drop it or fail the user's turn. All that would change with the proposal is here.
+//! released schema. The union of session updates is closed in version 1, so other clients drop this update or fail the
+//! user's turn. Everything that depends on the proposal is in this module.
 
 use std::collections::BTreeMap;
 
@@ -15,44 +15,45 @@ use serde_json::{Value, json};
 use skills_core::uri::SCHEME;
 use skills_registry::available;
 
-/// The update, nested under `update` as all of them are.
+/// Kind of the update, nested under `update` as in every session update.
 const UPDATE: &str = "available_skills_update";
-/// Under which key of `_meta` both sides say that they know of it.
+/// Key of `_meta` under which both sides announce support.
 const KEY: &str = "agentskills.io";
-/// What they say there.
+/// Field of the announcement.
 const FLAG: &str = "availableSkillsUpdate";
 
-/// When the list is sent.
+/// Selection of the clients that get the list.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum SkillsUpdate {
-    /// To clients that ask for it when they connect.
+    /// Clients that ask for it when they connect.
     #[default]
     OptIn,
-    /// To every client.
+    /// Every client.
     Always,
-    /// To none.
+    /// No client.
     Never,
 }
 
 impl SkillsUpdate {
-    /// Whether a client with these capabilities is sent it.
-    pub(crate) fn is_for(self, capabilities: Option<&Meta>) -> bool {
-        let asked = capabilities.and_then(|meta| meta.get(KEY)).and_then(|ours| ours.get(FLAG));
+    /// Returns whether a client with these capabilities gets the list.
+    pub(crate) fn is_enabled(self, capabilities: Option<&Meta>) -> bool {
+        let flag =
+            capabilities.and_then(|meta| meta.get(KEY)).and_then(|announced| announced.get(FLAG));
         match self {
-            Self::OptIn => asked == Some(&Value::Bool(true)),
+            Self::OptIn => flag == Some(&Value::Bool(true)),
             Self::Always => true,
             Self::Never => false,
         }
     }
 
-    /// What is said of it among the capabilities of the agent.
-    pub(crate) fn advertisement(self) -> Option<Meta> {
-        let ours = json!({ FLAG: true, "metadata": true });
-        (self != Self::Never).then(|| Meta::from_iter([(KEY.to_owned(), ours)]))
+    /// Returns the announcement in the capabilities of the agent.
+    pub(crate) fn announcement(self) -> Option<Meta> {
+        let announced = json!({ FLAG: true, "metadata": true });
+        (self != Self::Never).then(|| Meta::from_iter([(KEY.to_owned(), announced)]))
     }
 }
 
-/// A skill as the proposal has it. What it does not have is under `_meta`.
+/// Skill in the form of the proposal. Fields that it does not have are under `_meta`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct AvailableSkill {
@@ -69,13 +70,16 @@ pub(crate) struct AvailableSkill {
 }
 
 impl AvailableSkill {
-    pub(crate) fn new(offered: &available::AvailableSkill, registered_at: Option<String>) -> Self {
-        let available::AvailableSkill { id, skill } = offered;
+    pub(crate) fn new(
+        available: &available::AvailableSkill,
+        registered_at: Option<String>,
+    ) -> Self {
+        let available::AvailableSkill { id, skill } = available;
         let mut meta = BTreeMap::new();
         let mut put = |key: &str, value: Value| meta.insert(format!("{KEY}/{key}"), value);
         put("uri", json!(format!("{SCHEME}{id}")));
-        if let Some(moment) = registered_at {
-            put("registeredAt", json!(moment));
+        if let Some(registered_at) = registered_at {
+            put("registeredAt", json!(registered_at));
         }
         if !skill.metadata.is_empty() {
             put("metadata", json!(skill.metadata));
@@ -97,13 +101,13 @@ impl AvailableSkill {
         }
     }
 
-    /// The same, for the `_meta` of the command that invokes it.
+    /// Returns the skill for the `_meta` of the command that invokes it.
     pub(crate) fn command_meta(&self) -> Meta {
         Meta::from_iter([(format!("{KEY}/skill"), json!(self))])
     }
 }
 
-/// The notification. The types of the protocol cannot carry it.
+/// Builds the notification, which the SDK has no type for.
 pub(crate) fn notification(
     session: &SessionId,
     skills: &[AvailableSkill],
@@ -114,25 +118,24 @@ pub(crate) fn notification(
 
 #[cfg(test)]
 mod tests {
-    use skills_core::AgentSkill;
 
     use super::*;
 
-    fn offered(frontmatter: &str) -> available::AvailableSkill {
+    fn available_skill(frontmatter: &str) -> available::AvailableSkill {
         let document = format!("---\n{frontmatter}\n---\n# Body\n");
-        let skill = AgentSkill::read(&document, None).unwrap();
+        let skill = skills_agent_skills::read_agent_skill(&document, None).unwrap();
         available::AvailableSkill { id: "pdf-tools".to_owned(), skill }
     }
 
     #[test]
-    fn the_nested_form() {
-        let all = offered(
+    fn the_update_is_nested_like_every_session_update() {
+        let all = available_skill(
             "name: pdf\ndescription: Reads PDF.\nlicense: MIT\ncompatibility: Needs poppler\n\
              allowed-tools: Bash(pdftotext:*) Read\nmetadata: {author: ann}\nuser-invocable: false",
         );
         let skills = [
             AvailableSkill::new(&all, Some("2026-01-01T00:00:00.000000Z".to_owned())),
-            AvailableSkill::new(&offered("name: a\ndescription: d"), None),
+            AvailableSkill::new(&available_skill("name: a\ndescription: d"), None),
         ];
         let message = notification(&SessionId::new("s1"), &skills).unwrap();
         assert_eq!(message.method(), "session/update");
@@ -165,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn only_who_asks_gets_it_unless_told_otherwise() {
+    fn only_clients_that_ask_get_the_list_by_default() {
         let meta = |value: Value| value.as_object().unwrap().clone();
         let asks = meta(json!({ "agentskills.io": { "availableSkillsUpdate": true } }));
         for other in [
@@ -175,12 +178,12 @@ mod tests {
             json!({ "agentskills.io": true }),
             json!({ "availableSkillsUpdate": true }),
         ] {
-            assert!(!SkillsUpdate::OptIn.is_for(Some(&meta(other.clone()))), "{other}");
+            assert!(!SkillsUpdate::OptIn.is_enabled(Some(&meta(other.clone()))), "{other}");
         }
-        assert!(SkillsUpdate::OptIn.is_for(Some(&asks)));
-        assert!(!SkillsUpdate::OptIn.is_for(None));
-        assert!(SkillsUpdate::Always.is_for(None));
-        assert!(!SkillsUpdate::Never.is_for(Some(&asks)));
-        assert!(SkillsUpdate::Never.advertisement().is_none());
+        assert!(SkillsUpdate::OptIn.is_enabled(Some(&asks)));
+        assert!(!SkillsUpdate::OptIn.is_enabled(None));
+        assert!(SkillsUpdate::Always.is_enabled(None));
+        assert!(!SkillsUpdate::Never.is_enabled(Some(&asks)));
+        assert!(SkillsUpdate::Never.announcement().is_none());
     }
 }

@@ -1,33 +1,31 @@
-//! Sessions: their turns come one after the other, and can be cancelled.
+//! Sessions: their turns run one after the other, and can be cancelled.
 
-use std::{
-    collections::HashMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-};
+use std::{collections::HashMap, sync::Arc};
 
 use agent_client_protocol::v1::schema::SessionId;
+use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
-use crate::menu::Menu;
+use crate::commands::CommandList;
 
-/// More sessions than this are not kept for one client.
+/// Most sessions of one client.
 const MAX_SESSIONS: usize = 1_000;
-/// More turns than this do not wait in one session.
+/// Most queued turns of one session.
 const MAX_TURNS: usize = 16;
 
 /// One conversation.
 #[derive(Debug)]
 pub(crate) struct Session {
     pub(crate) id: SessionId,
-    /// Ends the turns that were asked for up to now.
+    /// Cancels the turns that were queued so far.
     cancel: Mutex<CancellationToken>,
     turns: Arc<Semaphore>,
-    /// Whose turn it is.
+    /// Held by the running turn.
     pub(crate) turn: tokio::sync::Mutex<()>,
-    /// What the client was last told is on offer.
-    told: Mutex<Option<Arc<Menu>>>,
+    /// The list that was last sent to the client.
+    advertised: Mutex<Option<Arc<CommandList>>>,
 }
 
 impl Session {
@@ -37,62 +35,55 @@ impl Session {
             cancel: Mutex::default(),
             turns: Arc::new(Semaphore::new(MAX_TURNS)),
             turn: tokio::sync::Mutex::default(),
-            told: Mutex::default(),
+            advertised: Mutex::default(),
         }
     }
 
-    /// A place in the queue of turns, and what cancels it; `None` when too many wait.
-    pub(crate) fn queue(&self) -> Option<(OwnedSemaphorePermit, CancellationToken)> {
-        let place = Arc::clone(&self.turns).try_acquire_owned().ok()?;
-        Some((place, lock(&self.cancel).clone()))
+    /// Queues a turn, and returns its permit and its cancellation; `None` when too many are queued.
+    pub(crate) fn queue_turn(&self) -> Option<(OwnedSemaphorePermit, CancellationToken)> {
+        let permit = Arc::clone(&self.turns).try_acquire_owned().ok()?;
+        Some((permit, self.cancel.lock().clone()))
     }
 
-    /// Cancels all turns that were asked for, not those that will be.
+    /// Cancels all queued turns, but none that are queued later.
     pub(crate) fn cancel(&self) {
-        std::mem::take(&mut *lock(&self.cancel)).cancel();
+        std::mem::take(&mut *self.cancel.lock()).cancel();
     }
 
-    /// Takes note of what the client is told; `false` when it knows.
-    pub(crate) fn is_news(&self, menu: &Arc<Menu>) -> bool {
-        let mut told = lock(&self.told);
-        let is_news = told.as_ref().is_none_or(|told| !Arc::ptr_eq(told, menu) && told != menu);
-        *told = Some(Arc::clone(menu));
-        is_news
+    /// Remembers a list as sent to the client, and returns whether it differs from the one before.
+    pub(crate) fn update_advertised(&self, commands: &Arc<CommandList>) -> bool {
+        let before = self.advertised.lock().replace(Arc::clone(commands));
+        before.is_none_or(|before| !Arc::ptr_eq(&before, commands) && before != *commands)
     }
 }
 
-/// The sessions of one client.
+/// Sessions of one client.
 #[derive(Debug, Default)]
 pub(crate) struct Sessions(Mutex<HashMap<SessionId, Arc<Session>>>);
 
 impl Sessions {
-    /// Whether there are as many as are kept.
-    pub(crate) fn are_full(&self) -> bool {
-        lock(&self.0).len() >= MAX_SESSIONS
+    pub(crate) fn is_full(&self) -> bool {
+        self.0.lock().len() >= MAX_SESSIONS
     }
 
     pub(crate) fn add(&self, session: Session) {
-        lock(&self.0).insert(session.id.clone(), Arc::new(session));
+        self.0.lock().insert(session.id.clone(), Arc::new(session));
     }
 
     pub(crate) fn get(&self, id: &SessionId) -> Option<Arc<Session>> {
-        lock(&self.0).get(id).cloned()
+        self.0.lock().get(id).cloned()
     }
 
-    /// Ends a session and its turns; `None` when there is none.
+    /// Closes a session and cancels its turns; `None` for an unknown id.
     pub(crate) fn close(&self, id: &SessionId) -> Option<()> {
-        let session = lock(&self.0).remove(id)?;
+        let session = self.0.lock().remove(id)?;
         session.cancel();
         Some(())
     }
 
     pub(crate) fn all(&self) -> Vec<Arc<Session>> {
-        lock(&self.0).values().cloned().collect()
+        self.0.lock().values().cloned().collect()
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]
@@ -101,7 +92,7 @@ mod tests {
 
     use super::*;
 
-    fn opened(sessions: &Sessions) -> Arc<Session> {
+    fn open(sessions: &Sessions) -> Arc<Session> {
         let session = Session::new();
         let id = session.id.clone();
         sessions.add(session);
@@ -109,12 +100,12 @@ mod tests {
     }
 
     #[test]
-    fn cancelling_ends_what_was_asked_for_and_no_more() {
+    fn cancelling_ends_queued_turns_and_no_later_ones() {
         let sessions = Sessions::default();
-        let session = opened(&sessions);
-        let (_first, cancelled) = session.queue().unwrap();
+        let session = open(&sessions);
+        let (_first, cancelled) = session.queue_turn().unwrap();
         session.cancel();
-        let (_second, later) = session.queue().unwrap();
+        let (_second, later) = session.queue_turn().unwrap();
         assert!(cancelled.is_cancelled() && !later.is_cancelled());
         sessions.close(&session.id).unwrap();
         assert!(later.is_cancelled());
@@ -122,28 +113,29 @@ mod tests {
     }
 
     #[test]
-    fn both_are_bounded() {
+    fn sessions_and_turns_are_bounded() {
         let sessions = Sessions::default();
-        let session = opened(&sessions);
-        let places: Vec<_> = (0..MAX_TURNS).map(|_| session.queue().unwrap()).collect();
-        assert!(session.queue().is_none());
-        drop(places);
-        assert!(session.queue().is_some());
+        let session = open(&sessions);
+        let permits: Vec<_> = (0..MAX_TURNS).map(|_| session.queue_turn().unwrap()).collect();
+        assert!(session.queue_turn().is_none());
+        drop(permits);
+        assert!(session.queue_turn().is_some());
         for _ in 1..MAX_SESSIONS {
-            assert!(!sessions.are_full());
+            assert!(!sessions.is_full());
             sessions.add(Session::new());
         }
-        assert!(sessions.are_full());
+        assert!(sessions.is_full());
     }
 
     #[test]
-    fn nobody_is_told_the_same_twice() {
+    fn equal_lists_are_advertised_once() {
         let session = Session::new();
-        let menu = Arc::new(Menu::default());
-        assert!(session.is_news(&menu));
-        assert!(!session.is_news(&menu) && !session.is_news(&Arc::new(Menu::default())));
+        let list = Arc::new(CommandList::default());
+        assert!(session.update_advertised(&list));
+        assert!(!session.update_advertised(&list));
+        assert!(!session.update_advertised(&Arc::new(CommandList::default())));
         let other = AvailableCommand::new("a", "d");
-        let other = Arc::new(Menu { commands: vec![other], ..Menu::default() });
-        assert!(session.is_news(&other) && session.is_news(&menu));
+        let other = Arc::new(CommandList { commands: vec![other], ..CommandList::default() });
+        assert!(session.update_advertised(&other) && session.update_advertised(&list));
     }
 }

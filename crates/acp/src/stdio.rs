@@ -6,7 +6,7 @@ use std::{sync::Arc, time::Duration};
 
 use agent_client_protocol::{Channel, Error, ErrorCode, RawJsonRpcMessage, TransportFrame};
 use futures_util::StreamExt as _;
-use skills_registry::Skills;
+use skills_registry::SkillRegistry;
 use tokio::io::{
     AsyncBufRead, AsyncBufReadExt as _, AsyncRead, AsyncReadExt as _, AsyncWrite,
     AsyncWriteExt as _, BufReader,
@@ -17,26 +17,26 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     SkillsUpdate,
     agent::{self, Shared},
-    backlog::Backlog,
-    pace::Pace,
+    send_queue::SendQueue,
+    write_backpressure::WriteBackpressure,
 };
 
-/// Longest message that is taken in, in bytes.
+/// Longest message, in bytes.
 const MAX_LINE: usize = 16 << 20;
-/// Who has not taken in a message after this does not read.
-const STALLED: Duration = Duration::from_secs(30);
+/// Time after which a client that has not read a message is stalled.
+const STALL_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Why serving over standard input and output failed.
+/// Error of an ACP connection over standard input and output.
 #[derive(Debug, thiserror::Error)]
-pub enum StdioError {
+pub enum AcpStdioError {
     /// The connection failed.
-    #[error("the connection failed: {0}")]
+    #[error("the ACP connection failed: {0}")]
     Failed(String),
-    /// Standard input or output cannot be used.
-    #[error("standard input and output: {0}")]
+    /// Standard input or output failed.
+    #[error("standard input or output failed: {0}")]
     Io(#[from] std::io::Error),
-    /// The client does not read what it is told.
-    #[error("the client does not read what it is told")]
+    /// The client does not read from standard output.
+    #[error("the client does not read its messages")]
     Stalled,
 }
 
@@ -45,11 +45,12 @@ pub enum StdioError {
 /// # Errors
 /// When the client does not read.
 pub async fn serve(
-    skills: Arc<dyn Skills>,
+    skills: Arc<dyn SkillRegistry>,
     skills_update: SkillsUpdate,
     shutdown: CancellationToken,
-) -> Result<(), StdioError> {
-    let served = serve_on(skills, skills_update, STALLED, tokio::io::stdin(), tokio::io::stdout());
+) -> Result<(), AcpStdioError> {
+    let (input, output) = (tokio::io::stdin(), tokio::io::stdout());
+    let served = serve_on(skills, skills_update, STALL_TIMEOUT, input, output);
     tokio::select! {
         served = served => served,
         () = shutdown.cancelled() => Ok(()),
@@ -57,44 +58,44 @@ pub async fn serve(
 }
 
 async fn serve_on(
-    skills: Arc<dyn Skills>,
+    skills: Arc<dyn SkillRegistry>,
     skills_update: SkillsUpdate,
-    stalled: Duration,
+    stall_timeout: Duration,
     input: impl AsyncRead + Unpin,
     output: impl AsyncWrite + Unpin,
-) -> Result<(), StdioError> {
+) -> Result<(), AcpStdioError> {
     let shared = Arc::new(Shared::new(skills, skills_update));
-    let (ours, theirs) = Channel::duplex();
-    let (outgoing, incoming) = ours.into_parts();
+    let (transport, agent_side) = Channel::duplex();
+    let (outgoing, incoming) = transport.into_parts();
     let agent = async {
-        let served = agent::serve(&shared, theirs).await;
-        served.map_err(|error| StdioError::Failed(error.message))
+        let served = agent::serve(&shared, agent_side).await;
+        served.map_err(|error| AcpStdioError::Failed(error.message))
     };
-    let backlog = Backlog::default();
-    let (lines, waiting) = mpsc::unbounded_channel();
-    let read = read(BufReader::new(input), incoming, &backlog);
-    let take = take(outgoing, lines, &backlog);
-    let write = write(waiting, output, stalled, &backlog, &shared.pace);
-    tokio::try_join!(agent, read, take, write).map(drop)
+    let backpressure = WriteBackpressure::default();
+    let (sender, receiver) = mpsc::unbounded_channel();
+    let read = read(BufReader::new(input), incoming, &backpressure);
+    let queue = queue(outgoing, sender, &backpressure);
+    let write = write(receiver, output, stall_timeout, &backpressure, &shared.send_queue);
+    tokio::try_join!(agent, read, queue, write).map(drop)
 }
 
-/// A line that is to be written.
+/// Line to be written.
 struct Line {
     text: String,
     is_update: bool,
 }
 
-/// Takes what the SDK has to say, which it keeps in a queue that nobody can look into, and counts it.
-async fn take(
+/// Moves messages from the SDK's queue, whose length is unknown, to one that is counted.
+async fn queue(
     mut frames: impl futures_util::Stream<Item = TransportFrame> + Unpin,
     lines: mpsc::UnboundedSender<Line>,
-    backlog: &Backlog,
-) -> Result<(), StdioError> {
+    backpressure: &WriteBackpressure,
+) -> Result<(), AcpStdioError> {
     while let Some(frame) = frames.next().await {
         let Ok(mut text) = frame.to_json() else { continue };
         text.push('\n');
         let is_update = matches!(frame, TransportFrame::Single(RawJsonRpcMessage::Notification(_)));
-        backlog.add(text.len());
+        backpressure.queued(text.len());
         if lines.send(Line { text, is_update }).is_err() {
             break;
         }
@@ -105,22 +106,22 @@ async fn take(
 async fn write(
     mut lines: mpsc::UnboundedReceiver<Line>,
     mut output: impl AsyncWrite + Unpin,
-    stalled: Duration,
-    backlog: &Backlog,
-    pace: &Pace,
-) -> Result<(), StdioError> {
+    stall_timeout: Duration,
+    backpressure: &WriteBackpressure,
+    send_queue: &SendQueue,
+) -> Result<(), AcpStdioError> {
     while let Some(Line { text, is_update }) = lines.recv().await {
         let written = async {
             output.write_all(text.as_bytes()).await?;
             output.flush().await
         };
-        match tokio::time::timeout(stalled, written).await {
+        match tokio::time::timeout(stall_timeout, written).await {
             Ok(written) => written?,
-            Err(_) => return Err(StdioError::Stalled),
+            Err(_) => return Err(AcpStdioError::Stalled),
         }
-        backlog.done(text.len());
+        backpressure.record_written(text.len());
         if is_update {
-            pace.wrote();
+            send_queue.confirm_written();
         }
     }
     Ok(())
@@ -129,20 +130,19 @@ async fn write(
 async fn read(
     mut input: impl AsyncBufRead + Unpin,
     frames: futures_channel::mpsc::UnboundedSender<TransportFrame>,
-    backlog: &Backlog,
-) -> Result<(), StdioError> {
+    backpressure: &WriteBackpressure,
+) -> Result<(), AcpStdioError> {
     let mut line = Vec::new();
     loop {
-        // Who does not read answers does not get to ask more.
-        backlog.is_short().await;
+        backpressure.wait_for_capacity().await;
         line.clear();
-        let most = MAX_LINE as u64 + 1;
-        if (&mut input).take(most).read_until(b'\n', &mut line).await? == 0 {
+        let limit = MAX_LINE as u64 + 1;
+        if (&mut input).take(limit).read_until(b'\n', &mut line).await? == 0 {
             return Ok(());
         }
         let frame = if line.len() > MAX_LINE && !line.ends_with(b"\n") {
             skip_line(&mut input).await?;
-            let message = format!("a message may have {} MiB", MAX_LINE >> 20);
+            let message = format!("message too large: the limit is {} MiB", MAX_LINE >> 20);
             TransportFrame::Malformed {
                 raw: String::new(),
                 error: Error::new(ErrorCode::INVALID_REQUEST, message),
@@ -152,18 +152,18 @@ async fn read(
         } else {
             parse(&line)
         };
-        // Nobody listens any more.
+        // The agent has ended.
         if frames.unbounded_send(frame).is_err() {
             return Ok(());
         }
-        // The agent has a look at it before the next is read, so that few wait.
+        // The agent handles it before the next is read, so that few are queued.
         tokio::task::yield_now().await;
     }
 }
 
 fn parse(line: &[u8]) -> TransportFrame {
     match TransportFrame::parse_json(String::from_utf8_lossy(line).trim()) {
-        // Without the data, which would be the line once more.
+        // Without the error's data, which repeats the line.
         TransportFrame::Malformed { raw, error } => {
             TransportFrame::Malformed { raw, error: Error::new(error.code, error.message) }
         }
@@ -203,32 +203,32 @@ mod tests {
         format!("{message}\n")
     }
 
-    /// How much is taken in of a client that asks on and on and never reads, until it is dropped.
-    async fn taken(line: String) -> usize {
+    /// Returns the bytes that are read from a client that sends requests and never reads, until it is dropped.
+    async fn bytes_read(line: String) -> usize {
         let (mut client, input) = tokio::io::duplex(64 << 10);
         let (output, _never_read) = tokio::io::duplex(64 << 10);
-        let stalled = Duration::from_secs(5);
-        let served = serve_on(registry(), SkillsUpdate::OptIn, stalled, input, output);
-        let ask = async {
-            let mut taken = 0;
+        let timeout = Duration::from_secs(5);
+        let served = serve_on(registry(), SkillsUpdate::OptIn, timeout, input, output);
+        let send = async {
+            let mut bytes = 0;
             while client.write_all(line.as_bytes()).await.is_ok() {
-                taken += line.len();
+                bytes += line.len();
             }
-            taken
+            bytes
         };
-        let (served, taken) = tokio::join!(served, ask);
-        assert!(matches!(served, Err(StdioError::Stalled)), "{served:?}");
-        taken
+        let (served, bytes) = tokio::join!(served, send);
+        assert!(matches!(served, Err(AcpStdioError::Stalled)), "{served:?}");
+        bytes
     }
 
     #[tokio::test]
-    async fn who_never_reads_is_not_read_from_and_dropped() {
+    async fn a_client_that_never_reads_is_throttled_and_dropped() {
         let lines = [
             request(1, "no/such", &json!({})),
             request(1, "initialize", &json!({ "protocolVersion": 1 })),
             "nothing that could be JSON, and longer than it need be\n".to_owned(),
         ];
-        let taken = futures_util::future::join_all(lines.map(taken)).await;
-        assert!(taken.iter().all(|taken| *taken < 2 << 20), "{taken:?} bytes were taken in");
+        let read = futures_util::future::join_all(lines.map(bytes_read)).await;
+        assert!(read.iter().all(|bytes| *bytes < 2 << 20), "{read:?} bytes were read");
     }
 }

@@ -1,18 +1,23 @@
-//! What is said in answer to a message.
+//! Response to a message: rendered prompts, skills, help and errors.
 
 use std::sync::Arc;
 
 use agent_client_protocol::v1::schema::{ContentBlock, TextContent};
 use serde_json::Value;
-use skills_core::{markdown::split_frontmatter, uri::SCHEME};
-use skills_registry::{PromptRow, RegistryError, RenderedPrompt, SkillRow, Skills};
+use skills_agent_skills::markdown::split_frontmatter;
+use skills_core::{
+    VersionSelector,
+    uri::SCHEME,
+    version::{VERSION_SEPARATOR, split_version},
+};
+use skills_registry::{PromptRow, RegistryError, RenderedPrompt, SkillRegistry, SkillRow};
 
-use crate::{answers, arguments::parse, menu::Kept};
+use crate::{arguments::parse, commands::CommandSnapshot, messages};
 
-/// The most that may be typed behind a command, in bytes.
-const MAX_TYPED: usize = 1 << 20;
+/// Most bytes of a command's arguments.
+const MAX_ARGUMENTS: usize = 1 << 20;
 
-/// The text of a message. What it links to is there as its address.
+/// Returns the text of a message. A resource link becomes its URI.
 pub(crate) fn text(prompt: Vec<ContentBlock>) -> String {
     let text = |block| match block {
         ContentBlock::Text(text) => text.text,
@@ -22,90 +27,126 @@ pub(crate) fn text(prompt: Vec<ContentBlock>) -> String {
     prompt.into_iter().map(text).collect()
 }
 
-/// What a message that starts with `/` asks for: a name, and what follows it.
+/// Parses a message that starts with `/` into a command name and its arguments.
 fn command(text: &str) -> Option<(&str, &str)> {
     let text = text.trim_start().strip_prefix('/')?;
     let end = text.find(char::is_whitespace).unwrap_or(text.len());
-    let (name, typed) = text.split_at(end);
-    (!name.is_empty()).then_some((name, typed.trim()))
+    let (name, arguments) = text.split_at(end);
+    (!name.is_empty()).then_some((name, arguments.trim()))
 }
 
-/// The answer: blocks that are said one after the other.
-pub(crate) async fn answer(skills: &dyn Skills, kept: &Kept, text: &str) -> Vec<ContentBlock> {
-    let Kept { catalog, menu } = kept;
-    let Some((name, typed)) = command(text) else { return say(answers::help(menu)) };
-    let lower = name.to_ascii_lowercase();
-    let names = || [name, lower.as_str()].into_iter();
-    // What the menu calls so comes before what only the prefix leads to, and what is stored before what is live.
-    let is_meant = |row: &&Arc<PromptRow>, name: &str| {
-        menu.skill(name).is_none() && !(row.is_live() && catalog.stored(name).is_some())
+/// Returns the blocks of the response, which are streamed one after the other.
+pub(crate) async fn respond(
+    skills: &dyn SkillRegistry,
+    snapshot: &CommandSnapshot,
+    text: &str,
+) -> Vec<ContentBlock> {
+    let CommandSnapshot { catalog, commands } = snapshot;
+    let Some((name, arguments)) = command(text) else {
+        return text_block(messages::help(commands));
     };
-    let prompt = names().find_map(|name| catalog.prompt(name).filter(|row| is_meant(row, name)));
-    let skill = || names().find_map(|name| catalog.skill(menu.skill(name).unwrap_or(name)));
-    if prompt.is_none() && skill().is_none() {
-        return say(answers::unknown(name, menu));
+    let typed = name;
+    let (name, version) = match split_version(typed) {
+        Ok(split) => split,
+        Err(error) => return text_block(messages::failed(&format!("`/{typed}`"), &error.into())),
+    };
+    let (name, lower) = (&*name, name.to_ascii_lowercase());
+    let names = || [name, lower.as_str()].into_iter();
+    // A listed skill comes before a prompt that only the name prefix leads to, and stored entries before live ones.
+    let is_preferred = |row: &&Arc<PromptRow>, name: &str| {
+        commands.skill(name).is_none() && !(row.is_live() && catalog.stored(name).is_some())
+    };
+    let prompt =
+        names().find_map(|name| catalog.prompt(name).filter(|row| is_preferred(row, name)));
+    let skill = names().find_map(|name| catalog.skill(commands.skill(name).unwrap_or(name)));
+    if prompt.is_none() && skill.is_none() {
+        return text_block(messages::unknown(name, commands));
     }
-    if typed.len() > MAX_TYPED {
-        return say(answers::too_long(name, MAX_TYPED));
+    if arguments.len() > MAX_ARGUMENTS {
+        return text_block(messages::too_long(name, MAX_ARGUMENTS));
     }
-    match (prompt, skill()) {
-        (Some(prompt), _) => render(skills, prompt, typed).await,
-        (None, Some(skill)) => show(skills, skill, typed).await,
+    match (prompt, skill) {
+        (Some(prompt), _) => render(skills, prompt, version.as_ref(), arguments).await,
+        (None, Some(skill)) => show(skills, skill, version.as_ref(), arguments).await,
         (None, None) => vec![],
     }
 }
 
-fn say(text: impl Into<String>) -> Vec<ContentBlock> {
+fn text_block(text: impl Into<String>) -> Vec<ContentBlock> {
     vec![ContentBlock::Text(TextContent::new(text))]
 }
 
-async fn render(skills: &dyn Skills, prompt: &PromptRow, typed: &str) -> Vec<ContentBlock> {
+/// Returns an id or name with the version that the user typed after it.
+fn address(id: &str, version: Option<&VersionSelector>) -> String {
+    match version {
+        Some(version) => format!("{id}{VERSION_SEPARATOR}{version}"),
+        None => id.to_owned(),
+    }
+}
+
+/// Renders a prompt. The arguments are parsed by the served definition, also for another version.
+async fn render(
+    skills: &dyn SkillRegistry,
+    prompt: &PromptRow,
+    version: Option<&VersionSelector>,
+    typed: &str,
+) -> Vec<ContentBlock> {
     let declared = &prompt.definition.arguments;
     let arguments = match parse(declared, typed) {
         Ok(arguments) => arguments,
-        Err(problem) => return say(answers::bad_arguments(&prompt.name, declared, &problem)),
+        Err(error) => return text_block(messages::bad_arguments(&prompt.name, declared, &error)),
     };
-    match skills.render_prompt(&prompt.name, Value::Object(arguments)).await {
-        Ok(rendered) => messages(&prompt.name, rendered),
-        Err(error) => say(answers::failed(&format!("`/{}`", prompt.name), &error)),
+    let name = address(&prompt.name, version);
+    match skills.render_prompt(&name, Value::Object(arguments)).await {
+        Ok(rendered) => prompt_messages(&name, rendered),
+        Err(error) => text_block(messages::failed(&format!("`/{name}`"), &error)),
     }
 }
 
-/// The document without its frontmatter, which is for machines, and what was typed after it.
-async fn show(skills: &dyn Skills, skill: &SkillRow, typed: &str) -> Vec<ContentBlock> {
+/// Returns a skill's document without its frontmatter, followed by the arguments.
+async fn show(
+    skills: &dyn SkillRegistry,
+    skill: &SkillRow,
+    version: Option<&VersionSelector>,
+    arguments: &str,
+) -> Vec<ContentBlock> {
     if skill.meta.agent.as_deref().is_some_and(|agent| !agent.user_invocable) {
-        return say(answers::not_invocable(&skill.id));
+        return text_block(messages::not_invocable(&skill.id));
     }
-    let document = match skills.read(&format!("{SCHEME}{}", skill.id)).await {
-        Ok(resource) => resource.into_text(),
-        Err(error) => return say(answers::failed(&format!("`/{}`", skill.id), &error)),
+    let id = address(&skill.id, version);
+    let resource = match skills.read(&format!("{SCHEME}{id}")).await {
+        Ok(resource) => resource,
+        Err(error) => return text_block(messages::failed(&format!("`/{id}`"), &error)),
     };
+    let yanked = resource.version.as_ref().and_then(|version| version.yanked.as_deref());
+    let warning = yanked.map(|reason| messages::yanked(&id, reason)).unwrap_or_default();
+    let document = resource.into_text();
     let body = split_frontmatter(&document).1.trim_start_matches(['\r', '\n']);
-    match typed {
-        "" => say(body),
-        typed => say(format!("{}\n\nARGUMENTS: {typed}\n", body.trim_end())),
+    if arguments.is_empty() {
+        return text_block(warning + body);
     }
+    text_block(format!("{warning}{}\n\nARGUMENTS: {arguments}\n", body.trim_end()))
 }
 
-/// The messages of a prompt. Several are told apart by who says them.
-fn messages(name: &str, rendered: RenderedPrompt) -> Vec<ContentBlock> {
-    let are_several = rendered.messages.len() > 1;
+/// Returns the messages of a prompt. Several messages get their roles as headings.
+fn prompt_messages(name: &str, rendered: RenderedPrompt) -> Vec<ContentBlock> {
+    let has_headings = rendered.messages.len() > 1;
     let mut blocks = vec![];
-    for (at, mut message) in rendered.messages.into_iter().enumerate() {
-        if are_several {
+    for (index, mut message) in rendered.messages.into_iter().enumerate() {
+        if has_headings {
             let role = message.get("role").and_then(Value::as_str).unwrap_or("user");
-            let gap = if at == 0 { "" } else { "\n\n" };
-            blocks.extend(say(format!("{gap}**{role}:**\n\n")));
+            let gap = if index == 0 { "" } else { "\n\n" };
+            blocks.extend(text_block(format!("{gap}**{role}:**\n\n")));
         }
         blocks.push(block(message.get_mut("content").map(Value::take).unwrap_or_default()));
     }
     if blocks.is_empty() {
-        return say(format!("`/{name}` has nothing to say.\n"));
+        return text_block(format!("`/{name}` returned no messages.\n"));
     }
     blocks
 }
 
-/// Content of a message. The blocks of MCP are those of ACP; what is none is shown as it is.
+/// Converts the content of a message. MCP and ACP have the same blocks; any other value is shown as JSON.
 fn block(content: Value) -> ContentBlock {
     let text = |text: String| ContentBlock::Text(TextContent::new(text));
     match content {
@@ -115,9 +156,9 @@ fn block(content: Value) -> ContentBlock {
     }
 }
 
-/// The registry cannot be reached.
-pub(crate) fn out_of_reach(error: &RegistryError) -> Vec<ContentBlock> {
-    say(answers::failed("Reading the registry", error))
+/// Returns the response while the registry is unavailable.
+pub(crate) fn registry_unavailable(error: &RegistryError) -> Vec<ContentBlock> {
+    text_block(messages::failed("Reading the registry", error))
 }
 
 #[cfg(test)]
@@ -127,7 +168,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn commands() {
+    fn a_command_is_a_slash_a_name_and_its_arguments() {
         assert_eq!(command("/greet Ada  \n"), Some(("greet", "Ada")));
         assert_eq!(command("  /greet"), Some(("greet", "")));
         assert_eq!(command("/greet\nmany\nlines"), Some(("greet", "many\nlines")));
@@ -138,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn links_are_part_of_the_text() {
+    fn resource_links_become_their_uris() {
         let blocks: Vec<ContentBlock> = serde_json::from_value(json!([
             { "type": "text", "text": "/review" },
             { "type": "resource_link", "name": "a.rs", "uri": "file:///a.rs" },
@@ -147,26 +188,22 @@ mod tests {
         assert_eq!(text(blocks), "/review file:///a.rs ");
     }
 
-    fn shown(rendered: Value) -> Value {
-        let messages = rendered.as_array().unwrap().clone();
-        let blocks = messages_of(messages);
+    fn blocks(messages: Value) -> Value {
+        let messages = messages.as_array().unwrap().clone();
+        let blocks = prompt_messages("p", RenderedPrompt { description: None, messages });
         serde_json::to_value(blocks).unwrap()
     }
 
-    fn messages_of(messages: Vec<Value>) -> Vec<ContentBlock> {
-        super::messages("p", RenderedPrompt { description: None, messages })
-    }
-
     #[test]
-    fn messages_of_all_kinds() {
+    fn messages_become_blocks_with_their_roles_as_headings() {
         let one = json!([{ "role": "user", "content": { "type": "text", "text": "Hi." } }]);
-        assert_eq!(shown(one), json!([{ "type": "text", "text": "Hi." }]));
+        assert_eq!(blocks(one), json!([{ "type": "text", "text": "Hi." }]));
         let several = json!([
             { "role": "user", "content": "Hi." },
             { "role": "assistant", "content": { "type": "image", "data": "AA==", "mimeType": "image/png" } },
         ]);
         assert_eq!(
-            shown(several),
+            blocks(several),
             json!([
                 { "type": "text", "text": "**user:**\n\n" },
                 { "type": "text", "text": "Hi." },
@@ -174,8 +211,8 @@ mod tests {
                 { "type": "image", "data": "AA==", "mimeType": "image/png" },
             ])
         );
-        let other = shown(json!([{ "role": "user", "content": { "type": "odd" } }]));
+        let other = blocks(json!([{ "role": "user", "content": { "type": "odd" } }]));
         assert!(other[0]["text"].as_str().unwrap().contains("\"odd\""));
-        assert!(shown(json!([]))[0]["text"].as_str().unwrap().contains("nothing to say"));
+        assert!(blocks(json!([]))[0]["text"].as_str().unwrap().contains("no messages"));
     }
 }

@@ -1,155 +1,192 @@
-//! Why something on disk is no bundle.
+//! Errors of reading and writing bundles.
 
 use std::{io, path::PathBuf};
 
-use skills_core::{RuleError, limits::MAX_SKILL_BYTES};
+use skills_core::{
+    Code, Coded, RuleError,
+    limits::{ByteLimit, MAX_SKILL_BYTES},
+};
 
 use crate::archive::ArchiveError;
 
-/// What went wrong, with the path it is about.
+/// Error about a bundle on disk, with the path it is about.
 #[derive(Debug, thiserror::Error)]
 pub enum BundleError {
-    /// The system does not let it be read.
+    /// The system refuses to read a file.
     #[error("cannot read {}: {source}", path.display())]
     Unreadable {
-        /// What.
+        /// Path that cannot be read.
         path: PathBuf,
-        /// Why.
+        /// Cause.
         source: io::Error,
     },
-    /// The system does not let it be written.
+    /// The system refuses to write a file.
     #[error("cannot write {}: {source}", path.display())]
     Unwritable {
-        /// What.
+        /// Path that cannot be written.
         path: PathBuf,
-        /// Why.
+        /// Cause.
         source: io::Error,
     },
     /// A rule of bundles is broken.
     #[error("{}: {source}", path.display())]
     Rule {
-        /// Which bundle.
+        /// Path of the bundle.
         path: PathBuf,
-        /// Which rule.
+        /// Broken rule.
         source: RuleError,
     },
-    /// A link could lead anywhere.
+    /// A link is in a bundle.
     #[error("{} is a link; a bundle holds files only", path.display())]
     Link {
-        /// The link.
+        /// Path of the link.
         path: PathBuf,
     },
-    /// A pipe, a socket or a device.
+    /// A pipe, a socket or a device is in a bundle.
     #[error("{} is not a regular file", path.display())]
     Special {
-        /// What it is called.
+        /// Path of the file.
         path: PathBuf,
     },
-    /// A name that cannot be written everywhere.
+    /// A file name is not UTF-8.
     #[error("the name of {} is not UTF-8 text", path.display())]
     Name {
-        /// As far as it can be shown.
+        /// Path, with replacement characters.
         path: PathBuf,
     },
-    /// The root document is no text.
+    /// The root document is not UTF-8.
     #[error("cannot read {}: it is not UTF-8 text (byte {at})", path.display())]
     NotText {
-        /// The document.
+        /// Path of the document.
         path: PathBuf,
-        /// The first byte that is not part of any text.
+        /// Offset of the first invalid byte.
         at: usize,
     },
-    /// The root document is longer than the registry takes.
-    #[error("{} is too large: at most {MAX_SKILL_BYTES} bytes are allowed", path.display())]
+    /// The root document is too large.
+    #[error("{} is too large: at most {} are allowed", path.display(), ByteLimit(MAX_SKILL_BYTES))]
     DocumentTooLarge {
-        /// The document.
+        /// Path of the document.
         path: PathBuf,
     },
-    /// A folder or an archive without any bundle.
+    /// A folder or an archive has no bundle.
     #[error("there is no SKILL.md in {}", path.display())]
     NoBundle {
-        /// Where it was looked for.
+        /// Searched path.
         path: PathBuf,
     },
-    /// A file that is no root document where one is wanted.
+    /// A file is neither a document nor an archive.
+    #[error("{} is neither a text document nor an archive that can be read", path.display())]
+    UnknownFormat {
+        /// Path of the file.
+        path: PathBuf,
+    },
+    /// A file is not a root document.
     #[error("{} is not a SKILL.md", path.display())]
     NoDocument {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
     },
-    /// Nothing that could be an id.
-    #[error("neither the name in {} nor its own is a skill id", path.display())]
+    /// No name is a valid skill id.
+    #[error("no valid skill id for {}: neither the name in its frontmatter nor its file name is one", path.display())]
     NoId {
-        /// The bundle.
+        /// Path of the bundle.
         path: PathBuf,
     },
-    /// What is there already is something else.
-    #[error("{} is there already, and it is something else", path.display())]
+    /// A different file or folder is in the way.
+    #[error("{} already exists with different content", path.display())]
     Exists {
-        /// The first file in the way.
+        /// First path in the way.
         path: PathBuf,
     },
-    /// The record of a folder that is kept in step cannot be used.
+    /// The record of a synced folder is unusable.
     #[error("{} cannot be used: {reason}", path.display())]
     BadRecord {
-        /// The record.
+        /// Path of the record.
         path: PathBuf,
-        /// What is wrong with it.
+        /// Reason.
         reason: String,
     },
-    /// Somebody else keeps the folder in step just now.
-    #[error("another sync is at work in {}", path.display())]
+    /// Another process syncs the folder.
+    #[error("another sync is running in {}", path.display())]
     Busy {
-        /// The folder.
+        /// Path of the folder.
         path: PathBuf,
     },
-    /// An archive that cannot be used.
+    /// The path of a folder below a base directory contains a link.
+    #[error("cannot open {}: {} is a link", path.display(), link.display())]
+    LeadsElsewhere {
+        /// Path of the folder.
+        path: PathBuf,
+        /// Path of the link.
+        link: PathBuf,
+    },
+    /// The program `git` is not installed.
+    #[error("git is not installed, which fetches repositories")]
+    GitMissing,
+    /// A repository cannot be fetched.
+    #[error("cannot fetch {url}: {reason}")]
+    Fetch {
+        /// URL without credentials.
+        url: String,
+        /// Messages of git.
+        reason: String,
+    },
+    /// An archive is unusable.
     #[error("{}: {source}", path.display())]
     Archive {
-        /// The archive.
+        /// Path of the archive.
         path: PathBuf,
-        /// What is wrong with it.
+        /// Cause.
         source: ArchiveError,
     },
 }
 
-impl BundleError {
-    /// A stable code for machines.
-    #[must_use]
-    pub const fn code(&self) -> &'static str {
+impl Coded for BundleError {
+    fn code(&self) -> Code {
         match self {
-            Self::Unreadable { .. } | Self::NotText { .. } => "unreadable",
-            Self::Unwritable { .. } => "unwritable",
+            Self::Unreadable { .. } | Self::NotText { .. } => Code::Unreadable,
+            Self::Unwritable { .. } => Code::Unwritable,
             Self::Rule { source, .. } => source.code(),
-            Self::Link { .. } | Self::Special { .. } | Self::Name { .. } => "invalid_path",
-            Self::DocumentTooLarge { .. } => "too_large",
-            Self::NoBundle { .. } | Self::NoDocument { .. } => "no_bundle",
-            Self::NoId { .. } => "id_needed",
-            Self::Exists { .. } => "exists",
-            Self::BadRecord { .. } => "bad_record",
-            Self::Busy { .. } => "busy",
+            Self::Link { .. } | Self::Special { .. } | Self::Name { .. } => Code::InvalidPath,
+            Self::DocumentTooLarge { .. } => Code::TooLarge,
+            Self::UnknownFormat { .. } => Code::BadArchive,
+            Self::NoBundle { .. } | Self::NoDocument { .. } => Code::NoBundle,
+            Self::NoId { .. } => Code::IdNeeded,
+            Self::Exists { .. } => Code::Exists,
+            Self::BadRecord { .. } => Code::BadRecord,
+            Self::Busy { .. } => Code::Busy,
+            Self::LeadsElsewhere { .. } => Code::LeadsElsewhere,
+            Self::GitMissing => Code::GitMissing,
+            Self::Fetch { .. } => Code::FetchFailed,
             Self::Archive { source, .. } => source.code(),
         }
     }
 
-    /// What to do about it.
-    #[must_use]
-    pub const fn hint(&self) -> Option<&'static str> {
+    fn hint(&self) -> Option<&str> {
         match self {
-            Self::Link { .. } => Some("put a copy of the file there, or name it in a .gitignore"),
-            Self::Special { .. } => Some("remove it, or name it in a .gitignore"),
+            Self::Link { .. } => {
+                Some("replace the link by a copy of the file, or list it in a .gitignore")
+            }
+            Self::GitMissing => {
+                Some("install git, or download an archive of the repository and add that")
+            }
+            Self::Special { .. } => Some("remove it, or list it in a .gitignore"),
             Self::NoBundle { .. } => {
                 Some("name a folder with a SKILL.md, a folder of such folders, or a Markdown file")
             }
-            Self::NoDocument { .. } => {
-                Some("name a SKILL.md, the folder it is in, or a folder of such folders")
-            }
-            Self::NoId { .. } => Some("give one with --id: lowercase letters, digits, '-' and '_'"),
+            Self::UnknownFormat { .. } => Some(
+                "archives are .zip, .skill, .tar, .tar.gz and .tar.zst; a document is UTF-8 text",
+            ),
+            Self::NoDocument { .. } => Some(
+                "name a SKILL.md, the folder it is in, a folder of such folders, or an archive",
+            ),
+            Self::NoId { .. } => Some("set one with --id: lowercase letters, digits, '-' and '_'"),
             Self::Exists { .. } => Some("name an empty folder, or overwrite it with --force"),
-            Self::BadRecord { .. } => {
-                Some("remove it; what is there counts as somebody else's then, unless --force")
-            }
-            Self::Busy { .. } => Some("wait until it is done"),
+            Self::BadRecord { .. } => Some(
+                "remove the record; existing skills are then left alone unless --force is given",
+            ),
+            Self::Busy { .. } => Some("wait until the other sync has finished"),
+            Self::LeadsElsewhere { .. } => Some("name the folder explicitly to follow the link"),
             _ => None,
         }
     }

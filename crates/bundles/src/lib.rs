@@ -1,34 +1,56 @@
-//! Bundles on disk: finding them, reading them, and writing them back byte for byte.
+//! Bundles on disk: finding, reading and writing them byte for byte.
 //!
-//! - `find`: which bundles a path stands for, be it a folder, a file or an archive
-//! - `survey`: all root documents at a path, for who only looks at them
-//! - `layout`: which of many files belong to which bundle
-//! - `candidate`: a bundle that was found, and reading it
-//! - `head`: its root document, read once
-//! - [`archive`]: archives, which nobody has looked into yet, with limits and errors of their own
+//! - `find_bundles`: bundles at a path, which is a folder, a file or an archive
+//! - `git`: bundles in a repository
+//! - `find_documents`: all root documents at a path, for validation
+//! - `layout`: grouping of files into bundles; `source`: the bytes of a file
+//! - `candidate`: a bundle that was found, and reading it; `assigned_id`: its id; `contents`: its bytes
+//! - `root_document`: its root document, parsed once
+//! - [`archive`]: untrusted archives, with limits and errors of their own
 //! - `export`: writing a bundle into a folder
-//! - [`sync`]: keeping a folder of bundles in step, and taking back only what was written
-//! - `place`: files in their places below a folder
+//! - [`sync`]: one-way sync of skills into a folder
+//! - `files`: atomic writes below a folder
+//! - `dir`: handle of an open directory, below which no link is followed
 //!
-//! What a bundle may hold is for `skills_core`; here is only what a disk adds: links, special files, names that
-//! are no text. The registry keeps bytes and paths, so permissions, times and empty folders do not travel.
+//! The rules for the content of a bundle are in `skills_core` and `skills_agent_skills`; this crate adds what a disk
+//! adds: links, special files, names that are not UTF-8. Only bytes, paths and executable bits are kept, no
+//! other permissions, times or empty folders.
 
 pub mod archive;
+mod assigned_id;
 mod candidate;
+mod contents;
+mod dir;
 mod error;
 mod export;
-mod find;
-mod head;
+mod files;
+mod find_bundles;
+mod find_documents;
+mod git;
 mod layout;
-mod place;
-mod survey;
+mod root_document;
+mod source;
 pub mod sync;
 
-pub use candidate::{Candidate, Contents};
+pub use archive::is_archive_name;
+pub use assigned_id::AssignedId;
+pub use candidate::{BundleCandidate, FileStamp};
+pub use contents::BundleContents;
 pub use error::BundleError;
-pub use export::{Written, export};
-pub use find::{Found, find};
-pub use survey::{Survey, Surveyed, survey};
+pub use export::{ExportSummary, export};
+pub use find_bundles::{FoundBundles, find_bundles, find_in_archive};
+pub use find_documents::{DocumentFile, FoundDocuments, find_documents};
+pub use git::{GitSource, find_in_repository};
+
+use std::path::Path;
+
+use skills_core::BundlePath;
+
+/// Checks a path before it is written below a folder. Content that an earlier version stored may break current rules.
+fn check_path(folder: &Path, path: &BundlePath) -> Result<(), BundleError> {
+    let checked = path.as_str().parse::<BundlePath>();
+    checked.map(drop).map_err(|source| BundleError::Rule { path: folder.to_owned(), source })
+}
 
 /// Folders that are never part of a bundle.
-const SKIPPED: [&str; 2] = [".git", "node_modules"];
+const IGNORED_FOLDERS: [&str; 2] = [".git", "node_modules"];

@@ -1,6 +1,6 @@
-//! Addresses of a bus.
+//! Bus URLs.
 
-/// An address without what may be a secret.
-pub(crate) fn without_query(url: &str) -> &str {
+/// Strips the query and fragment of a URL, which may hold a secret.
+pub fn without_query(url: &str) -> &str {
     url.split(['?', '#']).next().unwrap_or_default()
 }

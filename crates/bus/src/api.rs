@@ -1,7 +1,6 @@
-//! The `Bus` trait: what a part of this program may ask of the fabric it runs on.
+//! The `Bus` trait and the types of its methods.
 //!
-//! It is the same for the embedded hub and for a client of an iii engine; nothing here knows
-//! which of the two it is, nor anything about skills.
+//! The embedded hub and the client of an iii engine implement it; callers do not know which of the two they have.
 
 use std::{sync::Arc, time::Duration};
 
@@ -12,150 +11,199 @@ use tokio::sync::watch;
 
 use crate::{CallError, Json};
 
-/// A call as a function of this process receives it.
-#[derive(Debug, Clone)]
-pub struct Call {
-    /// The payload; `null` when the caller sent none.
-    pub data: Json,
-    /// The connection that called, or `None` for a call from this process.
-    pub caller: Option<String>,
+/// Payload field in which a bus names the calling worker. Handlers may trust it, so a client must not set it.
+pub const CALLER_FIELD: &str = "_caller_worker_id";
+
+/// Caller of a function of this process.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum FunctionCaller {
+    /// This process, through its own [`Bus`].
+    Process,
+    /// A worker.
+    Worker {
+        /// Id of its connection.
+        id: String,
+        /// Name that it gave itself, where the bus knows it.
+        name: Option<String>,
+    },
+    /// A worker that the bus does not name, or a subscription. It has no rights of its own.
+    Unnamed,
 }
 
-/// A function of this process that workers can call.
+impl FunctionCaller {
+    /// Returns the id of the calling connection.
+    #[must_use]
+    pub fn worker_id(&self) -> Option<&str> {
+        match self {
+            Self::Worker { id, .. } => Some(id),
+            Self::Process | Self::Unnamed => None,
+        }
+    }
+
+    /// Returns the name of the calling worker.
+    #[must_use]
+    pub fn worker_name(&self) -> Option<&str> {
+        match self {
+            Self::Worker { name, .. } => name.as_deref(),
+            Self::Process | Self::Unnamed => None,
+        }
+    }
+}
+
+/// Call of a function of this process.
+#[derive(Debug, Clone)]
+pub struct FunctionCall {
+    /// Payload; `null` if the caller sent none.
+    pub data: Json,
+    /// Caller, as the bus knows it.
+    pub caller: FunctionCaller,
+}
+
+impl FunctionCall {
+    /// Creates a call from this process.
+    #[must_use]
+    pub const fn local(data: Json) -> Self {
+        Self { data, caller: FunctionCaller::Process }
+    }
+}
+
+/// Function of this process that workers can call.
 ///
-/// The hub polls the returned future once, in the order in which the caller's frames came in,
-/// before it reads the caller's next frame. Work that must keep the caller's order (such as
-/// queueing a write) belongs before the first `await`.
+/// The hub polls the returned future once, in the order of the caller's frames, before it reads the caller's next
+/// frame. Work that must keep the caller's order (such as queueing a write) belongs before the first `await`.
 pub trait Function: Send + Sync + 'static {
     /// Starts one call.
-    fn call(&self, call: Call) -> BoxFuture<'static, Result<Json, CallError>>;
+    fn call(&self, call: FunctionCall) -> BoxFuture<'static, Result<Json, CallError>>;
 }
 
 impl<F, Fut> Function for F
 where
-    F: Fn(Call) -> Fut + Send + Sync + 'static,
+    F: Fn(FunctionCall) -> Fut + Send + Sync + 'static,
     Fut: Future<Output = Result<Json, CallError>> + Send + 'static,
 {
-    fn call(&self, call: Call) -> BoxFuture<'static, Result<Json, CallError>> {
+    fn call(&self, call: FunctionCall) -> BoxFuture<'static, Result<Json, CallError>> {
         Box::pin(self(call))
     }
 }
 
-/// How a function presents itself to other workers.
+/// Description of a function for other workers.
 #[derive(Debug, Clone, Default)]
 pub struct FunctionSpec {
-    /// The id it is called by, such as `skills::register`.
+    /// Id of the function, such as `skills::register`.
     pub id: String,
-    /// One sentence.
+    /// Description in one sentence.
     pub description: String,
     /// JSON Schema (draft-07) of the payload.
     pub request_format: Option<Value>,
     /// JSON Schema (draft-07) of the result.
     pub response_format: Option<Value>,
-    /// Free-form.
+    /// Free-form metadata.
     pub metadata: Option<Value>,
 }
 
-/// How a trigger type presents itself.
+/// Description of a trigger type for other workers.
 #[derive(Debug, Clone, Default)]
 pub struct TriggerTypeSpec {
-    /// The id subscribers name.
+    /// Id of the trigger type.
     pub id: String,
-    /// One sentence.
+    /// Description in one sentence.
     pub description: String,
     /// JSON Schema of a subscriber's `config`.
     pub trigger_request_format: Option<Value>,
-    /// JSON Schema of what is delivered.
+    /// JSON Schema of the payload that subscribers receive.
     pub call_request_format: Option<Value>,
 }
 
-/// One subscription to a trigger type.
+/// Subscription to a trigger type.
 #[derive(Debug, Clone)]
 pub struct TriggerBinding {
-    /// Chosen by the subscriber; the key of the subscription.
+    /// Unique id, chosen by the subscriber.
     pub id: String,
-    /// The function to call when the trigger fires.
+    /// Function to call when the trigger fires.
     pub function_id: String,
-    /// The subscriber's configuration.
+    /// Configuration of the subscription.
     pub config: Json,
+    /// Id of the subscribing connection; `None` on a bus that does not report it.
+    pub subscriber: Option<String>,
 }
 
-/// The owner of a trigger type in this process. It calls its subscribers itself.
+/// Provider of a trigger type in this process. It calls its subscribers itself.
 ///
-/// Both methods are called in the order of the subscriber's frames and must not block.
+/// The bus calls both methods in the order of the subscriber's frames; they must not block.
 pub trait TriggerProvider: Send + Sync + 'static {
-    /// A subscription has come, or has come again with the same id.
+    /// Adds a subscription, or replaces the one of the same id.
     ///
     /// # Errors
-    /// When the configuration is not acceptable; the subscriber is told.
+    /// When the configuration is invalid; the subscriber gets the error.
     fn bind(&self, binding: TriggerBinding) -> Result<(), CallError>;
-    /// The subscription has ended.
+    /// Removes a subscription.
     fn unbind(&self, trigger_id: &str);
 }
 
-/// What an observer wants to receive.
+/// Payload that an observer receives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Deliver {
-    /// The whole activation: input, output, status and times.
+pub enum DeliveryMode {
+    /// Envelope with input, output, status and times.
     #[default]
     Envelope,
-    /// The input of the observed call.
+    /// Input of the observed call.
     Input,
-    /// The output of the observed call.
+    /// Output of the observed call.
     Output,
 }
 
-/// One observer of an observable function.
+/// Observer of an observable function.
 #[derive(Debug, Clone)]
 pub struct Observer {
-    /// Chosen by the observer; the key.
+    /// Unique id, chosen by the observer.
     pub id: String,
-    /// The function to activate.
+    /// Function to activate.
     pub target: String,
-    /// What to send it.
-    pub deliver: Deliver,
-    /// Travels beside the payload of each activation.
+    /// Payload to send.
+    pub deliver: DeliveryMode,
+    /// Metadata that is sent with each activation.
     pub metadata: Option<Json>,
+    /// Id of the observing connection; `None` on a bus that does not report it.
+    pub subscriber: Option<String>,
 }
 
-/// The owner of an observable function in this process. It activates its observers itself.
+/// Owner of an observable function in this process. It activates its observers itself.
 ///
-/// Both methods are called in the order of the observer's frames and must not block.
+/// The bus calls both methods in the order of the observer's frames; they must not block.
 pub trait ObserverSink: Send + Sync + 'static {
-    /// An observer has come, or has come again with the same id.
+    /// Adds an observer, or replaces the one of the same id.
     fn observe(&self, observer: Observer);
-    /// The observer has gone.
+    /// Removes an observer.
     fn unobserve(&self, observer_id: &str);
 }
 
-/// Marks a delivery as the activation of an observer.
+/// Activation of an observer by a notification.
 #[derive(Debug, Clone)]
 pub struct Activation {
-    /// Whom it is for.
+    /// Id of the observer.
     pub observer_id: String,
-    /// Unique for each delivery.
+    /// Unique id of the activation.
     pub activation_id: String,
-    /// The observer's own metadata, which travels beside the payload.
+    /// Metadata of the observer.
     pub metadata: Option<Json>,
 }
 
-/// The fabric on which functions are registered and called.
+/// Bus on which functions are registered and called.
 #[async_trait]
 pub trait Bus: Send + Sync + 'static {
-    /// Offers a function of this process to every worker.
+    /// Registers a function of this process.
     fn register_function(&self, spec: FunctionSpec, function: Arc<dyn Function>);
 
-    /// Offers a trigger type of this process. Subscriptions that were waiting are bound at once.
+    /// Registers a trigger type of this process. Subscriptions that were waiting for it are bound at once.
     fn register_trigger_type(&self, spec: TriggerTypeSpec, provider: Arc<dyn TriggerProvider>);
 
-    /// Offers a function that is there to be observed. Calling it from outside is an error:
-    /// what it announces happens here and nowhere else.
+    /// Registers a function that can only be observed. Calling it is an error: it stands for events of this process.
     fn register_observable(&self, spec: FunctionSpec, observers: Arc<dyn ObserverSink>);
 
     /// Calls a function and waits for its result.
     ///
     /// # Errors
-    /// Each way in which a call can fail is its own variant of [`CallError`].
+    /// See [`CallError`]: one variant for each way in which a call can fail.
     async fn call(
         &self,
         function_id: &str,
@@ -163,11 +211,10 @@ pub trait Bus: Send + Sync + 'static {
         timeout: Duration,
     ) -> Result<Json, CallError>;
 
-    /// The same in a namespace other than the worker's own. A bus without namespaces has all
-    /// functions in the one that was asked for.
+    /// Calls a function in a namespace other than the worker's own. A bus without namespaces ignores it.
     ///
     /// # Errors
-    /// As [`call`](Self::call).
+    /// See [`call`](Self::call).
     async fn call_in(
         &self,
         namespace: &str,
@@ -179,22 +226,45 @@ pub trait Bus: Send + Sync + 'static {
         self.call(function_id, data, timeout).await
     }
 
-    /// Moves when functions come or go. On a bus that does not tell it is closed from the start.
+    /// Calls a function on behalf of a subscriber, such as a condition. It may be private to that subscriber.
+    ///
+    /// # Errors
+    /// See [`call`](Self::call).
+    async fn call_for(
+        &self,
+        subscriber: Option<&str>,
+        function_id: &str,
+        data: Json,
+        timeout: Duration,
+    ) -> Result<Json, CallError> {
+        let _ = subscriber;
+        self.call(function_id, data, timeout).await
+    }
+
+    /// Returns whether a subscription of this subscriber may be delivered to a function: a private function receives only
+    /// what its own worker subscribed it to. Providers check this before each [`notify`](Self::notify), because a
+    /// function may become private, or another worker's, after the subscription. A bus that does not report subscribers
+    /// makes that decision itself.
+    fn may_deliver(&self, function_id: &str, subscriber: Option<&str>) -> bool {
+        let _ = (function_id, subscriber);
+        true
+    }
+
+    /// Returns a counter that changes with the set of functions. On a bus that does not report it, the channel is closed.
     fn functions_changed(&self) -> watch::Receiver<u64> {
         watch::channel(0).1
     }
 
-    /// Sends a void call: waits until there is room in the callee's queue, never for an answer.
-    /// `function_id` is what a [`TriggerBinding`] or an [`Observer`] named. Calls to one function
-    /// arrive in the order in which they were made. On an engine it also waits for the connection.
+    /// Sends a void call: waits for room in the callee's queue, never for an answer. `function_id` comes from a
+    /// [`TriggerBinding`] or an [`Observer`]. Calls to one function arrive in order. On an engine it also waits for the
+    /// connection.
     ///
     /// # Errors
-    /// [`CallError::NotFound`] when nobody has registered the function; an engine tells only
-    /// afterwards, so there it may be about an earlier call, and what was sent since may be lost
-    /// with it. The engine's bus then also ends the subscriptions of the function, through
-    /// [`TriggerProvider::unbind`].
-    /// [`CallError::Stopped`] when its worker went while there was no room, and
-    /// [`CallError::Disconnected`] when this bus has been shut down.
+    /// - [`CallError::NotFound`] when no worker has registered the function. An engine reports it late: it may be about
+    ///   an earlier call, and calls since may be lost. The bus then also ends the subscriptions of the function, through
+    ///   [`TriggerProvider::unbind`].
+    /// - [`CallError::Stopped`] when the worker disconnected while there was no room.
+    /// - [`CallError::Disconnected`] when this bus has been shut down.
     async fn notify(
         &self,
         function_id: &str,

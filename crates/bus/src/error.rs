@@ -1,82 +1,97 @@
-//! What can go wrong with a call, and the code each failure has on the wire.
+//! Call errors and their codes on the wire.
 
-use std::time::Duration;
+use std::{borrow::Cow, time::Duration};
 
 use serde::{Deserialize, Serialize};
+use skills_core::{Code, Coded};
 
-/// The code of a call that a hub refused because an earlier one of the same lane has not come.
-pub(crate) const OUT_OF_TURN: &str = "delivery_out_of_turn";
-
-/// A call on the bus that did not give a result.
+/// Failure of a call on the bus.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CallError {
-    /// Nobody on the bus has registered the function.
+    /// No worker has registered the function.
     #[error("Function {0} not found")]
     NotFound(String),
-    /// The worker that was running the call went away before it answered.
+    /// The worker disconnected before it answered.
     #[error("Invocation stopped: the worker that serves {0} disconnected before it answered")]
     Stopped(String),
     /// The worker did not answer in time.
     #[error("{function_id} did not answer within {} ms", after.as_millis())]
     Timeout {
-        /// The function that was called.
+        /// The called function.
         function_id: String,
-        /// How long the caller waited.
+        /// The caller's timeout.
         after: Duration,
     },
-    /// The message is larger than its receiver can take.
+    /// The message exceeds the receiver's limit.
     #[error("{0}")]
     PayloadTooLarge(String),
-    /// The worker does not read what is sent to it, and its queue is full.
+    /// The worker does not read its messages, and its queue is full.
     #[error("the worker that serves {0} does not read its messages; its queue is full")]
     Congested(String),
-    /// There is no connection to the bus. The call was not made.
-    #[error("there is no connection to the bus; {0} was not called")]
+    /// Only the worker that registered the function may call it.
+    #[error("{0} is private to the worker that registered it")]
+    Private(String),
+    /// There is no connection to the bus; the call was not sent.
+    #[error("no connection to the bus; {0} was not called")]
     Disconnected(String),
-    /// The callee, or the bus itself, answered with an error of its own.
+    /// The callee, or the bus, answered with an error.
     #[error("{message}")]
     Remote {
-        /// Machine-readable code.
+        /// Code for machines.
         code: String,
-        /// A sentence for people.
+        /// Message for people.
         message: String,
     },
 }
 
 impl CallError {
-    /// An error with a code of the caller's choosing.
+    /// Creates an error with any code.
     pub fn remote(code: impl Into<String>, message: impl Into<String>) -> Self {
         Self::Remote { code: code.into(), message: message.into() }
     }
 
-    /// The code that this error has on the wire; the first five are the iii engine's own.
+    /// Creates the error of a call to a function that can only be observed.
     #[must_use]
-    pub fn code(&self) -> &str {
-        match self {
-            Self::NotFound(_) => "function_not_found",
-            Self::Stopped(_) => "invocation_stopped",
-            Self::Timeout { .. } => "timeout",
-            Self::PayloadTooLarge(_) => "payload_too_large",
-            Self::Congested(_) => "channel_send_failed",
-            Self::Disconnected(_) => "not_connected",
-            Self::Remote { code, .. } => code,
-        }
+    pub fn not_callable(function_id: &str) -> Self {
+        Self::remote(Code::NotCallable, format!("{function_id} cannot be called, only observed"))
     }
 
-    /// The wire form.
+    /// Returns the wire form.
     #[must_use]
     pub fn body(&self) -> ErrorBody {
-        ErrorBody { code: self.code().to_owned(), message: self.to_string() }
+        ErrorBody { code: self.code_text().into_owned(), message: self.to_string() }
     }
 }
 
-/// `{code, message}` as it travels in an `invocationresult`.
+impl Coded for CallError {
+    fn code(&self) -> Code {
+        match self {
+            Self::NotFound(_) => Code::FunctionNotFound,
+            Self::Stopped(_) => Code::InvocationStopped,
+            Self::Timeout { .. } => Code::Timeout,
+            Self::PayloadTooLarge(_) => Code::PayloadTooLarge,
+            Self::Congested(_) => Code::ChannelSendFailed,
+            Self::Private(_) => Code::Forbidden,
+            Self::Disconnected(_) => Code::NotConnected,
+            Self::Remote { code, .. } => Code::from_remote(code),
+        }
+    }
+
+    fn code_text(&self) -> Cow<'_, str> {
+        match self {
+            Self::Remote { code, .. } => code.into(),
+            _ => self.code().as_str().into(),
+        }
+    }
+}
+
+/// Error `{code, message}` of an `invocationresult` frame.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct ErrorBody {
-    /// Machine-readable code.
+    /// Code for machines.
     #[serde(default)]
     pub code: String,
-    /// A sentence for people.
+    /// Message for people.
     #[serde(default)]
     pub message: String,
 }

@@ -1,32 +1,31 @@
-//! The fabric on which functions are registered and called.
+//! The bus: functions are registered on it and called through it.
 //!
 //! - [`api`]: the [`Bus`] trait and the types that cross it
 //! - [`hub`]: the embedded hub, a server of the iii worker protocol
-//! - [`engine`]: a worker of an iii engine, over its SDK (cargo feature `engine`)
-//! - [`client`]: a client that only calls, for the command line
-//! - `protocol`: the frames of the iii worker protocol; only `hub` and `client` see them
+//! - [`client`]: client of a hub or an iii engine, for calls alone or as a worker
+//! - `protocol`, `wire`: frames of the iii worker protocol, and parts of a connection; only `hub` and `client` use them
+//! - [`proof`]: proof of a server's identity before it is sent a credential
+//! - [`running`]: execution of functions of this process
 //!
 //! Nothing in this crate knows what a skill or a prompt is.
 
-mod address;
+pub mod address;
 pub mod api;
 pub mod client;
-#[cfg(feature = "engine")]
-pub mod engine;
 mod error;
 pub mod hub;
 mod json;
+pub mod proof;
 mod protocol;
-mod running;
+pub mod running;
+mod wire;
 
 pub use api::{
-    Activation, Bus, Call, Deliver, Function, FunctionSpec, Observer, ObserverSink, TriggerBinding,
-    TriggerProvider, TriggerTypeSpec,
+    Activation, Bus, CALLER_FIELD, DeliveryMode, Function, FunctionCall, FunctionCaller,
+    FunctionSpec, Observer, ObserverSink, TriggerBinding, TriggerProvider, TriggerTypeSpec,
 };
 pub use client::{BusClient, ClientError};
-#[cfg(feature = "engine")]
-pub use engine::{Connection, EngineBus, EngineConfig, EngineError};
-pub(crate) use error::OUT_OF_TURN;
 pub use error::{CallError, ErrorBody};
-pub use hub::{Hub, HubConfig};
+pub use hub::{EngineMode, Hub, HubConfig};
 pub use json::Json;
+pub use proof::ServerSecret;

@@ -1,4 +1,4 @@
-//! Functions of this process while they run, whichever bus they run on.
+//! Execution of functions of this process, on any bus.
 
 use std::{
     panic::AssertUnwindSafe,
@@ -9,45 +9,75 @@ use std::{
 };
 
 use futures_util::FutureExt as _;
+use skills_core::{CallerKind, Code, Coded, TracedRequest, request_trace};
 use tokio::sync::Notify;
 
-use crate::{Call, CallError, Function, Json};
+use crate::{CallError, Function, FunctionCall, FunctionCaller, Json};
 
-/// A function that panics fails its call and nothing else.
-pub(crate) async fn guarded(function: Arc<dyn Function>, call: Call) -> Result<Json, CallError> {
+/// Calls a function. A panic fails this call and nothing else.
+///
+/// # Errors
+/// The function's own error, or `invocation_failed` after a panic.
+pub async fn call_isolated(
+    function: Arc<dyn Function>,
+    call: FunctionCall,
+) -> Result<Json, CallError> {
     let run = AssertUnwindSafe(async move { function.call(call).await });
     run.catch_unwind().await.unwrap_or_else(|_| {
-        Err(CallError::remote("invocation_failed", "the function failed unexpectedly; see the log"))
+        Err(CallError::remote(Code::InvocationFailed, "the function panicked; see the log"))
     })
 }
 
-/// Counts what is under way, so that a stop can wait for it.
-#[derive(Debug, Default)]
-pub(crate) struct Gauge {
-    count: AtomicUsize,
-    idle: Notify,
+/// Calls a function within a span, and emits its access line.
+pub(crate) fn call_traced(
+    function_id: &str,
+    function: Arc<dyn Function>,
+    call: FunctionCall,
+) -> impl Future<Output = Result<Json, CallError>> + Send + use<> {
+    let caller = match call.caller {
+        FunctionCaller::Process => CallerKind::Local,
+        FunctionCaller::Worker { .. } | FunctionCaller::Unnamed => CallerKind::Worker,
+    };
+    let traced = TracedRequest::new("bus", "call", function_id, caller);
+    request_trace::trace(traced, Coded::code_text, call_isolated(function, call))
 }
 
-impl Gauge {
-    pub(crate) fn enter(&self) {
+/// Counter of running calls, so that a shutdown can wait for them.
+#[derive(Debug, Default)]
+pub struct CallCounter {
+    count: AtomicUsize,
+    zero: Notify,
+}
+
+impl CallCounter {
+    /// Counts a call that starts.
+    pub fn increment(&self) {
         self.count.fetch_add(1, Ordering::SeqCst);
     }
 
-    pub(crate) fn leave(&self) {
+    /// Counts a call that has ended.
+    pub fn decrement(&self) {
         if self.count.fetch_sub(1, Ordering::SeqCst) == 1 {
-            self.idle.notify_waiters();
+            self.zero.notify_waiters();
         }
     }
 
-    pub(crate) async fn idle(&self) {
+    /// Returns the number of running calls.
+    #[must_use]
+    pub fn count(&self) -> usize {
+        self.count.load(Ordering::SeqCst)
+    }
+
+    /// Waits until no call is running.
+    pub async fn wait_until_zero(&self) {
         loop {
-            let idle = self.idle.notified();
-            tokio::pin!(idle);
-            idle.as_mut().enable();
+            let zero = self.zero.notified();
+            tokio::pin!(zero);
+            zero.as_mut().enable();
             if self.count.load(Ordering::SeqCst) == 0 {
                 return;
             }
-            idle.await;
+            zero.await;
         }
     }
 }

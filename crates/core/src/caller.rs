@@ -1,37 +1,37 @@
-//! Who asks, as far as a credential tells.
+//! Caller of a request, identified by a credential.
 //!
-//! Identity comes from the credential and from nothing else: no field of a request names a caller. How keys
-//! are kept is not known here; whoever keeps them implements [`Identify`].
+//! Identity comes from the credential and from nothing else: no field of a request names a caller. Storage of keys is
+//! not known here; it implements [`KeyDirectory`].
 
-use std::fmt;
+use std::{fmt, pin::Pin};
 
 use crate::{Digest, Layer, Owner, Tier};
 
-/// What keys of users begin with.
+/// Prefix of every user key.
 pub const KEY_PREFIX: &str = "us-";
 
-/// Somebody who asks.
+/// Author of a request.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub enum Caller {
-    /// Nobody in particular: sees the official and the market tier.
+    /// Caller without a credential. Sees the official and the market tier.
     #[default]
     Anonymous,
-    /// Who presented a key: sees their private layer too, before the others.
+    /// Caller who presented a user key. Sees the user's private layer before the other tiers.
     User(User),
-    /// Who presented an administrator's secret. That opens doors; it shows no private layer.
+    /// Caller who presented an administrator secret. It grants access to administration and to no private layer.
     Admin(AdminName),
 }
 
-/// The user that a key stands for.
+/// User whom a key belongs to.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct User {
-    /// Whose private layer it is.
+    /// Owner of the private layer.
     pub owner: Owner,
-    /// The SHA-256 of the key that was presented.
+    /// SHA-256 of the presented key.
     pub key: Digest,
 }
 
-/// Which of the administrators' secrets was presented; never the secret.
+/// Name of the administrator secret that was presented; never the secret itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum AdminName {
     /// `ADMIN_KEY`.
@@ -41,7 +41,7 @@ pub enum AdminName {
 }
 
 impl AdminName {
-    /// The variable of the environment it comes from; also who is named in logs.
+    /// Returns the environment variable of the secret, which is also its name in logs.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -58,7 +58,7 @@ impl fmt::Display for AdminName {
 }
 
 impl Caller {
-    /// Whose private layer the caller sees.
+    /// Returns the owner of the private layer that the caller sees.
     #[must_use]
     pub const fn owner(&self) -> Option<&Owner> {
         match self {
@@ -67,7 +67,7 @@ impl Caller {
         }
     }
 
-    /// The layer that a tier is for this caller; there is no private one for who has no key.
+    /// Returns the caller's layer of a tier. Callers without a key have no private layer.
     #[must_use]
     pub fn layer(&self, tier: Tier) -> Option<Layer> {
         match tier {
@@ -77,8 +77,8 @@ impl Caller {
         }
     }
 
-    /// Who is named in the log of changes, if a credential tells: the first digits of the key's digest, which
-    /// is what lists of keys show, or the name of an administrator's secret.
+    /// Returns the caller's name in the change log and the audit log: the first digits of the key's digest, as key
+    /// lists show them, or the name of the administrator secret. `None` for anonymous callers.
     #[must_use]
     pub fn actor(&self) -> Option<String> {
         match self {
@@ -89,42 +89,48 @@ impl Caller {
     }
 }
 
-/// What a credential is.
+/// Result of looking up a bearer credential.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Identity {
-    /// It stands for somebody.
-    Known(Caller),
-    /// It has the form of a key, and is none: never issued, revoked or expired.
+pub enum KeyLookup {
+    /// Credential of a caller.
+    Found(Caller),
+    /// Key that was never issued, or is revoked or expired.
     UnknownKey,
-    /// It is something else, about which nothing is known here.
-    NotOurs,
+    /// Credential without the form of a key.
+    NotAKey,
 }
 
-/// Tells whom a bearer credential stands for. Asked on every request, so it has to be fast.
-pub trait Identify: Send + Sync {
-    /// Looks at what was presented, without the word `Bearer`.
-    fn identify(&self, bearer: &str) -> Identity;
+/// Future that completes when the key of a caller ends: it was revoked or has expired.
+pub type KeyEnd = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-    /// Whether a caller who was known still is, for those who stay: a key may be revoked while its user is being
-    /// told something.
-    fn knows(&self, _: &Caller) -> bool {
+/// Directory of user keys. Every request performs a lookup, so implementations must be fast.
+pub trait KeyDirectory: Send + Sync {
+    /// Looks up a bearer credential, without the word `Bearer`.
+    fn lookup(&self, bearer: &str) -> KeyLookup;
+
+    /// Returns whether the key of a caller is still active. Long-lived sessions ask before they answer or notify,
+    /// because a key may be revoked in between.
+    fn is_active(&self, _: &Caller) -> bool {
         true
     }
+
+    /// Returns a future that completes when the key of a caller ends, for long-lived connections. It never completes
+    /// for callers without a key, nor in a directory that does not watch keys.
+    fn wait_until_ended(&self, _: &Caller) -> KeyEnd {
+        Box::pin(std::future::pending())
+    }
 }
 
-/// Knows no keys: whatever has the form of one is unknown.
+/// Key directory without keys: every key is unknown.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct NoKeys;
+pub struct EmptyKeyDirectory;
 
-impl Identify for NoKeys {
-    fn identify(&self, bearer: &str) -> Identity {
-        match bearer.starts_with(KEY_PREFIX) {
-            true => Identity::UnknownKey,
-            false => Identity::NotOurs,
-        }
+impl KeyDirectory for EmptyKeyDirectory {
+    fn lookup(&self, bearer: &str) -> KeyLookup {
+        if bearer.starts_with(KEY_PREFIX) { KeyLookup::UnknownKey } else { KeyLookup::NotAKey }
     }
 
-    fn knows(&self, caller: &Caller) -> bool {
+    fn is_active(&self, caller: &Caller) -> bool {
         !matches!(caller, Caller::User(_))
     }
 }
@@ -142,8 +148,8 @@ mod tests {
         let admin = Caller::Admin(AdminName::AdminKey);
         assert_eq!(user("ann").layer(Tier::Private), Layer::from_parts(Tier::Private, "ann"));
         for caller in [Caller::Anonymous, admin] {
-            assert_eq!(caller.layer(Tier::Private), None);
-            assert_eq!(caller.layer(Tier::Market), Some(Layer::Market));
+            assert_eq!(caller.layer(Tier::Private), None, "{caller:?}");
+            assert_eq!(caller.layer(Tier::Market), Some(Layer::Market), "{caller:?}");
         }
     }
 
@@ -157,8 +163,11 @@ mod tests {
 
     #[test]
     fn without_keys_every_key_is_unknown() {
-        assert_eq!(NoKeys.identify("us-abc"), Identity::UnknownKey);
-        assert_eq!(NoKeys.identify("token"), Identity::NotOurs);
-        assert!(NoKeys.knows(&Caller::Anonymous) && !NoKeys.knows(&user("ann")));
+        assert_eq!(EmptyKeyDirectory.lookup("us-abc"), KeyLookup::UnknownKey);
+        assert_eq!(EmptyKeyDirectory.lookup("token"), KeyLookup::NotAKey);
+        assert!(
+            EmptyKeyDirectory.is_active(&Caller::Anonymous)
+                && !EmptyKeyDirectory.is_active(&user("ann"))
+        );
     }
 }

@@ -5,24 +5,24 @@ use std::{fmt, str::FromStr};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 use sha2::{Digest as _, Sha256};
 
-/// The SHA-256 of some bytes.
+/// SHA-256 digest of some bytes.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Digest([u8; 32]);
 
 impl Digest {
-    /// The digest of `bytes`.
+    /// Computes the digest of `bytes`.
     #[must_use]
     pub fn of(bytes: &[u8]) -> Self {
         Self(Sha256::digest(bytes).into())
     }
 
-    /// A digest that was computed before.
+    /// Wraps a digest that was computed before.
     #[must_use]
     pub const fn from_bytes(bytes: [u8; 32]) -> Self {
         Self(bytes)
     }
 
-    /// The 32 bytes.
+    /// Returns the 32 bytes.
     #[must_use]
     pub const fn as_bytes(&self) -> &[u8; 32] {
         &self.0
@@ -47,22 +47,22 @@ impl fmt::Debug for Digest {
     }
 }
 
-/// Text that is not 64 hexadecimal digits.
+/// Error for text that is not 64 hexadecimal digits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("a digest is 64 hexadecimal digits")]
-pub struct NotADigest;
+pub struct ParseDigestError;
 
 impl FromStr for Digest {
-    type Err = NotADigest;
+    type Err = ParseDigestError;
 
-    fn from_str(text: &str) -> Result<Self, NotADigest> {
+    fn from_str(text: &str) -> Result<Self, ParseDigestError> {
         let mut bytes = [0; 32];
         if text.len() != 64 || !text.bytes().all(|byte| byte.is_ascii_hexdigit()) {
-            return Err(NotADigest);
+            return Err(ParseDigestError);
         }
         for (byte, pair) in bytes.iter_mut().zip(text.as_bytes().chunks(2)) {
-            let pair = std::str::from_utf8(pair).map_err(|_| NotADigest)?;
-            *byte = u8::from_str_radix(pair, 16).map_err(|_| NotADigest)?;
+            let pair = std::str::from_utf8(pair).map_err(|_| ParseDigestError)?;
+            *byte = u8::from_str_radix(pair, 16).map_err(|_| ParseDigestError)?;
         }
         Ok(Self(bytes))
     }
@@ -93,9 +93,9 @@ mod tests {
     }
 
     #[test]
-    fn refuses_what_is_not_a_digest() {
+    fn text_that_is_not_a_digest_is_refused() {
         for text in ["", "abc", &"g".repeat(64), &"ä".repeat(32), &"+f".repeat(32)] {
-            assert_eq!(text.parse::<Digest>(), Err(NotADigest), "{text}");
+            assert_eq!(text.parse::<Digest>(), Err(ParseDigestError), "{text}");
         }
     }
 }

@@ -1,30 +1,40 @@
-//! What a rule says when it is broken.
+//! Errors of the domain rules.
 
 use std::fmt;
 
-/// The input field a rule is about, by the name that clients know it under.
+use crate::{Code, Coded, limits::ByteLimit};
+
+/// Input field that a rule is about, displayed under its published name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Field {
-    /// A skill's id.
+    /// Id of a skill.
     Id,
-    /// A prompt's name.
+    /// Name of a prompt.
     Name,
-    /// A skill's body.
+    /// Body of a skill.
     Skill,
-    /// A prompt's description.
+    /// Description of a prompt.
     Description,
-    /// The function behind a section or a prompt.
+    /// Function behind a section or a prompt.
     FunctionId,
-    /// The name of one argument of a prompt.
+    /// Name of a prompt's argument.
     ArgumentName,
-    /// A prompt as a whole.
+    /// Prompt as a whole.
     Prompt,
-    /// Whom a private entry belongs to.
+    /// Owner of a private entry.
     Uid,
-    /// What names are also looked for with.
+    /// Name prefix of resolution.
     Prefix,
-    /// What a tool says of itself.
+    /// Manifest of a tool.
     Manifest,
+    /// Provenance of an entry.
+    Source,
+    /// Message of a version.
+    Message,
+    /// Reason of a yank.
+    Reason,
+    /// Labels of an entry.
+    Labels,
 }
 
 impl fmt::Display for Field {
@@ -40,76 +50,80 @@ impl fmt::Display for Field {
             Self::Uid => "uid",
             Self::Prefix => "prefix",
             Self::Manifest => "manifest",
+            Self::Source => "source",
+            Self::Message => "message",
+            Self::Reason => "reason",
+            Self::Labels => "labels",
         })
     }
 }
 
-/// Input that a rule refuses. The words are part of the contract: clients match them.
+/// Input that a rule refuses. The messages are part of the contract: clients match them.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RuleError {
-    /// A field that must hold something is empty.
+    /// A required field is empty.
     #[error("{0} must be non-empty")]
     Empty(Field),
     /// An identifier is longer than allowed.
     #[error("{field} too long: {len} bytes, at most {max} are allowed")]
     TooLong {
-        /// Which field.
+        /// Field that is too long.
         field: Field,
-        /// Its length in bytes.
+        /// Length in bytes.
         len: usize,
-        /// The limit in bytes.
+        /// Limit in bytes.
         max: usize,
     },
-    /// An identifier holds a character it must not hold.
+    /// An identifier contains a forbidden character.
     #[error(
         "{field} must be lowercase ASCII letters, digits, '-' and '_' only; found {found:?} at byte {at}"
     )]
     Charset {
-        /// Which field.
+        /// Field with the character.
         field: Field,
-        /// The first offending character.
+        /// First forbidden character.
         found: char,
-        /// Where it stands.
+        /// Byte offset of the character.
         at: usize,
     },
-    /// A uid holds a character it must not hold.
+    /// A uid contains a forbidden character.
     #[error("uid must have no white space, control character or ':'; found {found:?} at byte {at}")]
     Uid {
-        /// The first offending character.
+        /// First forbidden character.
         found: char,
-        /// Where it stands.
+        /// Byte offset of the character.
         at: usize,
     },
-    /// A uid that stands for nobody.
-    #[error("the nil UUID stands for nobody and cannot own anything")]
-    Nobody,
+    /// The owner is the nil UUID.
+    #[error("the nil UUID cannot own anything")]
+    NilOwner,
     /// `skills` is the address of the index.
     #[error("id {0:?} is reserved: iii://{0} is the index of all skills")]
     ReservedId(String),
-    /// What anybody publishes must not stand where a tier has its addresses.
+    /// Market skills must not be confused with the addresses of a tier.
     #[error("id {0:?} is like the name of a tier, which market skills cannot have")]
     TierName(String),
     /// Content is larger than allowed.
-    #[error("{field} too large: {len} bytes, at most {max} are allowed")]
+    #[error("{field} too large: {len} bytes, at most {} are allowed", ByteLimit(*.max))]
     TooLarge {
-        /// Which field.
+        /// Field that is too large.
         field: Field,
-        /// Its size in bytes.
+        /// Size in bytes.
         len: usize,
-        /// The limit in bytes.
+        /// Limit in bytes.
         max: usize,
     },
-    /// Two arguments of a prompt have one name.
+    /// Two arguments of a prompt have the same name.
     #[error("duplicate argument name: {0:?}")]
     DuplicateArgument(String),
-    /// The function belongs to the infrastructure.
+    /// The function is in a reserved namespace.
     #[error(
         "{function_id:?} is in an internal namespace ({prefix}) and cannot back a section or a prompt"
     )]
     InternalNamespace {
-        /// The function that was named.
+        /// Id of the function.
         function_id: String,
-        /// The reserved prefix it has.
+        /// Reserved prefix of the id.
         prefix: &'static str,
     },
     /// Not an `iii://` URI.
@@ -118,55 +132,90 @@ pub enum RuleError {
     /// Too many segments after the id.
     #[error("uri has more than one path segment after the id: {0:?}")]
     UriSegments(String),
-    /// Where a listing is to go on is not what a page of it said.
-    #[error("after must be what the page before said is next")]
-    Cursor,
-    /// A path cannot stand inside a bundle.
-    #[error("path {path:?} {reason}")]
-    Path {
-        /// The path.
-        path: String,
-        /// What is wrong with it.
+    /// The text selects no version.
+    #[error(
+        "version must be a number from 1, sha256: with at least 12 hexadecimal digits, a label, or the author's version; got {0:?}"
+    )]
+    Version(String),
+    /// The name cannot be a label.
+    #[error("label {label:?} {reason}")]
+    Label {
+        /// Refused name.
+        label: String,
+        /// Reason for the refusal.
         reason: &'static str,
     },
-    /// Two paths are the same on some file systems.
+    /// A purge cannot be undone.
+    #[error("a purge cannot be undone: its content is gone")]
+    UndoPurge,
+    /// An entry has more labels than allowed.
+    #[error("{id} has {max} labels already")]
+    TooManyLabels {
+        /// Id or name.
+        id: String,
+        /// Limit.
+        max: usize,
+    },
+    /// The start of a log is not a time.
+    #[error("since must be an RFC 3339 time, got {0:?}")]
+    Since(String),
+    /// The cursor of a listing is not one that a previous page returned.
+    #[error("after must be the cursor of the previous page")]
+    Cursor,
+    /// The cursor of a search is not one that a previous page of it returned.
+    #[error("cursor must be the `next` of a page of the same search")]
+    SearchCursor,
+    /// The kind of a search is unknown.
+    #[error("kind must be skill, prompt, tool or live, got {0:?}")]
+    SearchKind(String),
+    /// The path is not allowed inside a bundle.
+    #[error("path {path:?} {reason}")]
+    Path {
+        /// Refused path.
+        path: String,
+        /// Reason for the refusal.
+        reason: &'static str,
+    },
+    /// The provenance is not one that its kind can have.
+    #[error("source {0}")]
+    Source(&'static str),
+    /// Two paths are equal on some file systems.
     #[error("{one:?} and {other:?} cannot stand side by side on every file system")]
     PathCollision {
-        /// One of them.
+        /// First path.
         one: String,
-        /// The other.
+        /// Second path.
         other: String,
     },
     /// A bundle has more files than allowed.
     #[error("bundle has {files} files, at most {max} are allowed")]
     TooManyFiles {
-        /// How many it has.
+        /// Number of files.
         files: usize,
-        /// The limit.
+        /// Limit.
         max: usize,
     },
     /// A bundle is larger than allowed.
-    #[error("bundle too large: {bytes} bytes, at most {max} are allowed")]
+    #[error("bundle too large: {bytes} bytes, at most {} are allowed", ByteLimit(*.max))]
     BundleTooLarge {
-        /// Its size.
+        /// Size in bytes.
         bytes: usize,
-        /// The limit.
+        /// Limit in bytes.
         max: usize,
     },
 }
 
-impl RuleError {
-    /// A stable code for machines.
-    #[must_use]
-    pub const fn code(&self) -> &'static str {
+impl Coded for RuleError {
+    fn code(&self) -> Code {
         match self {
-            Self::InternalNamespace { .. } => "reserved_function",
-            Self::UriScheme(_) | Self::UriSegments(_) => "invalid_uri",
+            Self::InternalNamespace { .. } => Code::ReservedFunction,
+            Self::UriScheme(_) | Self::UriSegments(_) => Code::InvalidUri,
             Self::TooLarge { .. } | Self::TooManyFiles { .. } | Self::BundleTooLarge { .. } => {
-                "too_large"
+                Code::TooLarge
             }
-            Self::Path { .. } | Self::PathCollision { .. } => "invalid_path",
-            _ => "invalid_input",
+            Self::SearchCursor => Code::InvalidCursor,
+            Self::Path { .. } | Self::PathCollision { .. } => Code::InvalidPath,
+            _ => Code::InvalidInput,
         }
     }
 }

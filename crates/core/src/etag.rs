@@ -1,15 +1,16 @@
-//! Entity tags: what a client that has something already says to be told whether it is still the same.
+//! Entity tags of HTTP responses, derived from content digests.
 
 use crate::Digest;
 
-/// The tag of bytes with this digest.
+/// Returns the tag of a digest.
 #[must_use]
-pub fn of(digest: &Digest) -> String {
+pub fn from_digest(digest: &Digest) -> String {
     format!("\"{digest}\"")
 }
 
-/// Whether the values of `If-None-Match` name a tag. Weak ones do too: the bytes are the same or they are not.
-pub fn is_known<'a>(if_none_match: impl IntoIterator<Item = &'a str>, tag: &str) -> bool {
+/// Returns whether the values of `If-None-Match` contain a tag. Weak tags match too, because a digest identifies the
+/// exact bytes.
+pub fn matches<'a>(if_none_match: impl IntoIterator<Item = &'a str>, tag: &str) -> bool {
     let known = if_none_match.into_iter().flat_map(|value| value.split(',')).map(str::trim);
     known.map(|known| known.trim_start_matches("W/")).any(|known| known == tag || known == "*")
 }
@@ -19,16 +20,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn known_by_itself_weakly_among_others_or_by_a_star() {
-        let tag = of(&Digest::of(b"abc"));
+    fn a_tag_matches_itself_weak_listed_or_by_a_star() {
+        let tag = from_digest(&Digest::of(b"abc"));
         assert!(tag.starts_with("\"ba78") && tag.ends_with("15ad\""));
         for value in [tag.as_str(), &format!("W/{tag}"), &format!("\"x\", {tag}"), "*"] {
-            assert!(is_known([value], &tag), "{value}");
+            assert!(matches([value], &tag), "{value}");
         }
-        assert!(is_known(["\"x\"", &tag], &tag));
+        assert!(matches(["\"x\"", &tag], &tag));
         for value in ["", "\"x\"", "x, y"] {
-            assert!(!is_known([value], &tag), "{value}");
+            assert!(!matches([value], &tag), "{value}");
         }
-        assert!(!is_known([], &tag));
+        assert!(!matches([], &tag));
     }
 }

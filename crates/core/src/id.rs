@@ -1,10 +1,10 @@
-//! Skill ids and prompt names: one alphabet, one length, two types so that they are not mixed up.
+//! Skill ids and prompt names: one alphabet, one length, two distinct types.
 
 use std::{fmt, str::FromStr, sync::Arc};
 
 use crate::{Field, RuleError, limits::MAX_ID_BYTES};
 
-/// The id under which the index of all skills is served.
+/// Id under which the index of all skills is served.
 pub const INDEX_ID: &str = "skills";
 
 pub(crate) fn check(field: Field, text: &str) -> Result<(), RuleError> {
@@ -28,13 +28,13 @@ macro_rules! identifier {
         pub struct $name(Arc<str>);
 
         impl $name {
-            /// The text.
+            /// Returns the text.
             #[must_use]
             pub fn as_str(&self) -> &str {
                 &self.0
             }
 
-            /// The text, shared.
+            /// Returns the text as a shared pointer.
             #[must_use]
             pub fn to_shared(&self) -> Arc<str> {
                 Arc::clone(&self.0)
@@ -50,11 +50,11 @@ macro_rules! identifier {
 }
 
 identifier!(
-    /// A skill's id: 1 to 64 of `[a-z0-9_-]`, and not the name of the index.
+    /// Id of a skill: 1 to 64 of `[a-z0-9_-]`, and not the id of the index.
     SkillId
 );
 identifier!(
-    /// A prompt's name: 1 to 64 of `[a-z0-9_-]`.
+    /// Name of a prompt: 1 to 64 of `[a-z0-9_-]`.
     PromptName
 );
 
@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn says_what_is_wrong_in_the_words_of_the_contract() {
+    fn errors_use_the_words_of_the_contract() {
         assert_eq!(id_error(""), "id must be non-empty");
         assert!(id_error(&"a".repeat(65)).starts_with("id too long: 65 bytes"));
         assert!(id_error("Upper").contains("lowercase"));
@@ -124,7 +124,7 @@ mod tests {
         }
 
         #[test]
-        fn what_is_accepted_is_kept_as_it_was(text in "[a-z0-9_-]{1,64}") {
+        fn accepted_ids_are_unchanged(text in "[a-z0-9_-]{1,64}") {
             prop_assume!(text != INDEX_ID);
             let id: SkillId = text.parse().unwrap();
             prop_assert_eq!(id.as_str(), text);

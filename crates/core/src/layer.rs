@@ -1,4 +1,4 @@
-//! Where an entry is stored: tiers, owners, and the key that both are part of.
+//! Layers in which entries are stored: tiers, owners, and the key of an entry.
 
 use std::{fmt, str::FromStr, sync::Arc};
 
@@ -6,20 +6,33 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Field, RuleError, limits::MAX_OWNER_BYTES};
 
-/// The three tiers, in the order in which they are resolved.
+/// Tier of an entry, ordered by priority.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Tier {
     /// Entries of one owner.
     Private,
-    /// Curated entries; what workers register.
+    /// Curated entries and those that workers register.
     Official,
-    /// Published by the community.
+    /// Entries published by the community.
     Market,
 }
 
 impl Tier {
-    /// The name in storage and on the wire.
+    /// All tiers in order of priority: resolution tries them from first to last.
+    pub const ALL: [Self; 3] = [Self::Private, Self::Official, Self::Market];
+
+    /// Returns its position in [`ALL`](Self::ALL).
+    #[must_use]
+    pub const fn index(self) -> usize {
+        match self {
+            Self::Private => 0,
+            Self::Official => 1,
+            Self::Market => 2,
+        }
+    }
+
+    /// Returns the name in storage and on the wire.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -40,28 +53,25 @@ impl FromStr for Tier {
     type Err = ();
 
     fn from_str(text: &str) -> Result<Self, ()> {
-        [Self::Private, Self::Official, Self::Market]
-            .into_iter()
-            .find(|tier| tier.as_str() == text)
-            .ok_or(())
+        Self::ALL.into_iter().find(|tier| tier.as_str() == text).ok_or(())
     }
 }
 
-/// Whom a private entry belongs to: a uid, which is part of the entry's key `skill:private:{uid}:{id}`.
+/// Owner of a private entry: a uid, which is part of the entry's key `skill:private:{uid}:{id}`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Owner(Arc<str>);
 
-/// The nil UUID, which data of before has where a user was not known. It belongs to no one.
-const NOBODY: &str = "00000000-0000-0000-0000-000000000000";
+/// Nil UUID, which legacy data has for unknown users. It cannot own anything.
+const NIL_UUID: &str = "00000000-0000-0000-0000-000000000000";
 
 impl Owner {
-    /// Whether it stands for nobody, who cannot own anything.
+    /// Returns whether it is the nil UUID, which cannot own anything.
     #[must_use]
-    pub fn is_nobody(&self) -> bool {
-        self.as_str() == NOBODY
+    pub fn is_nil(&self) -> bool {
+        self.as_str() == NIL_UUID
     }
 
-    /// The owner's id.
+    /// Returns the uid.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
@@ -93,19 +103,19 @@ impl FromStr for Owner {
     }
 }
 
-/// A tier together with the owner that only the private one has.
+/// Tier, with the owner of a private one.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Layer {
     /// Entries of one owner.
     Private(Owner),
     /// Curated entries.
     Official,
-    /// Published by the community.
+    /// Entries published by the community.
     Market,
 }
 
 impl Layer {
-    /// Puts a layer together from its stored parts.
+    /// Creates a layer from its stored parts.
     #[must_use]
     pub fn from_parts(tier: Tier, owner: &str) -> Option<Self> {
         match (tier, owner) {
@@ -116,18 +126,18 @@ impl Layer {
         }
     }
 
-    /// The layer, if something may be put there.
+    /// Checks that entries may be written to the layer.
     ///
     /// # Errors
-    /// When it is private and belongs to nobody.
-    pub fn writable(&self) -> Result<&Self, RuleError> {
+    /// When it is private and its owner is the nil UUID.
+    pub fn check_writable(&self) -> Result<&Self, RuleError> {
         match self {
-            Self::Private(owner) if owner.is_nobody() => Err(RuleError::Nobody),
+            Self::Private(owner) if owner.is_nil() => Err(RuleError::NilOwner),
             _ => Ok(self),
         }
     }
 
-    /// The tier.
+    /// Returns the tier.
     #[must_use]
     pub const fn tier(&self) -> Tier {
         match self {
@@ -137,7 +147,7 @@ impl Layer {
         }
     }
 
-    /// The owner's id, empty where a layer has no owner.
+    /// Returns the owner's uid, empty for layers without an owner.
     #[must_use]
     pub fn owner(&self) -> &str {
         match self {
@@ -147,17 +157,17 @@ impl Layer {
     }
 }
 
-/// The two kinds of entry. Each has its own space of names.
+/// Kind of an entry. Each kind has its own namespace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Kind {
-    /// A skill.
+pub enum EntryKind {
+    /// Skill.
     Skill,
-    /// A prompt.
+    /// Prompt.
     Prompt,
 }
 
-impl Kind {
-    /// The name in storage.
+impl EntryKind {
+    /// Returns the name in storage.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -167,7 +177,7 @@ impl Kind {
     }
 }
 
-impl FromStr for Kind {
+impl FromStr for EntryKind {
     type Err = ();
 
     fn from_str(text: &str) -> Result<Self, ()> {
@@ -175,14 +185,14 @@ impl FromStr for Kind {
     }
 }
 
-/// What identifies an entry.
+/// Unique key of an entry.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct EntryKey {
-    /// Skill or prompt.
-    pub kind: Kind,
-    /// Where it is stored.
+    /// Kind of the entry.
+    pub kind: EntryKind,
+    /// Layer in which it is stored.
     pub layer: Layer,
-    /// The skill's id or the prompt's name.
+    /// Id of the skill or name of the prompt.
     pub id: Arc<str>,
 }
 
@@ -207,15 +217,15 @@ mod tests {
         assert!(Layer::from_parts(Tier::Official, "ann").is_none());
         let layer = Layer::from_parts(Tier::Private, "ann").unwrap();
         assert_eq!((layer.tier(), layer.owner()), (Tier::Private, "ann"));
-        assert!(layer.writable().is_ok() && Layer::Market.writable().is_ok());
-        let nobodys = Layer::from_parts(Tier::Private, NOBODY).unwrap();
-        assert_eq!(nobodys.writable(), Err(RuleError::Nobody));
+        assert!(layer.check_writable().is_ok() && Layer::Market.check_writable().is_ok());
+        let nil = Layer::from_parts(Tier::Private, NIL_UUID).unwrap();
+        assert_eq!(nil.check_writable(), Err(RuleError::NilOwner));
     }
 
     #[test]
-    fn a_uid_is_short_and_cannot_end_the_key_it_is_part_of() {
+    fn a_uid_is_short_and_has_no_key_separator() {
         for uid in ["ann", "5f0c-11", "ann@example.org", "Ünï", &"a".repeat(128)] {
-            assert_eq!(uid.parse::<Owner>().unwrap().as_str(), uid);
+            assert_eq!(uid.parse::<Owner>().unwrap().as_str(), uid, "{uid}");
         }
         for (uid, words) in [
             ("", "uid must be non-empty"),
@@ -231,11 +241,11 @@ mod tests {
 
     #[test]
     fn names_round_trip() {
-        for tier in [Tier::Private, Tier::Official, Tier::Market] {
+        for tier in Tier::ALL {
             assert_eq!(tier.as_str().parse(), Ok(tier));
         }
-        for kind in [Kind::Skill, Kind::Prompt] {
-            assert_eq!(kind.as_str().parse(), Ok(kind));
+        for kind in [EntryKind::Skill, EntryKind::Prompt] {
+            assert_eq!(kind.as_str().parse(), Ok(kind), "{kind:?}");
         }
     }
 }

@@ -1,67 +1,84 @@
-//! The rules of the registry and the types that carry them.
+//! Domain types and rules of the registry.
 //!
-//! - [`id`]: skill ids and prompt names
-//! - [`layer`]: tiers, owners and the keys of entries
-//! - [`caller`]: who asks
-//! - [`resolve`]: which layers a caller looks in, and under which names
-//! - [`keyspace`]: the logical keys that are imported and exported
-//! - [`uri`]: the three shapes of an `iii://` URI
-//! - [`bundle`]: skills of several files
-//! - [`tool`]: what is kept of a manifest
-//! - [`skill`], [`prompt`]: what an entry holds, and what makes one acceptable
-//! - [`markdown`]: title, description and frontmatter of a document
-//! - [`frontmatter`]: its fields, and the names of Agent Skills
-//! - [`agent_skill`]: what an Agent Skill says about itself, typed
-//! - [`validate`]: what the specification of Agent Skills thinks of a bundle
-//! - [`function`]: which functions may back a section or a prompt
-//! - [`output`]: how the output of such a function becomes content or messages
-//! - [`manifest`]: tools, as their authors describe them in two formats
-//! - [`schema`]: whether arguments fit what a tool says of them
-//! - [`token`]: secrets that are compared
-//! - [`digest`], [`etag`], [`time`]: content addresses, the tags made of them, and timestamps
-//! - [`template`]: text with placeholders, and the secrets that a manifest needs
+//! | module | contents |
+//! |---|---|
+//! | [`id`], [`layer`] | skill ids, prompt names, tiers, owners, layers, keys of entries |
+//! | [`caller`], [`token`] | callers, the key directory, constant-time comparison |
+//! | [`code`] | stable error codes |
+//! | [`resolve`] | the rule of resolution |
+//! | [`uri`], [`bundle_path`], [`origin`], [`git_location`] | URIs, paths inside bundles, web origins, repositories |
+//! | [`version`] | version numbers, labels, addresses `id@version` |
+//! | [`skill`], [`agent_skill`], [`tool`], [`prompt`] | metadata of entries as plain data |
+//! | [`summary`] | texts of listings |
+//! | [`handler_id`], [`output`] | functions behind sections and prompts, normalisation of their output |
+//! | [`keyspace`] | keys and lines of import and export |
+//! | [`content`], [`etag`] | HTTP policy for content, entity tags |
+//! | [`budget`], [`json_size`], [`limits`], [`log_limiter`] | memory budget, size estimates, limits, log rate limiter |
+//! | [`text`] | truncation of texts |
+//! | [`debounce`] | one event for events close to each other |
+//! | [`request_trace`] | request ids, request spans, access lines |
+//! | [`request_stats`] | counters of requests by surface and minute |
+//! | [`digest`], [`timestamp`] | content addresses, timestamps and the clock |
 //!
-//! Everything here is a pure function of its input: no I/O, no clock, no protocol.
+//! No I/O, no protocol, no YAML, Markdown or JSON Schema. Only [`Timestamp::now`], [`debounce`],
+//! [`request_trace`] and [`request_stats`] are impure.
 
 pub mod agent_skill;
-pub mod bundle;
+pub mod budget;
+pub mod bundle_path;
 pub mod caller;
+pub mod code;
+pub mod content;
+pub mod debounce;
 pub mod digest;
 mod error;
 pub mod etag;
-pub mod frontmatter;
-pub mod function;
+pub mod git_location;
+pub mod handler_id;
 pub mod id;
+pub mod json_size;
 pub mod keyspace;
 pub mod layer;
 pub mod limits;
-pub mod manifest;
-pub mod markdown;
+pub mod log_limiter;
+pub mod origin;
 pub mod output;
-mod pointer;
 pub mod prompt;
+pub mod provenance;
+pub mod request_stats;
+pub mod request_trace;
 pub mod resolve;
-pub mod schema;
 pub mod skill;
-pub mod template;
-pub mod time;
+pub mod text;
+pub mod timestamp;
 pub mod token;
 pub mod tool;
 pub mod uri;
-pub mod validate;
+pub mod version;
+mod version_error;
 
 pub use agent_skill::AgentSkill;
-pub use bundle::{Bundle, BundlePath};
-pub use caller::{Caller, Identify, Identity, User};
+pub use budget::{MemoryBudget, OverBudget, RequestBudget, Reservation, SharedReservation};
+pub use bundle_path::BundlePath;
+pub use caller::{Caller, KeyDirectory, KeyEnd, KeyLookup, User};
+pub use code::{Code, Coded};
+pub use debounce::Debounce;
 pub use digest::Digest;
 pub use error::{Field, RuleError};
-pub use function::HandlerId;
+pub use git_location::GitProtocol;
+pub use handler_id::HandlerId;
 pub use id::{PromptName, SkillId};
-pub use layer::{EntryKey, Kind, Layer, Owner, Tier};
-pub use output::{Content, OutputError, PromptMessages};
+pub use layer::{EntryKey, EntryKind, Layer, Owner, Tier};
+pub use log_limiter::LogLimiter;
+pub use output::{OutputError, PromptMessages, SectionContent};
 pub use prompt::{PromptArgument, PromptDefinition};
+pub use provenance::{Provenance, SourceKind};
+pub use request_stats::{RequestStats, SurfaceCounter, SurfaceStats};
+pub use request_trace::{CallerKind, RequestId, TracedRequest};
 pub use skill::{FileMeta, SkillMeta};
-pub use time::Timestamp;
+pub use timestamp::Timestamp;
 pub use token::Token;
 pub use tool::ToolMeta;
 pub use uri::ResourceUri;
+pub use version::{Label, VersionSelector};
+pub use version_error::{AvailableVersions, VersionError};

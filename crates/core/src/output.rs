@@ -1,4 +1,4 @@
-//! How the output of a function becomes the content of a section or the messages of a prompt.
+//! Normalisation of function output into the content of a section or the messages of a prompt.
 
 use serde_json::{Map, Value, json};
 
@@ -9,15 +9,15 @@ pub const JSON: &str = "application/json";
 
 /// Text with its media type.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Content {
+pub struct SectionContent {
     /// `text/markdown` or `application/json`.
     pub mime_type: &'static str,
-    /// The text.
+    /// Text of the content.
     pub text: String,
 }
 
-impl Content {
-    /// The content of a section: a string and `{content}` are Markdown, anything else is shown as JSON.
+impl SectionContent {
+    /// Builds the content of a section: a string and `{content}` are Markdown, anything else is JSON.
     #[must_use]
     pub fn from_output(output: Value) -> Self {
         match text_of(output) {
@@ -31,16 +31,16 @@ impl Content {
     }
 }
 
-/// The messages a prompt rendered to.
+/// Messages of a rendered prompt.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PromptMessages {
-    /// The handler's own description, if it gave one.
+    /// Description by the handler, if any.
     pub description: Option<String>,
-    /// As the handler gave them, or one user message with its text.
+    /// Messages of the handler, or one user message with its text.
     pub messages: Vec<Value>,
 }
 
-/// A prompt handler returned something that is not a prompt.
+/// Error for the output of a prompt handler that is not a prompt.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "unsupported shape: a prompt handler returns a string, {{\"content\": string}} or {{\"messages\": [...]}}, not {found}"
@@ -50,7 +50,7 @@ pub struct OutputError {
 }
 
 impl PromptMessages {
-    /// The messages of a prompt: a string and `{content}` are one user message, `{messages}` is kept.
+    /// Builds the messages of a prompt: a string and `{content}` become one user message, `{messages}` is kept.
     ///
     /// # Errors
     /// When the output has none of the three shapes.
@@ -82,7 +82,7 @@ fn string(fields: &mut Map<String, Value>, key: &str) -> Option<String> {
     }
 }
 
-/// The text of a string or of `{content: string}`, or the value itself.
+/// Returns the text of a string or of `{content: string}`, or else the value itself.
 fn text_of(output: Value) -> Result<String, Value> {
     match output {
         Value::String(text) => Ok(text),
@@ -109,12 +109,12 @@ mod tests {
     use super::*;
 
     fn section(output: Value) -> (&'static str, String) {
-        let content = Content::from_output(output);
+        let content = SectionContent::from_output(output);
         (content.mime_type, content.text)
     }
 
     #[test]
-    fn sections() {
+    fn section_output_is_markdown_or_json() {
         assert_eq!(section(json!("# hi")), (MARKDOWN, "# hi".into()));
         assert_eq!(section(json!({"content": "# hi", "x": 1})), (MARKDOWN, "# hi".into()));
         assert_eq!(section(json!({"a": 1})), (JSON, "{\n  \"a\": 1\n}".into()));
@@ -127,8 +127,8 @@ mod tests {
     fn prompts_of_text_are_one_user_message() {
         let message = json!({"role": "user", "content": {"type": "text", "text": "hi"}});
         for output in [json!("hi"), json!({"content": "hi"})] {
-            let prompt = PromptMessages::from_output(output).unwrap();
-            assert_eq!(prompt.messages, std::slice::from_ref(&message));
+            let prompt = PromptMessages::from_output(output.clone()).unwrap();
+            assert_eq!(prompt.messages, std::slice::from_ref(&message), "{output:?}");
         }
     }
 

@@ -1,4 +1,4 @@
-//! What a prompt holds, and what makes one acceptable.
+//! Prompt definitions and the rules for them.
 
 use std::collections::HashSet;
 
@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Digest, Field, HandlerId, RuleError, limits::MAX_PROMPT_BYTES};
 
-/// One argument of a slash command. It tells a client what to ask for; the handler decides what it accepts.
+/// Argument of a slash command. It tells a client which values to ask for; the handler decides what it accepts.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PromptArgument {
     /// Unique within the prompt.
@@ -14,29 +14,29 @@ pub struct PromptArgument {
     /// Shown next to the input field.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
-    /// Whether a client should insist on it.
+    /// True if a client should insist on a value.
     #[serde(default)]
     pub required: bool,
 }
 
-/// A prompt without its name.
+/// Prompt without its name.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PromptDefinition {
     /// Shown in the client's prompt picker.
     pub description: String,
-    /// What the client asks the user for.
+    /// Arguments that the client asks the user for.
     #[serde(default)]
     pub arguments: Vec<PromptArgument>,
-    /// The function that renders the messages.
+    /// Function that renders the messages.
     pub function_id: String,
 }
 
 impl PromptDefinition {
-    /// Checks every rule and takes the white space off the function id.
+    /// Checks every rule and trims the function id.
     ///
     /// # Errors
     /// The first rule that is broken.
-    pub fn checked(mut self) -> Result<Self, RuleError> {
+    pub fn validate(mut self) -> Result<Self, RuleError> {
         if self.description.trim().is_empty() {
             return Err(RuleError::Empty(Field::Description));
         }
@@ -57,14 +57,14 @@ impl PromptDefinition {
         Ok(self)
     }
 
-    /// What identifies this version of the definition.
+    /// Returns the digest that identifies this version of the definition.
     #[must_use]
     pub fn digest(&self) -> Digest {
         // A struct of strings always serialises; the fallback only keeps the function total.
         Digest::of(&serde_json::to_vec(self).unwrap_or_default())
     }
 
-    /// The bytes of all its texts.
+    /// Returns the bytes of all texts.
     #[must_use]
     pub fn bytes(&self) -> usize {
         let arguments = self.arguments.iter().map(|argument| {
@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn says_what_is_wrong_in_the_words_of_the_contract() {
+    fn errors_use_the_words_of_the_contract() {
         for (prompt, words) in [
             (prompt("  ", "a::b", &[]), "description must be non-empty"),
             (prompt("d", "\t", &[]), "function_id must be non-empty"),
@@ -103,14 +103,14 @@ mod tests {
             (prompt("d", "prompts::list", &[]), "internal namespace"),
             (prompt(&"d".repeat(16_382), "a::b", &[]), "prompt too large"),
         ] {
-            let error = prompt.checked().expect_err(words).to_string();
+            let error = prompt.validate().expect_err(words).to_string();
             assert!(error.contains(words), "{error}");
         }
     }
 
     #[test]
-    fn a_good_one_is_kept_with_its_function_trimmed() {
-        let checked = prompt(" d ", " a::b\n", &["x", "y"]).checked().unwrap();
+    fn validation_trims_the_function_id() {
+        let checked = prompt(" d ", " a::b\n", &["x", "y"]).validate().unwrap();
         assert_eq!(checked.function_id, "a::b");
         assert_eq!(checked.description, " d ");
     }

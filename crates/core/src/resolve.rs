@@ -1,50 +1,46 @@
-//! The one rule of resolution: which layers a caller looks in, in which order, and under which names.
+//! The rule of resolution: layers that a caller sees, their order, and the names tried in each.
 //!
-//! `private:{uid}` comes before `official`, and that before `market`. In each of them a name is looked for as it
-//! is, and then with the configured prefix before it. The first hit answers. How a layer is looked into is not
-//! known here.
+//! `private:{uid}` comes before `official`, and `official` before `market`. In each layer the exact name is tried
+//! first, then the name with the configured prefix. The first hit is the answer. Layers themselves are not known
+//! here.
 
 use std::{fmt, str::FromStr, sync::Arc};
 
-use crate::{Field, RuleError, Tier, id, limits::MAX_ID_BYTES};
+use crate::{Field, RuleError, id, limits::MAX_ID_BYTES};
 
-/// The prefix that names have unless another is configured.
+/// Default name prefix.
 pub const DEFAULT_PREFIX: &str = "uniskill_";
 
-/// The tiers in order of priority.
-pub const TIERS: [Tier; 3] = [Tier::Private, Tier::Official, Tier::Market];
-
-/// What may stand before a name that is looked for. Empty: nothing does.
+/// Optional name prefix tried during resolution (`weather` also matches `uniskill_weather`). Empty disables it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Prefix(Arc<str>);
 
 impl Prefix {
-    /// No prefix: names are looked for as they are.
+    /// Disables the prefix.
     #[must_use]
     pub fn none() -> Self {
         Self("".into())
     }
 
-    /// The text.
+    /// Returns the prefix as text.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// The shorter name that leads to an id as well, if there is one: an entry of that name answers, or stops
-    /// answering, when this id comes or goes.
+    /// Returns the short name that also resolves to an id, if there is one.
     #[must_use]
-    pub fn stripped<'a>(&self, id: &'a str) -> Option<&'a str> {
+    pub fn strip<'a>(&self, id: &'a str) -> Option<&'a str> {
         let short = id.strip_prefix(&*self.0)?;
-        // With the prefix twice, the shorter name has it and is looked for only as it is.
+        // With the prefix twice, the shorter name has it and is looked up unchanged.
         (!self.0.is_empty() && !short.is_empty() && !short.starts_with(&*self.0)).then_some(short)
     }
 }
 
 impl Prefix {
-    /// What may lead to something else when an id comes or goes: itself, and the shorter name.
-    pub fn names_of<'a>(&self, id: &'a str) -> impl Iterator<Item = &'a str> + use<'a> {
-        std::iter::once(id).chain(self.stripped(id))
+    /// Returns the names whose resolution may change when an id is added or removed: the id and its short name.
+    pub fn affected_names<'a>(&self, id: &'a str) -> impl Iterator<Item = &'a str> + use<'a> {
+        std::iter::once(id).chain(self.strip(id))
     }
 }
 
@@ -71,16 +67,16 @@ impl FromStr for Prefix {
     }
 }
 
-/// The names under which something is looked for in each layer. Made without allocating.
+/// Names that are tried in each layer. Built without allocation.
 #[derive(Clone)]
 pub struct Candidates<'a> {
     exact: &'a str,
-    /// The prefix and the name, and how many bytes that is; 0 for none.
+    /// Prefix and name, and their length in bytes; 0 for none.
     prefixed: ([u8; MAX_ID_BYTES], usize),
 }
 
 impl<'a> Candidates<'a> {
-    /// The names that `name` may have in storage.
+    /// Builds the stored names that `name` may refer to.
     #[must_use]
     pub fn new(name: &'a str, prefix: &Prefix) -> Self {
         let before = prefix.as_str().as_bytes();
@@ -101,7 +97,7 @@ impl<'a> Candidates<'a> {
         std::str::from_utf8(&bytes[..*len]).ok().filter(|name| !name.is_empty())
     }
 
-    /// The names, the exact one first.
+    /// Returns the names, the exact one first.
     pub fn iter(&self) -> impl Iterator<Item = &str> + Clone {
         [Some(self.exact), self.prefixed()].into_iter().flatten()
     }
@@ -113,8 +109,8 @@ impl fmt::Debug for Candidates<'_> {
     }
 }
 
-/// What is found, the one that answers first and those that it shadows after it. Layers come in order of
-/// priority; nothing is looked for beyond what is asked of the iterator.
+/// Looks up candidate names in layers, in order of priority. The first hit is the answer, the others are shadowed by
+/// it. Lazy: nothing is looked up beyond what the iterator is asked for.
 pub fn hits<L: Copy, T>(
     layers: impl IntoIterator<Item = L>,
     names: &Candidates<'_>,
@@ -139,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn exact_first_then_prefixed_unless_it_is_already() {
+    fn the_exact_name_comes_before_the_prefixed_one() {
         assert_eq!(names("weather", "uniskill_"), ["weather", "uniskill_weather"]);
         assert_eq!(names("uniskill_weather", "uniskill_"), ["uniskill_weather"]);
         assert_eq!(names("weather", ""), ["weather"]);
@@ -148,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn a_prefix_is_made_of_what_ids_are_made_of() {
+    fn a_prefix_has_the_alphabet_of_ids() {
         assert!("".parse::<Prefix>().is_ok());
         for (text, words) in
             [("A", "lowercase"), ("a:", "lowercase"), (&"a".repeat(65), "too long")]
@@ -160,14 +156,14 @@ mod tests {
 
     proptest! {
         #[test]
-        fn stripping_tells_which_names_lead_to_an_id(
+        fn strip_inverts_the_prefixed_candidate(
             prefix in "[ab_]{0,3}", id in "[ab_]{1,8}", name in "[ab_]{1,8}",
         ) {
             let prefix: Prefix = prefix.parse().unwrap();
             let candidates = Candidates::new(&name, &prefix);
             let leads_there = candidates.iter().skip(1).any(|candidate| candidate == id);
-            prop_assert_eq!(prefix.stripped(&id) == Some(&*name), leads_there);
-            prop_assert_eq!(prefix.names_of(&id).any(|other| other == name), leads_there || name == id);
+            prop_assert_eq!(prefix.strip(&id) == Some(&*name), leads_there);
+            prop_assert_eq!(prefix.affected_names(&id).any(|other| other == name), leads_there || name == id);
         }
     }
 }

@@ -1,5 +1,5 @@
-//! What is kept of a tool's manifest. The manifest's own text is stored beside the skill's files and is not one
-//! of them, so that no surface hands it out as it is: it may hold more than callers should see.
+//! Metadata of a tool's manifest. The manifest text is stored beside the skill's files and is not one of them, so
+//! that no surface serves it verbatim: it may hold more than callers should see.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Number, Value};
@@ -9,9 +9,9 @@ use crate::{
     limits::{MAX_MANIFEST_BYTES, MAX_TOOL_BYTES},
 };
 
-/// Where the text of a manifest is.
+/// Reference to the stored text of a manifest.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ToolSource {
+pub struct ManifestSource {
     /// Content address.
     pub digest: Digest,
     /// Size in bytes.
@@ -20,12 +20,12 @@ pub struct ToolSource {
     pub media_type: String,
 }
 
-impl ToolSource {
-    /// What a text is stored as.
+impl ManifestSource {
+    /// Creates the reference for a manifest text.
     ///
     /// # Errors
     /// When there is none, or too much.
-    pub fn of(text: &str, media_type: &str) -> Result<Self, RuleError> {
+    pub fn new(text: &str, media_type: &str) -> Result<Self, RuleError> {
         let (len, max) = (text.len(), MAX_MANIFEST_BYTES);
         if text.is_empty() {
             return Err(RuleError::Empty(Field::Manifest));
@@ -38,36 +38,36 @@ impl ToolSource {
     }
 }
 
-/// All that listings and callers need of a manifest.
+/// Metadata of a manifest for listings and callers.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ToolMeta {
-    /// Where the manifest is.
-    pub source: ToolSource,
-    /// What people call it.
+    /// Reference to the manifest.
+    pub source: ManifestSource,
+    /// Display name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// Shown beside the name.
+    /// Emoji shown beside the name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub emoji: Option<String>,
-    /// Words it is found by.
+    /// Search keywords.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tags: Vec<String>,
-    /// What it does.
+    /// Description of what the tool does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
-    /// A JSON Schema of what it takes.
+    /// JSON Schema of the arguments.
     pub parameters: Value,
-    /// What a call is said to cost; passed on and not acted upon.
+    /// Declared cost of a call; passed on and never charged.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub credits_per_call: Option<Number>,
 }
 
 impl ToolMeta {
-    /// Checks that it may be kept in memory.
+    /// Checks that it is small enough to be kept in memory.
     ///
     /// # Errors
     /// When it is too large.
-    pub fn checked(self) -> Result<Self, RuleError> {
+    pub fn check_size(self) -> Result<Self, RuleError> {
         let (len, max) = (self.bytes(), MAX_TOOL_BYTES);
         if len > max {
             return Err(RuleError::TooLarge { field: Field::Manifest, len, max });
@@ -75,7 +75,7 @@ impl ToolMeta {
         Ok(self)
     }
 
-    /// The bytes of all its texts.
+    /// Returns the bytes of all texts.
     #[must_use]
     pub fn bytes(&self) -> usize {
         let text = |text: &Option<String>| text.as_ref().map_or(0, String::len);
@@ -88,13 +88,13 @@ impl ToolMeta {
     }
 }
 
-/// About how much memory the fields of an object take.
+/// Returns the approximate memory of an object's fields.
 #[must_use]
 pub fn fields_size(fields: &Map<String, Value>) -> usize {
     fields.iter().map(|(name, value)| name.len() + value_size(value)).sum()
 }
 
-/// About how much memory a value takes.
+/// Returns the approximate memory of a value.
 #[must_use]
 pub fn value_size(value: &Value) -> usize {
     let inside = match value {
@@ -115,7 +115,7 @@ mod tests {
 
     fn tool(source: &str, parameters: Value) -> ToolMeta {
         ToolMeta {
-            source: ToolSource::of(source, "application/json").unwrap(),
+            source: ManifestSource::new(source, "application/json").unwrap(),
             name: Some("Global Weather".to_owned()),
             emoji: None,
             tags: vec![],
@@ -126,8 +126,8 @@ mod tests {
     }
 
     #[test]
-    fn another_manifest_is_another_version() {
-        let mut meta = SkillMeta::of_document("# Weather").unwrap();
+    fn a_changed_manifest_changes_the_digest() {
+        let mut meta = SkillMeta::default();
         let plain = meta.digest();
         meta.tool = Some(Box::new(tool("{}", json!({}))));
         let one = meta.digest();
@@ -139,11 +139,11 @@ mod tests {
 
     #[test]
     fn bounded() {
-        assert!(ToolSource::of("", "application/json").is_err());
-        assert!(ToolSource::of(&"x".repeat(MAX_MANIFEST_BYTES + 1), "text/markdown").is_err());
-        assert!(tool("{}", json!({"type": "object"})).checked().is_ok());
+        assert!(ManifestSource::new("", "application/json").is_err());
+        assert!(ManifestSource::new(&"x".repeat(MAX_MANIFEST_BYTES + 1), "text/markdown").is_err());
+        assert!(tool("{}", json!({"type": "object"})).check_size().is_ok());
         let many: Vec<u8> = vec![0; MAX_TOOL_BYTES];
-        let error = tool("{}", json!(many)).checked().expect_err("too large").to_string();
+        let error = tool("{}", json!(many)).check_size().expect_err("too large").to_string();
         assert!(error.starts_with("manifest too large"), "{error}");
     }
 }

@@ -1,70 +1,87 @@
-//! The bytes behind an entry. The same skill always gives the same bytes.
+//! Bytes of a published skill. They depend on the content of the skill alone.
 
 use std::io::{self, Write as _};
 
 use bytes::Bytes;
 use flate2::{Compression, GzBuilder};
-use skills_core::{Bundle, agent_skill::AgentDocument, skill::ROOT_PATH};
-use skills_registry::{RegistryError, SkillRow, Skills, bundles::read_row};
+use skills_agent_skills::{AgentDocument, Bundle};
+use skills_core::{OverBudget, skill::ROOT_PATH};
+use skills_registry::{RegistryError, SkillRegistry, SkillRow, bundles::read_row};
 
-/// Why an artifact could not be made.
+/// Failure to build an artifact.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ArtifactError {
     #[error(transparent)]
     Registry(#[from] RegistryError),
-    #[error("an archive could not be written: {0}")]
+    #[error("cannot write the archive: {0}")]
     Archive(#[from] io::Error),
-    #[error("the work was ended")]
-    Ended,
+    #[error("the task that packs the archive was cancelled")]
+    Cancelled,
+    #[error(transparent)]
+    OverBudget(#[from] OverBudget),
 }
 
-/// The root document of a skill, with frontmatter.
-pub(crate) async fn document(skills: &dyn Skills, row: &SkillRow) -> Result<Bytes, RegistryError> {
+/// Returns the root document of a skill, with frontmatter.
+pub(crate) async fn document(
+    skills: &dyn SkillRegistry,
+    row: &SkillRow,
+) -> Result<Bytes, RegistryError> {
     let body = skills.read(&format!("{}{}", skills_core::uri::SCHEME, row.id)).await?.into_text();
     let header = header(row, &body);
     Ok(if header.is_empty() { body.into() } else { format!("{header}{body}").into() })
 }
 
-/// Whether the root document is served as it was registered: it says of itself what Agent Skills must say.
-pub(crate) fn is_served_as_it_is(row: &SkillRow) -> bool {
+/// Returns whether the root document is served unchanged, since it has the frontmatter that Agent Skills require.
+pub(crate) fn has_own_frontmatter(row: &SkillRow) -> bool {
     row.meta.agent.as_ref().is_some_and(|agent| !agent.name.is_empty())
 }
 
-/// What is put before a root document.
+/// Returns the generated frontmatter of a root document; empty if it has its own.
 fn header(row: &SkillRow, body: &str) -> String {
-    match is_served_as_it_is(row) {
-        true => String::new(),
-        false => AgentDocument::of(&row.id, &row.meta, body).header,
+    if has_own_frontmatter(row) {
+        return String::new();
     }
+    AgentDocument::new(&row.id, &row.meta, body).header
 }
 
-/// A bundle as a `.tar.gz` with `SKILL.md` at its root.
-pub(crate) async fn archive(skills: &dyn Skills, row: &SkillRow) -> Result<Bytes, ArtifactError> {
+/// Packs a bundle as a `.tar.gz` with `SKILL.md` at its root.
+pub(crate) async fn archive(
+    skills: &dyn SkillRegistry,
+    row: &SkillRow,
+) -> Result<Bytes, ArtifactError> {
     let bundle = read_row(skills, row).await?;
     let header = header(row, bundle.root());
     let pack = move || pack(&header, &bundle);
-    let packed = tokio::task::spawn_blocking(pack).await.map_err(|_| ArtifactError::Ended)?;
+    let packed = tokio::task::spawn_blocking(pack).await.map_err(|_| ArtifactError::Cancelled)?;
     Ok(packed?.into())
 }
 
 fn pack(header: &str, bundle: &Bundle<Bytes>) -> io::Result<Vec<u8>> {
-    // No name and no time in the header: the bytes depend on the content alone.
+    // No name and no time in the gzip header: the bytes depend on the content alone.
     let gzip = GzBuilder::new().mtime(0).write(Vec::new(), Compression::fast());
     let mut archive = tar::Builder::new(gzip);
     let root = format!("{header}{}", bundle.root());
-    append(&mut archive, ROOT_PATH, root.as_bytes())?;
-    for (path, bytes) in bundle.files() {
-        append(&mut archive, path.as_str(), bytes)?;
+    append(&mut archive, ROOT_PATH, root.as_bytes(), false)?;
+    for (file, bytes) in bundle.files() {
+        append(&mut archive, &file.path, bytes, file.is_executable(bytes))?;
     }
     let mut gzip = archive.into_inner()?;
     gzip.flush()?;
-    gzip.finish()
+    let mut packed = gzip.finish()?;
+    // The cache keeps it.
+    packed.shrink_to_fit();
+    Ok(packed)
 }
 
-fn append<W: io::Write>(archive: &mut tar::Builder<W>, path: &str, bytes: &[u8]) -> io::Result<()> {
+fn append<W: io::Write>(
+    archive: &mut tar::Builder<W>,
+    path: &str,
+    bytes: &[u8],
+    executable: bool,
+) -> io::Result<()> {
     let mut header = tar::Header::new_gnu();
     header.set_size(bytes.len() as u64);
-    header.set_mode(0o644);
+    header.set_mode(if executable { 0o755 } else { 0o644 });
     header.set_mtime(0);
     archive.append_data(&mut header, path, bytes)
 }

@@ -1,14 +1,17 @@
-//! Agent Skills where clients look for them, over plain HTTP.
+//! Discovery of Agent Skills at well-known URIs, over plain HTTP.
 //!
-//! - `published`: which skills are published, as what, and their digests
-//! - `artifact`: the bytes behind an entry: a document, or an archive of a bundle
-//! - `routes`: the addresses; entity tags and what may be kept for how long
+//! - `publication`: index of the published skills and their digests
+//! - `artifact`: bytes of a published skill: a document, or an archive of a bundle
+//! - `archive_cache`: cache of archives
+//! - `routes`: routes and cache headers
 //!
-//! An index lists just what [`skills_registry::available`] offers. Every digest is that of the bytes which are
-//! served, so an index and what it leads to cannot disagree. Origins and tokens are the listener's business.
+//! An index lists what [`skills_registry::available`] offers. Every digest is that of the served bytes, so an index and
+//! its artifacts cannot disagree. Origins, tokens and content policies are the listener's task, which may mount all
+//! routes as public.
 
+mod archive_cache;
 mod artifact;
-mod published;
+mod publication;
 mod routes;
 
 pub use routes::{Settings, routes};

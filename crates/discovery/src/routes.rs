@@ -1,216 +1,218 @@
-//! The addresses, entity tags, and what may be kept for how long.
+//! Routes and cache headers of the published skills.
 
 use std::sync::Arc;
 
 use axum::{
-    Json, Router,
-    extract::{FromRequestParts, Path, Query, rejection::QueryRejection},
-    http::{HeaderMap, HeaderValue, StatusCode, header, request::Parts},
+    Router,
+    extract::{FromRequestParts, Path},
+    http::{HeaderMap, StatusCode, header, request::Parts},
     response::{IntoResponse, Response},
     routing::get,
 };
-use bytes::Bytes;
-use serde::Deserialize;
-use serde_json::json;
-use skills_core::{Caller, Digest, bundle::media_type, etag, skill::ROOT_PATH, uri::SCHEME};
-use skills_registry::{
-    RegistryError, SkillRow, Skills,
-    available::{Filter, available},
+use skills_core::{
+    Caller, Code, MemoryBudget, OverBudget, RequestBudget, content::MARKDOWN, content::media_type,
+    skill::ROOT_PATH, uri::SCHEME,
 };
-
-use tokio::sync::Semaphore;
+use skills_http::{ErrorResponse, TaggedBody};
+use skills_registry::{RegistryError, SkillRegistry, SkillRow};
 
 use crate::{
+    archive_cache::Archive,
     artifact::{self, ArtifactError},
-    published::{Published, Publisher, is_bundle},
+    publication::{PublishedIndex, Publisher, is_bundle},
 };
 
-/// What can be set.
-#[derive(Debug, Clone, Copy, Default)]
+/// Settings of the routes.
+#[derive(Debug, Clone, Default)]
 pub struct Settings {
-    /// Answers need a credential, so that nobody may keep them for others.
+    /// True if the listener asks for a credential, so that no response may be cached for others.
     pub is_private: bool,
+    /// Process-wide memory budget for untrusted clients.
+    pub budget: MemoryBudget,
 }
 
-/// How many archives are made at a time: each may take up several times what a bundle may hold.
-const PACKING: usize = 4;
-
-struct Shop {
-    skills: Arc<dyn Skills>,
+struct DiscoveryState {
+    skills: Arc<dyn SkillRegistry>,
     publisher: Publisher,
-    packing: Semaphore,
     is_private: bool,
 }
 
-/// The routes, to be mounted where HTTP is served.
-pub fn routes(skills: Arc<dyn Skills>, settings: Settings) -> Router {
-    let Settings { is_private } = settings;
-    let packing = Semaphore::new(PACKING);
-    let shop = Arc::new(Shop { skills, publisher: Publisher::default(), packing, is_private });
+/// Returns the routes.
+pub fn routes(skills: Arc<dyn SkillRegistry>, settings: Settings) -> Router {
+    let Settings { is_private, budget } = settings;
+    let state = Arc::new(DiscoveryState { skills, publisher: Publisher::new(budget), is_private });
     Router::new()
         .route("/.well-known/agent-skills/index.json", get(index))
-        .route("/.well-known/agent-skills/{*path}", get(published_file))
+        .route("/.well-known/agent-skills/{*path}", get(artifact_file))
         .route("/.well-known/skills/index.json", get(legacy_index))
         .route("/.well-known/skills/{*path}", get(legacy_file))
-        .route("/v1/available-skills", get(available_skills))
-        .with_state(shop)
+        .with_state(state)
 }
 
-/// An error as the one who asked gets it.
-struct Refused(StatusCode, &'static str, String);
+/// Error response of a route.
+struct DiscoveryError(ErrorResponse);
 
-impl IntoResponse for Refused {
+impl IntoResponse for DiscoveryError {
     fn into_response(self) -> Response {
-        let Self(status, code, message) = self;
-        (status, Json(json!({ "error": { "code": code, "message": message } }))).into_response()
+        self.0.into_response()
     }
 }
 
-fn nothing_here() -> Refused {
-    Refused(StatusCode::NOT_FOUND, "not_found", "there is nothing at this address".to_owned())
+fn not_found() -> DiscoveryError {
+    let code = Code::NotFound.as_str();
+    DiscoveryError(ErrorResponse::new(StatusCode::NOT_FOUND, code, "no route for this path"))
 }
 
-impl From<ArtifactError> for Refused {
+impl From<ArtifactError> for DiscoveryError {
     fn from(error: ArtifactError) -> Self {
         match error {
-            ArtifactError::Registry(RegistryError::NotFound { .. }) => nothing_here(),
+            ArtifactError::Registry(RegistryError::NotFound { .. }) => not_found(),
+            ArtifactError::OverBudget(error) => error.into(),
             error => {
-                tracing::error!(%error, "a skill could not be published");
-                Self(StatusCode::INTERNAL_SERVER_ERROR, "internal", error.to_string())
+                tracing::error!(%error, "artifact not built");
+                Self(ErrorResponse::internal(Code::Internal.as_str()))
             }
         }
     }
 }
 
-impl From<RegistryError> for Refused {
+/// The listener replaces this response with its own.
+impl From<OverBudget> for DiscoveryError {
+    fn from(error: OverBudget) -> Self {
+        let (status, code) = (StatusCode::SERVICE_UNAVAILABLE, Code::Overloaded.as_str());
+        Self(ErrorResponse::new(status, code, error.to_string()))
+    }
+}
+
+impl From<RegistryError> for DiscoveryError {
     fn from(error: RegistryError) -> Self {
         ArtifactError::from(error).into()
     }
 }
 
-/// A request: what its caller sees, and what they have already.
-struct Visit {
-    shop: Arc<Shop>,
-    skills: Arc<dyn Skills>,
+/// Extractor of a request's view, headers and memory budget.
+struct RequestContext {
+    state: Arc<DiscoveryState>,
+    skills: Arc<dyn SkillRegistry>,
     headers: HeaderMap,
-    /// The answer is for nobody else.
+    budget: Option<RequestBudget>,
+    /// True if the response may not be cached for others.
     is_private: bool,
 }
 
-impl FromRequestParts<Arc<Shop>> for Visit {
-    type Rejection = Refused;
+impl FromRequestParts<Arc<DiscoveryState>> for RequestContext {
+    type Rejection = DiscoveryError;
 
-    async fn from_request_parts(parts: &mut Parts, shop: &Arc<Shop>) -> Result<Self, Refused> {
+    async fn from_request_parts(
+        parts: &mut Parts,
+        state: &Arc<DiscoveryState>,
+    ) -> Result<Self, DiscoveryError> {
         let skills = match parts.extensions.get::<Caller>() {
-            None | Some(Caller::Anonymous) => Arc::clone(&shop.skills),
-            Some(caller) => Arc::clone(&shop.skills).view(caller)?,
+            None | Some(Caller::Anonymous) => Arc::clone(&state.skills),
+            Some(caller) => Arc::clone(&state.skills).view(caller)?,
         };
         let headers = parts.headers.clone();
-        let is_private = shop.is_private || headers.contains_key(header::AUTHORIZATION);
-        Ok(Self { shop: Arc::clone(shop), skills, headers, is_private })
+        let is_private = state.is_private || headers.contains_key(header::AUTHORIZATION);
+        let budget = parts.extensions.get().cloned();
+        Ok(Self { state: Arc::clone(state), skills, headers, budget, is_private })
     }
 }
 
-impl Visit {
-    async fn published(&self) -> Result<Arc<Published>, ArtifactError> {
-        self.shop.publisher.published(&*self.skills).await
+impl RequestContext {
+    async fn index(&self) -> Result<Arc<PublishedIndex>, ArtifactError> {
+        let share = self.budget.as_ref().map(RequestBudget::share);
+        let index = self.state.publisher.index(&*self.skills, share.as_ref()).await;
+        index.inspect_err(|error| self.mark_over_budget(error))
     }
 
-    /// An answer that can be asked for again without being sent again.
-    fn tagged(&self, media_type: &'static str, body: Bytes) -> Response {
-        let tag = etag::of(&Digest::of(&body));
-        let known = self.headers.get_all(header::IF_NONE_MATCH).iter();
-        let is_known = etag::is_known(known.filter_map(|value| value.to_str().ok()), &tag);
-        let mut response = match is_known {
-            true => StatusCode::NOT_MODIFIED.into_response(),
-            false => ([(header::CONTENT_TYPE, media_type)], body).into_response(),
-        };
-        let headers = response.headers_mut();
-        let cache = if self.is_private { "private, max-age=60" } else { "public, max-age=60" };
-        headers.insert(header::CACHE_CONTROL, HeaderValue::from_static(cache));
-        // Also without one: a cache must not give a user what was an answer to somebody else.
-        headers.insert(header::VARY, HeaderValue::from_static("authorization"));
-        if let Ok(tag) = HeaderValue::from_str(&tag) {
-            headers.insert(header::ETAG, tag);
+    async fn archive(&self, row: &SkillRow) -> Result<Archive, ArtifactError> {
+        let share = self.budget.as_ref().map(RequestBudget::share);
+        let archive = self.state.publisher.archives.get(&*self.skills, row, share.as_ref()).await;
+        archive.inspect_err(|error| self.mark_over_budget(error))
+    }
+
+    /// Leaves the response to the listener if the client has no memory left.
+    fn mark_over_budget(&self, error: &ArtifactError) {
+        if let (ArtifactError::OverBudget(_), Some(budget)) = (error, &self.budget) {
+            budget.refuse();
         }
-        // What an author wrote is never to be taken for something to run.
-        headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
-        response
     }
 
-    /// A skill that is stored: nothing else is published.
-    async fn row(&self, id: &str) -> Result<Arc<SkillRow>, Refused> {
+    /// Reserves memory for a file of this size and the response with it.
+    fn reserve(&self, bytes: Option<u64>) -> Result<(), OverBudget> {
+        let Some(budget) = &self.budget else { return Ok(()) };
+        let bytes = usize::try_from(bytes.unwrap_or_default()).unwrap_or(usize::MAX);
+        budget.try_grow(bytes.saturating_mul(FILE_COPIES))
+    }
+
+    /// Responds with the root document of a skill.
+    async fn document(&self, row: &SkillRow) -> Result<Response, DiscoveryError> {
+        self.reserve(row.meta.root().map(|file| file.size))?;
+        let document = artifact::document(&*self.skills, row).await?;
+        Ok(self.respond(&TaggedBody::new(MARKDOWN, document)))
+    }
+
+    /// Responds with a body that the client can revalidate.
+    fn respond(&self, body: &TaggedBody) -> Response {
+        let cache_control =
+            if self.is_private { "private, max-age=60" } else { "public, max-age=60" };
+        body.respond(&self.headers, cache_control)
+    }
+
+    /// Returns the row of a stored skill; live skills are not published.
+    async fn row(&self, id: &str) -> Result<Arc<SkillRow>, DiscoveryError> {
         let catalog = self.skills.catalog().await?;
-        catalog.stored(id).cloned().ok_or_else(nothing_here)
+        catalog.stored(id).cloned().ok_or_else(not_found)
     }
 }
 
-const JSON: &str = "application/json";
-const MARKDOWN: &str = "text/markdown; charset=utf-8";
+/// Copies of a file in memory: as it is read, and with its header.
+const FILE_COPIES: usize = 2;
 
-async fn index(visit: Visit) -> Result<Response, Refused> {
-    let published = visit.published().await?;
-    Ok(visit.tagged(JSON, published.index.to_string().into()))
+async fn index(context: RequestContext) -> Result<Response, DiscoveryError> {
+    let index = context.index().await?;
+    Ok(context.respond(&index.current))
 }
 
-async fn legacy_index(visit: Visit) -> Result<Response, Refused> {
-    let published = visit.published().await?;
-    Ok(visit.tagged(JSON, published.legacy.to_string().into()))
+async fn legacy_index(context: RequestContext) -> Result<Response, DiscoveryError> {
+    let index = context.index().await?;
+    Ok(context.respond(&index.legacy))
 }
 
-/// `{id}/SKILL.md` or `{id}.tar.gz`.
-async fn published_file(Path(path): Path<String>, visit: Visit) -> Result<Response, Refused> {
+/// Serves `{id}/SKILL.md` and `{id}.tar.gz`.
+async fn artifact_file(
+    Path(path): Path<String>,
+    context: RequestContext,
+) -> Result<Response, DiscoveryError> {
     if let Some(id) = path.strip_suffix(".tar.gz") {
-        let row = visit.row(id).await?;
+        let row = context.row(id).await?;
         if !is_bundle(&row) {
-            return Err(nothing_here());
+            return Err(not_found());
         }
-        let _turn = visit.shop.packing.acquire().await;
-        let archive = artifact::archive(&*visit.skills, &row).await?;
-        return Ok(visit.tagged("application/gzip", archive));
+        let archive = context.archive(&row).await?;
+        let body = TaggedBody::with_digest("application/gzip", archive.bytes, &archive.digest);
+        let mut response = context.respond(&body);
+        response.extensions_mut().insert(archive.reservation);
+        return Ok(response);
     }
     let id = path.strip_suffix(ROOT_PATH).and_then(|folder| folder.strip_suffix('/'));
-    let row = visit.row(id.ok_or_else(nothing_here)?).await?;
-    let document = artifact::document(&*visit.skills, &row).await?;
-    Ok(visit.tagged(MARKDOWN, document))
+    let row = context.row(id.ok_or_else(not_found)?).await?;
+    context.document(&row).await
 }
 
-/// `{name}/{path}`: every file of a bundle has an address of its own there.
-async fn legacy_file(Path(path): Path<String>, visit: Visit) -> Result<Response, Refused> {
-    let (name, file) = path.split_once('/').ok_or_else(nothing_here)?;
-    let published = visit.published().await?;
-    let row = visit.row(published.ids.get(name).ok_or_else(nothing_here)?).await?;
+/// Serves `{name}/{path}`: in the legacy format, every file of a bundle has its own path.
+async fn legacy_file(
+    Path(path): Path<String>,
+    context: RequestContext,
+) -> Result<Response, DiscoveryError> {
+    let (name, file) = path.split_once('/').ok_or_else(not_found)?;
+    let index = context.index().await?;
+    let row = context.row(index.ids.get(name).ok_or_else(not_found)?).await?;
     if file == ROOT_PATH {
-        let document = artifact::document(&*visit.skills, &row).await?;
-        return Ok(visit.tagged(MARKDOWN, document));
+        return context.document(&row).await;
     }
-    if row.meta.file(file).is_none() {
-        return Err(nothing_here());
-    }
-    let resource = visit.skills.read(&format!("{SCHEME}{}/{file}", row.id)).await?;
-    Ok(visit.tagged(media_type(file), resource.body))
-}
-
-#[derive(Deserialize)]
-struct Wanted {
-    license: Option<String>,
-    compatibility: Option<String>,
-    tool: Option<String>,
-}
-
-async fn available_skills(
-    wanted: Result<Query<Wanted>, QueryRejection>,
-    visit: Visit,
-) -> Result<Response, Refused> {
-    let Query(wanted) = wanted
-        .map_err(|error| Refused(StatusCode::BAD_REQUEST, "invalid_query", error.body_text()))?;
-    let Wanted { license, compatibility, tool } = wanted;
-    let catalog = visit.skills.catalog().await?;
-    let mut answer = available(&catalog, &Filter { license, compatibility, tool });
-    // As published: only what is stored.
-    let is_stored = |id: &str| catalog.skill(id).is_none_or(|row| !row.is_live());
-    answer.skills.retain(|skill| is_stored(&skill.id));
-    answer.left_out.retain(|left_out| is_stored(&left_out.id));
-    let body = serde_json::to_vec(&answer).unwrap_or_default();
-    Ok(visit.tagged(JSON, body.into()))
+    let size = row.meta.file(file).ok_or_else(not_found)?.size;
+    context.reserve(Some(size))?;
+    let resource = context.skills.read(&format!("{SCHEME}{}/{file}", row.id)).await?;
+    Ok(context.respond(&TaggedBody::new(media_type(file), resource.body)))
 }

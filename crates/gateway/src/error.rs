@@ -1,4 +1,4 @@
-//! Every error of the gateway, and the one place where it becomes an answer.
+//! Errors of the gateway, and their mapping to a status and a body.
 
 use std::borrow::Cow;
 
@@ -8,170 +8,144 @@ use axum::{
     http::{HeaderValue, StatusCode, header},
     response::{IntoResponse, Response},
 };
-use skills_core::manifest::ManifestError;
-use skills_registry::{Blame, HandlerProblem, RegistryError};
-use skills_vault::VaultError;
+use skills_core::{Code, Coded, limits::MAX_KEY_SECONDS};
+use skills_execution::{ExecuteError, ReadManifestError};
+use skills_http::ErrorCode;
+use skills_manifest::ManifestError;
+use skills_registry::{HandlerProblem, RegistryError};
+use skills_upstream::UpstreamError;
+use skills_vault::{DatabaseError, VaultError};
 
-use crate::{envelope::Failure, input::MAX_VALUES};
+use crate::response::ErrorBody;
 
-/// Why there is no answer.
+/// Failure of a request.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum GatewayError {
-    /// The registry says no.
+    /// The registry refuses or fails.
     #[error(transparent)]
     Registry(#[from] RegistryError),
-    /// The vault says no.
+    /// A tool call failed.
+    #[error(transparent)]
+    Execute(#[from] ExecuteError),
+    /// The vault refuses or fails.
     #[error(transparent)]
     Vault(#[from] VaultError),
-    /// A manifest cannot be used.
+    /// A manifest is invalid.
     #[error(transparent)]
     Manifest(#[from] ManifestError),
-    /// Nobody with a key asks.
+    /// The route requires a user key, and the caller has none.
     #[error("Invalid Key Format")]
-    KeyNeeded,
-    /// A body that says it comes from somebody else.
-    #[error("user_uid is not that of the key, and only the key says who calls")]
+    KeyRequired,
+    /// The body names another user than the key.
+    #[error("user_uid does not match the user of the key")]
     OtherUser,
-    /// Nothing says which skill.
+    /// Neither path nor body names a skill.
     #[error("no skill is named: name it in the path, or as skill_name")]
-    NoName,
-    /// Several things say which skill.
+    MissingSkill,
+    /// Path and body, or two fields of the body, disagree.
     #[error("the path and the body name different skills")]
     NamesDiffer,
-    /// A field of a body that is something else.
+    /// A field of the body has the wrong type.
     #[error("{field} must be {expected}")]
-    Field {
-        /// Which.
+    InvalidField {
+        /// Name of the field.
         field: &'static str,
-        /// What it must be.
+        /// Type with an article.
         expected: &'static str,
     },
-    /// No route is there.
-    #[error("there is nothing at this address")]
-    NoSuchRoute,
-    /// A route that has other methods.
-    #[error("what is at this address cannot be asked in this way")]
-    Method,
-    /// A query that cannot be read.
+    /// No route matches the path.
+    #[error("no route for this path")]
+    RouteNotFound,
+    /// The route has other methods.
+    #[error("method not allowed for this path")]
+    MethodNotAllowed,
+    /// The query string is invalid.
     #[error("{0}")]
-    Query(String),
-    /// Not where a page ends.
+    InvalidQuery(String),
+    /// The cursor was not issued by this route.
     #[error("unknown cursor: start again without one")]
-    Cursor,
-    /// A body that cannot be read.
+    InvalidCursor,
+    /// The body is invalid.
     #[error("{}", .0.body_text())]
-    Body(#[from] JsonRejection),
-    /// A body of too many parts.
-    #[error("the body has too many values, at most {MAX_VALUES} are allowed")]
-    TooManyValues,
-    /// A path that cannot be read.
+    InvalidBody(#[from] JsonRejection),
+    /// The path is invalid.
     #[error("{0}")]
-    Path(String),
-    /// Only an administrator may ask.
+    InvalidPath(String),
+    /// The route requires an administrator.
     #[error("Unauthorized Admin Access")]
-    AdminNeeded {
-        /// Whether it is known who asks instead.
-        is_known: bool,
+    AdminRequired {
+        /// True if the caller presented a valid credential of another kind.
+        is_authenticated: bool,
     },
-    /// A field that has to be there.
+    /// A required field is absent.
     #[error("Missing required field: {0}")]
-    Missing(&'static str),
-    /// A field whose value is not one that it can have.
-    #[error("{0}")]
-    Unfit(&'static str),
-    /// The private tier without whose, or another with.
-    #[error("the private tier needs a uid, and the others have none")]
-    Uid,
-    /// Something that cannot happen.
+    MissingField(&'static str),
+    /// The lifetime of a new key is out of range.
+    #[error("ttl_seconds is 1 to {MAX_KEY_SECONDS}")]
+    InvalidTtl,
+    /// The private tier without an owner, or another tier with one.
+    #[error("the private tier needs a uid, and the other tiers have none")]
+    OwnerMismatch,
+    /// A task panicked, or a response cannot be serialized.
     #[error("the server failed at this request")]
     Internal,
 }
 
 impl From<serde_json::Error> for GatewayError {
-    /// Of writing an answer, which has a JSON form.
     fn from(_: serde_json::Error) -> Self {
         Self::Internal
     }
 }
 
-impl GatewayError {
-    /// A stable code for machines.
-    pub(crate) fn code(&self) -> Cow<'_, str> {
-        match self {
-            Self::Registry(error) => error.code().into(),
-            Self::Vault(error) => error.code().into(),
-            Self::Manifest(error) => error.code().into(),
-            Self::KeyNeeded => "key_needed".into(),
-            Self::OtherUser => "other_user".into(),
-            Self::NoName => "missing_skill".into(),
-            Self::NamesDiffer => "names_differ".into(),
-            Self::Field { .. } => "invalid_body".into(),
-            Self::NoSuchRoute => "not_found".into(),
-            Self::Method => "method_not_allowed".into(),
-            Self::Query(_) => "invalid_query".into(),
-            Self::Cursor => "invalid_cursor".into(),
-            Self::Body(rejection) => match rejection {
-                JsonRejection::JsonSyntaxError(_) => "invalid_json",
-                JsonRejection::MissingJsonContentType(_) => "unsupported_media_type",
-                JsonRejection::JsonDataError(_) => "invalid_body",
-                other if other.status() == StatusCode::PAYLOAD_TOO_LARGE => "body_too_large",
-                _ => "unreadable_body",
-            }
-            .into(),
-            Self::TooManyValues => "body_too_large".into(),
-            Self::Path(_) => "invalid_path".into(),
-            Self::AdminNeeded { .. } => "admin_needed".into(),
-            Self::Missing(_) => "missing_field".into(),
-            Self::Unfit(_) => "invalid_body".into(),
-            Self::Uid => "invalid_query".into(),
-            Self::Internal => "internal".into(),
+impl From<ReadManifestError> for GatewayError {
+    fn from(error: ReadManifestError) -> Self {
+        match error {
+            ReadManifestError::Registry(error) => error.into(),
+            ReadManifestError::Manifest(error) => error.into(),
         }
     }
+}
 
-    fn status(&self) -> StatusCode {
+impl GatewayError {
+    /// Returns the HTTP status. The match is exhaustive on purpose: a new error needs a decision here.
+    pub(crate) fn status(&self) -> StatusCode {
         match self {
-            Self::Registry(error) => of_registry(error),
-            Self::Vault(error) => of_vault(error),
+            Self::Registry(error) => registry_status(error),
+            Self::Execute(error) => execute_status(error),
+            Self::Vault(error) => vault_status(error),
             Self::Manifest(ManifestError::TooLarge { .. }) => StatusCode::PAYLOAD_TOO_LARGE,
             Self::Manifest(ManifestError::Refused { .. }) => StatusCode::UNPROCESSABLE_ENTITY,
-            Self::KeyNeeded => StatusCode::UNAUTHORIZED,
+            Self::KeyRequired => StatusCode::UNAUTHORIZED,
             Self::OtherUser => StatusCode::FORBIDDEN,
-            Self::NoName | Self::NamesDiffer => StatusCode::BAD_REQUEST,
-            Self::Field { .. } => StatusCode::UNPROCESSABLE_ENTITY,
-            Self::NoSuchRoute => StatusCode::NOT_FOUND,
-            Self::Method => StatusCode::METHOD_NOT_ALLOWED,
-            Self::Query(_) | Self::Cursor => StatusCode::BAD_REQUEST,
-            Self::Body(rejection) => rejection.status(),
-            Self::TooManyValues => StatusCode::PAYLOAD_TOO_LARGE,
-            Self::Path(_) | Self::Uid => StatusCode::BAD_REQUEST,
-            Self::AdminNeeded { is_known: false } => StatusCode::UNAUTHORIZED,
-            Self::AdminNeeded { is_known: true } => StatusCode::FORBIDDEN,
-            Self::Missing(_) | Self::Unfit(_) => StatusCode::UNPROCESSABLE_ENTITY,
+            Self::MissingSkill | Self::NamesDiffer => StatusCode::BAD_REQUEST,
+            Self::InvalidField { .. } => StatusCode::UNPROCESSABLE_ENTITY,
+            Self::RouteNotFound => StatusCode::NOT_FOUND,
+            Self::MethodNotAllowed => StatusCode::METHOD_NOT_ALLOWED,
+            Self::InvalidQuery(_) | Self::InvalidCursor => StatusCode::BAD_REQUEST,
+            Self::InvalidBody(rejection) => rejection.status(),
+            Self::InvalidPath(_) | Self::OwnerMismatch => StatusCode::BAD_REQUEST,
+            Self::AdminRequired { is_authenticated: false } => StatusCode::UNAUTHORIZED,
+            Self::AdminRequired { is_authenticated: true } => StatusCode::FORBIDDEN,
+            Self::MissingField(_) | Self::InvalidTtl => StatusCode::UNPROCESSABLE_ENTITY,
             Self::Internal => StatusCode::INTERNAL_SERVER_ERROR,
         }
     }
 
-    fn hint(&self) -> Option<&str> {
-        match self {
-            Self::Registry(error) => error.hint(),
-            Self::Vault(error) => error.hint(),
-            Self::KeyNeeded => {
-                Some("send a key, which begins with us-, as \"Authorization: Bearer\"")
-            }
-            Self::AdminNeeded { .. } => Some(
-                "send an administrator's secret as \"Authorization: Bearer\"; without one in the server's environment nobody is let in",
-            ),
-            _ => None,
-        }
+    /// Returns whether the error concerns the machine, so that the caller gets no details. Damaged content is named: the
+    /// caller can replace it.
+    pub(crate) fn is_internal(&self) -> bool {
+        let is_corrupt_content = matches!(
+            self,
+            Self::Registry(RegistryError::CorruptEntry { .. })
+                | Self::Execute(ExecuteError::Registry(RegistryError::CorruptEntry { .. }))
+        );
+        self.status() == StatusCode::INTERNAL_SERVER_ERROR && !is_corrupt_content
     }
 
-    /// How long to wait, for who asked too often.
+    /// Returns the seconds until the rate limit allows another call.
     fn retry_after(&self) -> Option<u64> {
         match self {
-            Self::Registry(RegistryError::Execute(error)) => match error.blame {
-                Blame::Limit { retry_after, .. } => Some(retry_after),
-                _ => None,
-            },
+            Self::Execute(ExecuteError::RateLimited { retry_after, .. }) => Some(*retry_after),
             _ => None,
         }
     }
@@ -179,61 +153,147 @@ impl GatewayError {
     fn details(&self) -> Option<serde_json::Value> {
         match self {
             Self::Manifest(error) => serde_json::to_value(error.diagnostics()).ok(),
-            Self::Registry(RegistryError::Arguments { violations, .. }) => {
-                serde_json::to_value(violations).ok()
+            Self::Execute(error) => error.details(),
+            Self::Vault(VaultError::MissingSecrets(missing)) => serde_json::to_value(missing).ok(),
+            Self::Registry(RegistryError::Version(error)) => {
+                error.current().map(|current| serde_json::json!({ "current": current }))
             }
-            Self::Registry(RegistryError::Execute(error)) => error.details.clone(),
-            Self::Vault(VaultError::MissingSecrets(lacks)) => serde_json::to_value(lacks).ok(),
             _ => None,
         }
     }
 }
 
-fn of_registry(error: &RegistryError) -> StatusCode {
+impl Coded for GatewayError {
+    fn code(&self) -> Code {
+        match self {
+            Self::Registry(error) => error.code(),
+            Self::Execute(error) => error.code(),
+            Self::Vault(error) => error.code(),
+            Self::Manifest(error) => error.code(),
+            Self::KeyRequired => Code::KeyNeeded,
+            Self::OtherUser => Code::OtherUser,
+            Self::MissingSkill => Code::MissingSkill,
+            Self::NamesDiffer => Code::NamesDiffer,
+            Self::InvalidField { .. } => Code::InvalidBody,
+            Self::RouteNotFound => Code::NotFound,
+            Self::MethodNotAllowed => Code::MethodNotAllowed,
+            Self::InvalidQuery(_) => Code::InvalidQuery,
+            Self::InvalidCursor => Code::InvalidCursor,
+            Self::InvalidBody(rejection) => match rejection {
+                JsonRejection::JsonSyntaxError(_) => Code::InvalidJson,
+                JsonRejection::MissingJsonContentType(_) => Code::UnsupportedMediaType,
+                JsonRejection::JsonDataError(_) => Code::InvalidBody,
+                other if other.status() == StatusCode::PAYLOAD_TOO_LARGE => Code::BodyTooLarge,
+                _ => Code::UnreadableBody,
+            },
+            Self::InvalidPath(_) => Code::InvalidPath,
+            Self::AdminRequired { .. } => Code::AdminNeeded,
+            Self::MissingField(_) => Code::MissingField,
+            Self::InvalidTtl => Code::InvalidBody,
+            Self::OwnerMismatch => Code::InvalidQuery,
+            Self::Internal => Code::Internal,
+        }
+    }
+
+    fn code_text(&self) -> Cow<'_, str> {
+        match self {
+            Self::Registry(error) => error.code_text(),
+            Self::Execute(error) => error.code_text(),
+            _ => self.code().as_str().into(),
+        }
+    }
+
+    fn hint(&self) -> Option<&str> {
+        match self {
+            Self::Registry(error) => error.hint(),
+            Self::Execute(error) => error.hint(),
+            Self::Vault(error) => error.hint(),
+            Self::KeyRequired => {
+                Some("send a key, which begins with us-, as \"Authorization: Bearer\"")
+            }
+            Self::AdminRequired { .. } => Some(
+                "send an administrator's secret as \"Authorization: Bearer\"; if the server's environment has none, every request is refused",
+            ),
+            _ => None,
+        }
+    }
+}
+
+fn registry_status(error: &RegistryError) -> StatusCode {
     match error {
-        RegistryError::Rule(_) => StatusCode::UNPROCESSABLE_ENTITY,
-        RegistryError::NotFound { .. } => StatusCode::NOT_FOUND,
-        RegistryError::NotATool(_) | RegistryError::Arguments { .. } => {
+        RegistryError::Rule(_) | RegistryError::LiveArguments { .. } => {
             StatusCode::UNPROCESSABLE_ENTITY
         }
-        RegistryError::Execute(error) => of_blame(error.blame),
+        RegistryError::NotFound { .. } | RegistryError::SectionNotLinked { .. } => {
+            StatusCode::NOT_FOUND
+        }
+        RegistryError::Version(error) => match error.code() {
+            Code::NotFound | Code::Collected => StatusCode::NOT_FOUND,
+            Code::Purged => StatusCode::GONE,
+            _ => StatusCode::CONFLICT,
+        },
+        RegistryError::NotATool(_) => StatusCode::UNPROCESSABLE_ENTITY,
         RegistryError::KeyNeeded | RegistryError::UnknownKey => StatusCode::UNAUTHORIZED,
         RegistryError::Handler { problem: HandlerProblem::TimedOut(_), .. } => {
             StatusCode::GATEWAY_TIMEOUT
         }
-        RegistryError::Live(error) if error.code == "timeout" => StatusCode::GATEWAY_TIMEOUT,
+        RegistryError::Live(error) if error.code == Code::Timeout => StatusCode::GATEWAY_TIMEOUT,
         RegistryError::Handler { .. } | RegistryError::Output { .. } | RegistryError::Live(_) => {
             StatusCode::BAD_GATEWAY
         }
-        RegistryError::Remote { code, .. } if code == "conflict" => StatusCode::CONFLICT,
+        RegistryError::Remote { .. } if error.code() == Code::Conflict => StatusCode::CONFLICT,
         RegistryError::Unsupported(_) => StatusCode::CONFLICT,
-        RegistryError::NoExecutor
-        | RegistryError::Overloaded
+        RegistryError::Overloaded
         | RegistryError::Closed
+        | RegistryError::WriterStopped
         | RegistryError::NoBus { .. } => StatusCode::SERVICE_UNAVAILABLE,
-        // What is stored is damaged: whoever asks can do nothing about it.
+        // Damaged content: the caller cannot repair it.
         RegistryError::CorruptEntry { .. }
         | RegistryError::Store(_)
         | RegistryError::Unexpected(_)
+        | RegistryError::OutcomeUnknown
         | RegistryError::Remote { .. } => StatusCode::INTERNAL_SERVER_ERROR,
     }
 }
 
-fn of_blame(blame: Blame) -> StatusCode {
-    match blame {
-        Blame::Caller => StatusCode::UNAUTHORIZED,
-        Blame::Call => StatusCode::UNPROCESSABLE_ENTITY,
-        Blame::Size => StatusCode::PAYLOAD_TOO_LARGE,
-        Blame::Forbidden => StatusCode::FORBIDDEN,
-        Blame::Limit { .. } => StatusCode::TOO_MANY_REQUESTS,
-        Blame::Upstream => StatusCode::BAD_GATEWAY,
-        Blame::Timeout => StatusCode::GATEWAY_TIMEOUT,
-        Blame::Settings => StatusCode::SERVICE_UNAVAILABLE,
-        Blame::Server => StatusCode::INTERNAL_SERVER_ERROR,
+fn execute_status(error: &ExecuteError) -> StatusCode {
+    match error {
+        ExecuteError::Registry(error) => registry_status(error),
+        ExecuteError::Manifest(_) | ExecuteError::Arguments { .. } => {
+            StatusCode::UNPROCESSABLE_ENTITY
+        }
+        ExecuteError::SecretsNeedKey { .. } => StatusCode::UNAUTHORIZED,
+        ExecuteError::RateLimited { .. } => StatusCode::TOO_MANY_REQUESTS,
+        ExecuteError::Vault(error) => vault_status(error),
+        ExecuteError::Upstream(error) => upstream_status(error),
+        ExecuteError::NoExecutor => StatusCode::SERVICE_UNAVAILABLE,
+        ExecuteError::VaultTask => StatusCode::INTERNAL_SERVER_ERROR,
     }
 }
 
-fn of_vault(error: &VaultError) -> StatusCode {
+fn upstream_status(error: &UpstreamError) -> StatusCode {
+    match error {
+        UpstreamError::InvalidImplementation { .. }
+        | UpstreamError::MissingSecrets(_)
+        | UpstreamError::MissingParameters(_)
+        | UpstreamError::InvalidParameters { .. }
+        | UpstreamError::InvalidHeader { .. } => StatusCode::UNPROCESSABLE_ENTITY,
+        UpstreamError::RequestTooLarge { .. } => StatusCode::PAYLOAD_TOO_LARGE,
+        UpstreamError::NotHttps { .. } | UpstreamError::RefusedAddress { .. } => {
+            StatusCode::FORBIDDEN
+        }
+        UpstreamError::TimedOut { .. } => StatusCode::GATEWAY_TIMEOUT,
+        UpstreamError::Connect { .. }
+        | UpstreamError::Tls { .. }
+        | UpstreamError::BadRedirect { .. }
+        | UpstreamError::Broken { .. }
+        | UpstreamError::TooLarge { .. }
+        | UpstreamError::UpstreamStatus { .. }
+        | UpstreamError::Unreadable { .. } => StatusCode::BAD_GATEWAY,
+    }
+}
+
+fn vault_status(error: &VaultError) -> StatusCode {
     match error {
         VaultError::NoSuchKey(_) | VaultError::NoSuchSecret { .. } => StatusCode::NOT_FOUND,
         VaultError::AmbiguousKey(_)
@@ -251,39 +311,36 @@ fn of_vault(error: &VaultError) -> StatusCode {
         | VaultError::EmptySecret
         | VaultError::TooManyNeeded(_)
         | VaultError::MissingSecrets(_) => StatusCode::UNPROCESSABLE_ENTITY,
-        VaultError::Busy { .. } | VaultError::Full | VaultError::NoMasterKey => {
-            StatusCode::SERVICE_UNAVAILABLE
+        VaultError::Database(DatabaseError::Busy { .. } | DatabaseError::DiskFull { .. })
+        | VaultError::NoMasterKey => StatusCode::SERVICE_UNAVAILABLE,
+        VaultError::Database(_) | VaultError::Random(_) | VaultError::UnreadableSecret { .. } => {
+            StatusCode::INTERNAL_SERVER_ERROR
         }
-        VaultError::NewerSchema { .. }
-        | VaultError::Corrupt { .. }
-        | VaultError::Io { .. }
-        | VaultError::Database(_)
-        | VaultError::Random(_)
-        | VaultError::UnreadableSecret { .. } => StatusCode::INTERNAL_SERVER_ERROR,
     }
 }
 
-/// What is said of an error whose words are about this machine and not about the request.
-const OUR_FAULT: &str = "the server failed at this request; its log says why";
+/// Message of internal errors, whose details concern the machine and not the request.
+const INTERNAL_MESSAGE: &str = "the server failed at this request; its log says why";
 
 impl IntoResponse for GatewayError {
     fn into_response(self) -> Response {
         let status = self.status();
-        let mut failure = Failure::new(self.code(), self.to_string());
-        failure.hint = self.hint().map(str::to_owned);
-        failure.details = self.details();
-        let is_of_content = matches!(&self, Self::Registry(RegistryError::CorruptEntry { .. }));
-        if status == StatusCode::INTERNAL_SERVER_ERROR && !is_of_content {
-            tracing::error!(error = %self, "a request failed");
-            failure.error = OUR_FAULT.to_owned();
-            failure.hint = None;
+        let mut body = ErrorBody::new(self.code_text(), self.to_string());
+        body.hint = self.hint().map(str::to_owned);
+        body.details = self.details();
+        if self.is_internal() {
+            tracing::error!(error = %self, "request failed");
+            body.error = INTERNAL_MESSAGE.to_owned();
+            body.hint = None;
         }
         let retry_after = self.retry_after();
         if retry_after.is_some() {
-            let words = std::mem::replace(&mut failure.error, "Too Many Requests".to_owned());
-            failure.message = Some(words);
+            let message = std::mem::replace(&mut body.error, "Too Many Requests".to_owned());
+            body.message = Some(message);
         }
-        let mut response = (status, Json(failure)).into_response();
+        let code = ErrorCode(body.code.clone());
+        let mut response = (status, Json(body)).into_response();
+        response.extensions_mut().insert(code);
         let headers = response.headers_mut();
         headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
         if let Some(seconds) = retry_after {

@@ -1,4 +1,4 @@
-//! `POST /v1/execute/{id}` and `POST /v1/execute`: calling a tool.
+//! `POST /v1/execute/{id}` and `POST /v1/execute`: execution of a tool.
 
 use axum::{
     extract::{DefaultBodyLimit, State},
@@ -6,28 +6,29 @@ use axum::{
 };
 use serde::Serialize;
 use serde_json::{Map, Value};
-use skills_core::{Caller, User};
+use skills_core::{Caller, User, json_size::JsonSize};
+use skills_execution::ToolCall;
 use utoipa::ToSchema;
 use utoipa_axum::{router::OpenApiRouter, routes};
 
 use crate::{
     Gateway,
-    caller::WithKey,
-    envelope::{About, Success, answer},
+    caller::{AuthenticatedUser, ResponseBudget},
     error::GatewayError,
-    input::{Named, SentObject},
-    openapi::Refused,
+    extractors::{JsonObjectBody, PathParam},
+    openapi::ErrorResponse,
+    response::{ResponseMetadata, Success, json_response},
 };
 
-/// Most bytes of a body. A tool is sent half of it at most; what is more is escapes and the names around it. As a
-/// tree it takes many times the memory.
+/// Body limit in bytes: twice what a tool can be sent, which leaves room for escapes and field names. Parsed JSON takes
+/// many times as much memory.
 const MAX_BODY_BYTES: usize = 2 << 20;
-/// Which skill, in a body.
-const NAMES: [&str; 2] = ["skill_name", "skill"];
-/// What it is called with, in a body.
-const ARGUMENTS: [&str; 2] = ["payload", "params"];
-/// Who calls, in a body; only the key says that.
-const UID: &str = "user_uid";
+/// Fields of a body that name the skill.
+const NAME_FIELDS: [&str; 2] = ["skill_name", "skill"];
+/// Fields of a body that hold the arguments.
+const ARGUMENT_FIELDS: [&str; 2] = ["payload", "params"];
+/// Field of a body that may repeat the user id; only the key identifies the caller.
+const USER_FIELD: &str = "user_uid";
 
 pub(crate) fn routes() -> OpenApiRouter<Gateway> {
     OpenApiRouter::new()
@@ -36,56 +37,55 @@ pub(crate) fn routes() -> OpenApiRouter<Gateway> {
         .layer(DefaultBodyLimit::max(MAX_BODY_BYTES))
 }
 
-/// A call. Without `payload` and `params`, all other fields are what the tool is called with.
+/// Call of a tool. Without `payload` and `params`, all other fields are the arguments.
 #[derive(ToSchema)]
-#[expect(dead_code, reason = "it describes")]
+#[expect(dead_code, reason = "describes the request")]
 struct ExecuteBody {
-    /// The skill; in the path it need not be repeated.
+    /// Id or name of the skill; optional if the path has it.
     skill_name: Option<String>,
-    /// Another name of `skill_name`.
+    /// Alias of `skill_name`.
     skill: Option<String>,
-    /// What the tool is called with.
+    /// Arguments of the tool.
     payload: Option<Map<String, Value>>,
-    /// Another name of `payload`.
+    /// Alias of `payload`.
     params: Option<Map<String, Value>>,
 }
 
-/// What a tool answered.
+/// Result of a tool.
 #[derive(Debug, Serialize, ToSchema)]
-struct Executed {
+struct ExecuteResponse {
     success: Success,
-    /// The answer, as the manifest maps it.
+    /// Response of the upstream, as the manifest maps it.
     data: Value,
     #[serde(rename = "_uniskill")]
-    about: About,
+    about: ResponseMetadata,
 }
 
 /// Execute a skill
 ///
-/// The one that answers to the name, with the secrets of the caller. Counts as a use of the key.
+/// Executes the skill that the name resolves to, with the caller's secrets. Counts against the rate limit of the key.
 #[utoipa::path(
     post,
     path = "/v1/execute/{id}",
     tag = "execution",
-    params(("id" = String, Path, description = "Its id, with or without the prefix")),
-    request_body(content = ExecuteBody, description = "What it is called with"),
+    params(("id" = String, Path, description = "Id of the skill, with or without the prefix")),
+    request_body(content = ExecuteBody, description = "The arguments"),
     responses(
-        (status = 200, description = "What it answered", body = Executed),
-        (status = 404, response = Refused),
-        (status = 415, response = Refused),
-        (status = 422, response = Refused),
-        (status = 429, response = Refused),
-        (status = 502, response = Refused),
+        (status = 200, description = "The result", body = ExecuteResponse),
+        (status = 404, response = ErrorResponse),
+        (status = 429, response = ErrorResponse),
+        (status = 502, response = ErrorResponse),
     ),
     security(("key" = [])),
 )]
 async fn execute(
     state: State<Gateway>,
-    key: WithKey,
-    Named(name): Named<String>,
-    body: SentObject,
+    key: AuthenticatedUser,
+    budget: ResponseBudget,
+    PathParam(name): PathParam<String>,
+    body: JsonObjectBody,
 ) -> Result<Response, GatewayError> {
-    run(&state, key, Some(name), body).await
+    run(&state, key, budget, Some(name), body).await
 }
 
 /// Execute a skill that the body names
@@ -93,85 +93,89 @@ async fn execute(
     post,
     path = "/v1/execute",
     tag = "execution",
-    request_body(content = ExecuteBody, description = "Which skill, and what it is called with"),
+    request_body(content = ExecuteBody, description = "The skill and the arguments"),
     responses(
-        (status = 200, description = "What it answered", body = Executed),
-        (status = 404, response = Refused),
-        (status = 415, response = Refused),
-        (status = 422, response = Refused),
-        (status = 429, response = Refused),
-        (status = 502, response = Refused),
+        (status = 200, description = "The result", body = ExecuteResponse),
+        (status = 404, response = ErrorResponse),
+        (status = 429, response = ErrorResponse),
+        (status = 502, response = ErrorResponse),
     ),
     security(("key" = [])),
 )]
 async fn execute_named(
     state: State<Gateway>,
-    key: WithKey,
-    body: SentObject,
+    key: AuthenticatedUser,
+    budget: ResponseBudget,
+    body: JsonObjectBody,
 ) -> Result<Response, GatewayError> {
-    run(&state, key, None, body).await
+    run(&state, key, budget, None, body).await
 }
 
 async fn run(
     gateway: &Gateway,
-    WithKey(user): WithKey,
+    AuthenticatedUser(user): AuthenticatedUser,
+    budget: ResponseBudget,
     path: Option<String>,
-    SentObject(mut body): SentObject,
+    JsonObjectBody(mut body): JsonObjectBody,
 ) -> Result<Response, GatewayError> {
-    is_of_caller(&body, &user)?;
-    let name = name(path, &body)?;
-    let arguments = arguments(&mut body)?;
-    let registry = gateway.registry().await?;
-    let about = About::default();
+    check_user(&body, &user)?;
+    let name = skill_name(path, &body)?;
+    let arguments = take_arguments(&mut body)?;
+    let executor = gateway.executor().await?;
+    let about = ResponseMetadata::default();
     let request_id = Some(about.request_id.clone());
-    let caller = Caller::User(user);
-    let called = registry.call_tool_as(&caller, &name, arguments, request_id);
-    let data = called.await?;
-    Ok(answer(Executed { success: Success, data, about }))
+    budget.reserve(executor.max_response())?;
+    let caller = &Caller::User(user);
+    let data = executor.execute(ToolCall { caller, name: &name, arguments, request_id }).await?;
+    budget.reserve(JsonSize::measure(&data).memory_size())?;
+    Ok(json_response(ExecuteResponse { success: Success, data, about }))
 }
 
-/// A body may repeat whose key it is, and say nothing else about it.
-fn is_of_caller(body: &Map<String, Value>, user: &User) -> Result<(), GatewayError> {
-    match body.get(UID) {
+/// Checks that the user id of a body, if any, is that of the key.
+fn check_user(body: &Map<String, Value>, user: &User) -> Result<(), GatewayError> {
+    match body.get(USER_FIELD) {
         None | Some(Value::Null) => Ok(()),
         Some(Value::String(uid)) if uid == user.owner.as_str() => Ok(()),
         Some(_) => Err(GatewayError::OtherUser),
     }
 }
 
-/// What is to be executed; where several places name it, they agree.
-fn name(path: Option<String>, body: &Map<String, Value>) -> Result<String, GatewayError> {
+/// Returns the name of the skill; path and body must agree.
+fn skill_name(path: Option<String>, body: &Map<String, Value>) -> Result<String, GatewayError> {
     let mut name = path;
-    for field in NAMES {
+    for field in NAME_FIELDS {
         let named = match body.get(field) {
             None | Some(Value::Null) => continue,
             Some(Value::String(named)) => named,
-            Some(_) => return Err(GatewayError::Field { field, expected: "a string" }),
+            Some(_) => return Err(GatewayError::InvalidField { field, expected: "a string" }),
         };
         match &name {
             Some(name) if name != named => return Err(GatewayError::NamesDiffer),
             _ => name = Some(named.clone()),
         }
     }
-    name.filter(|name| !name.is_empty()).ok_or(GatewayError::NoName)
+    name.filter(|name| !name.is_empty()).ok_or(GatewayError::MissingSkill)
 }
 
-/// What it is called with: `payload`, or else `params`, or else what else the body has.
-fn arguments(body: &mut Map<String, Value>) -> Result<Map<String, Value>, GatewayError> {
-    for field in ARGUMENTS {
+/// Takes the arguments from a body: `payload`, or else `params`, or else all remaining fields.
+fn take_arguments(body: &mut Map<String, Value>) -> Result<Map<String, Value>, GatewayError> {
+    for field in ARGUMENT_FIELDS {
         match body.remove(field) {
             None | Some(Value::Null) => {}
             Some(Value::Object(arguments)) => return Ok(arguments),
-            Some(_) => return Err(GatewayError::Field { field, expected: "an object" }),
+            Some(_) => return Err(GatewayError::InvalidField { field, expected: "an object" }),
         }
     }
-    let is_argument = |(name, _): &(String, Value)| !NAMES.contains(&&**name) && name != UID;
+    let is_argument =
+        |(name, _): &(String, Value)| !NAME_FIELDS.contains(&&**name) && name != USER_FIELD;
     Ok(std::mem::take(body).into_iter().filter(is_argument).collect())
 }
 
 #[cfg(test)]
 mod tests {
     use serde_json::json;
+
+    use skills_core::Coded as _;
 
     use super::*;
 
@@ -180,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn names_agree_or_there_is_none() {
+    fn path_and_body_must_name_the_same_skill() {
         for (path, body, expected) in [
             (Some("a"), json!({}), Ok("a")),
             (None, json!({"skill_name": "a"}), Ok("a")),
@@ -192,25 +196,25 @@ mod tests {
             (None, json!({"skill": ""}), Err("missing_skill")),
             (None, json!({}), Err("missing_skill")),
         ] {
-            let found = name(path.map(str::to_owned), &object(body.clone()));
-            let found = found.map_err(|error| error.code().into_owned());
+            let found = skill_name(path.map(str::to_owned), &object(body.clone()));
+            let found = found.map_err(|error| error.code().as_str().to_owned());
             let expected = expected.map(str::to_owned).map_err(str::to_owned);
             assert_eq!(found, expected, "{path:?} {body}");
         }
     }
 
     #[test]
-    fn what_is_called_with_is_never_what_says_what_is_called() {
+    fn arguments_never_contain_the_name_or_the_user() {
         for (body, expected) in [
             (json!({"payload": {"a": 1}, "params": {"b": 2}, "c": 3}), json!({"a": 1})),
             (json!({"payload": null, "params": {"b": 2}}), json!({"b": 2})),
             (json!({"skill": "x", "user_uid": "ann", "c": 3}), json!({"c": 3})),
             (json!({}), json!({})),
         ] {
-            let found = arguments(&mut object(body.clone())).unwrap();
+            let found = take_arguments(&mut object(body.clone())).unwrap();
             assert_eq!(Value::Object(found), expected, "{body}");
         }
-        let error = arguments(&mut object(json!({"payload": [1]}))).unwrap_err();
-        assert_eq!(error.code(), "invalid_body");
+        let error = take_arguments(&mut object(json!({"payload": [1]}))).unwrap_err();
+        assert_eq!(error.code().as_str(), "invalid_body");
     }
 }

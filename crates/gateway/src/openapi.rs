@@ -1,4 +1,4 @@
-//! The description of the API, in OpenAPI 3.1. Routes describe themselves; what all of them share is added here.
+//! OpenAPI 3.1 description. Routes describe themselves; this module adds what they have in common.
 
 use axum::{
     http::header,
@@ -16,100 +16,116 @@ use utoipa::{
     },
 };
 
-use crate::{Gateway, envelope::Failure};
+use crate::{Gateway, response::ErrorBody};
 
-/// Every answer that is an error.
+/// Every error response.
 #[derive(ToResponse)]
-#[response(description = "Why there is no other answer")]
-#[expect(dead_code, reason = "it describes")]
-pub(crate) struct Refused(Failure);
+#[response(description = "Error")]
+#[expect(dead_code, reason = "describes the response")]
+pub(crate) struct ErrorResponse(ErrorBody);
 
 #[derive(OpenApi)]
 #[openapi(
     info(
         title = "skills gateway",
-        description = "Skills in three tiers: private, official and market. One name leads to one of them.",
+        description = "Skills in three tiers: private, official and market. A name resolves to one of them.",
     ),
-    components(schemas(Failure), responses(Refused)),
+    components(schemas(ErrorBody), responses(ErrorResponse)),
     tags(
-        (name = "skills", description = "What there is, as the caller sees it"),
-        (name = "execution", description = "Calling what can be called"),
-        (name = "keys", description = "Who has a key, and how often it may be used"),
-        (name = "secrets", description = "What the skills of somebody with a key are called with"),
-        (name = "administration", description = "What only administrators may do"),
+        (name = "skills", description = "Skills in the caller's view"),
+        (name = "versions", description = "Versions and labels of skills"),
+        (name = "execution", description = "Execution of tools"),
+        (name = "keys", description = "Validity and rate limits of keys"),
+        (name = "secrets", description = "Secrets of a user, and grants to skills of the market"),
+        (name = "administration", description = "Administration"),
     ),
 )]
-struct Head;
+struct Base;
 
-/// What a description begins with.
-pub(crate) fn head() -> openapi::OpenApi {
-    Head::openapi()
+/// Returns the description without routes.
+pub(crate) fn base() -> openapi::OpenApi {
+    Base::openapi()
 }
 
-/// What any route may answer, because of what stands before all of them.
-const ANYWHERE: [&str; 7] = ["400", "401", "403", "413", "500", "503", "504"];
-/// What every answer to somebody with a key says.
-const ON_EVERY_ANSWER: [(&str, &str); 3] = [
-    ("X-RateLimit-Limit", "How often the key may be used in a minute"),
-    ("X-RateLimit-Remaining", "What is left of that"),
-    ("X-RateLimit-Reset", "When all of it is there again, in seconds since 1970"),
+/// Error statuses of every route, because the listener can refuse any request.
+const COMMON_ERRORS: [&str; 7] = ["400", "401", "403", "413", "500", "503", "504"];
+/// Error statuses of every route with a body.
+const BODY_ERRORS: [&str; 2] = ["415", "422"];
+/// Headers of every response, with descriptions.
+const RATE_LIMIT_HEADERS: [(&str, &str); 3] = [
+    ("X-RateLimit-Limit", "Calls per minute"),
+    ("X-RateLimit-Remaining", "Calls left in this minute"),
+    ("X-RateLimit-Reset", "Time of the next full limit, in Unix seconds"),
 ];
 const KEY: &str = "key";
-/// The secrets of administrators: both open what the second opens.
-const SECRETS: [(&str, &str); 2] = [
-    ("admin", "The secret of administrators, ADMIN_KEY of the server's environment"),
+/// Security schemes of administrators; `admin` is accepted wherever `internal` is.
+const ADMIN_SCHEMES: [(&str, &str); 2] = [
+    ("admin", "ADMIN_KEY of the server's environment"),
     ("internal", "INTERNAL_API_SECRET of the server's environment"),
 ];
 
-/// The whole description.
-pub(crate) fn finished(mut api: openapi::OpenApi) -> openapi::OpenApi {
+/// Completes the description and adds the routes of the public catalogue, whose responses have no rate limit headers.
+pub(crate) fn complete(
+    mut api: openapi::OpenApi,
+    mut public: openapi::OpenApi,
+) -> openapi::OpenApi {
     let components = api.components.get_or_insert_default();
-    let scheme = |words: &str| {
-        let bearer = HttpBuilder::new().scheme(HttpAuthScheme::Bearer).description(Some(words));
+    let scheme = |description: &str| {
+        let bearer =
+            HttpBuilder::new().scheme(HttpAuthScheme::Bearer).description(Some(description));
         SecurityScheme::Http(bearer.build())
     };
-    components.add_security_scheme(KEY, scheme("A key of a user, which begins with us-"));
-    for (name, words) in SECRETS {
-        components.add_security_scheme(name, scheme(words));
+    components.add_security_scheme(KEY, scheme("Key of a user, which begins with us-"));
+    for (name, description) in ADMIN_SCHEMES {
+        components.add_security_scheme(name, scheme(description));
     }
-    if let Some(RefOr::T(refused)) = components.responses.get_mut("Refused") {
-        describe_headers(refused);
+    if let Some(RefOr::T(response)) = components.responses.get_mut("ErrorResponse") {
+        describe_headers(response);
     }
-    for item in api.paths.paths.values_mut() {
-        let operations = [&mut item.get, &mut item.put, &mut item.post, &mut item.delete];
-        operations.into_iter().flatten().for_each(finish);
+    for operation in operations(&mut api) {
+        for response in operation.responses.responses.values_mut() {
+            if let RefOr::T(response) = response {
+                describe_headers(response);
+            }
+        }
     }
+    operations(&mut public).for_each(add_common_parts);
+    operations(&mut api).for_each(add_common_parts);
+    api.merge(public);
     api
 }
 
-fn finish(operation: &mut Operation) {
-    for status in ANYWHERE {
-        let refused = RefOr::Ref(openapi::Ref::from_response_name("Refused"));
-        operation.responses.responses.entry(status.to_owned()).or_insert(refused);
+fn operations(api: &mut openapi::OpenApi) -> impl Iterator<Item = &mut Operation> {
+    let items = api.paths.paths.values_mut();
+    items.flat_map(|item| {
+        [&mut item.get, &mut item.put, &mut item.post, &mut item.delete].into_iter().flatten()
+    })
+}
+
+fn add_common_parts(operation: &mut Operation) {
+    let body_errors = operation.request_body.iter().flat_map(|_| BODY_ERRORS);
+    for status in COMMON_ERRORS.into_iter().chain(body_errors) {
+        let error = RefOr::Ref(openapi::Ref::from_response_name("ErrorResponse"));
+        operation.responses.responses.entry(status.to_owned()).or_insert(error);
     }
-    for response in operation.responses.responses.values_mut() {
-        if let RefOr::T(response) = response {
-            describe_headers(response);
-        }
-    }
-    // A route that says nothing of keys can be asked with one and without.
+    // A route without a security requirement accepts requests with and without a key.
     operation.security.get_or_insert_with(|| {
         vec![SecurityRequirement::default(), SecurityRequirement::new(KEY, [""; 0])]
     });
 }
 
 fn describe_headers(response: &mut Response) {
-    for (name, words) in ON_EVERY_ANSWER {
-        response.headers.insert(name.to_owned(), RefOr::T(number(words)));
+    for (name, description) in RATE_LIMIT_HEADERS {
+        response.headers.insert(name.to_owned(), RefOr::T(integer_header(description)));
     }
 }
 
-fn number(words: &str) -> Header {
+fn integer_header(description: &str) -> Header {
     let integer = Object::builder().schema_type(Type::Integer).build();
-    HeaderBuilder::new().schema(Some(integer)).description(Some(words)).build()
+    HeaderBuilder::new().schema(Some(integer)).description(Some(description)).build()
 }
 
-/// The route that serves it.
+/// Returns the route that serves the description.
 pub(crate) fn route(api: &openapi::OpenApi) -> MethodRouter<Gateway> {
     let text = Bytes::from(api.to_json().unwrap_or_default());
     get(async move || ([(header::CONTENT_TYPE, "application/json")], text))

@@ -1,31 +1,44 @@
-//! What all routes share.
+//! State shared by all routes.
 
-use std::{ops::Deref, sync::Arc};
+use std::{
+    ops::Deref,
+    sync::{Arc, atomic::AtomicBool},
+};
 
-use skills_core::{Caller, User};
-use skills_registry::{Registry, RegistryError};
-use skills_vault::{Decision, Vault, VaultError, now};
-use tokio::sync::watch;
+use skills_core::{Caller, Digest, Label, Timestamp, User};
+use skills_execution::{CallerLimiter, Executor, PendingExecutor};
+use skills_http::ServerInfo;
+use skills_registry::Registry;
+use skills_vault::{RateDecision, Vault, VaultError, now};
 
-use crate::{Executor, error::GatewayError, manifests::Manifests};
+use crate::{error::GatewayError, skills::DetailCache};
 
-/// What a gateway is made of.
+/// Constructor arguments of a [`Gateway`].
 #[derive(Debug, Clone)]
-pub struct Parts {
-    /// The registry, as soon as it is open.
-    pub registry: watch::Receiver<Option<Arc<Registry>>>,
-    /// What calls tools, and knows people for that.
-    pub executor: Arc<Executor>,
+pub struct GatewayParts {
+    /// Executor of tools, which knows the registry.
+    pub executor: PendingExecutor,
+    /// Rate limiter, which knows the vault.
+    pub limiter: CallerLimiter,
+    /// State of the server; `None` where nobody can ask for it, as in tests.
+    pub server: Option<Arc<dyn ServerInfo>>,
+    /// True if the listener asks for a credential, so that no response may be cached for others.
+    pub is_private: bool,
+    /// Labels that only administrators may move.
+    pub protected_labels: Arc<[Label]>,
 }
 
-/// What all routes share. Cloning it costs next to nothing.
+/// Handle of the state shared by all routes; cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Gateway(Arc<Shared>);
 
-/// See [`Gateway`].
+/// State behind a [`Gateway`].
 #[derive(Debug)]
 pub struct Shared {
-    parts: Parts,
+    parts: GatewayParts,
+    pub(crate) details: DetailCache,
+    /// True if the task runs that retries to store revocations held in memory only.
+    pub(crate) is_storing_revocations: AtomicBool,
 }
 
 impl Deref for Gateway {
@@ -37,44 +50,62 @@ impl Deref for Gateway {
 }
 
 impl Gateway {
-    /// Puts it together.
+    /// Creates the state of a gateway.
     #[must_use]
-    pub fn new(parts: Parts) -> Self {
-        Self(Arc::new(Shared { parts }))
+    pub fn new(parts: GatewayParts) -> Self {
+        let (details, is_storing_revocations) = Default::default();
+        Self(Arc::new(Shared { parts, details, is_storing_revocations }))
     }
 }
 
 impl Shared {
-    /// The registry; waits for it where it is still being opened.
+    /// Waits until the registry is open, and returns the executor of its tools.
+    pub(crate) async fn executor(&self) -> Result<Arc<Executor>, GatewayError> {
+        Ok(self.parts.executor.get().await?)
+    }
+
+    /// Waits until the registry is open, and returns it.
     pub(crate) async fn registry(&self) -> Result<Arc<Registry>, GatewayError> {
-        let mut opened = self.parts.registry.clone();
-        let registry = opened.wait_for(Option::is_some).await.ok().and_then(|found| found.clone());
-        registry.ok_or_else(|| RegistryError::Closed.into())
+        Ok(Arc::clone(self.executor().await?.registry()))
     }
 
-    /// The manifests that were read.
-    pub(crate) fn manifests(&self) -> &Manifests {
-        &self.parts.executor.manifests
-    }
-
-    /// Asks the vault, which blocks, away from the async threads.
+    /// Runs a blocking operation of the vault on a blocking thread.
     pub(crate) async fn vault<T: Send + 'static>(
         &self,
-        ask: impl FnOnce(&Vault) -> Result<T, VaultError> + Send + 'static,
+        operation: impl FnOnce(&Vault) -> Result<T, VaultError> + Send + 'static,
     ) -> Result<T, GatewayError> {
-        let vault = Arc::clone(&self.parts.executor.vault);
-        let asked = tokio::task::spawn_blocking(move || ask(&vault)).await;
-        Ok(asked.map_err(|_| GatewayError::Internal)??)
+        let vault = Arc::clone(self.parts.limiter.vault());
+        let result = tokio::task::spawn_blocking(move || operation(&vault)).await;
+        Ok(result.map_err(|_| GatewayError::Internal)??)
     }
 
-    /// Counts that a key was used to change something: who may write without end fills a disk.
-    pub(crate) fn count(&self, user: &User) -> Result<(), GatewayError> {
-        let taken = self.parts.executor.take(&Caller::User(user.clone()), now());
-        Ok(taken.map_err(RegistryError::from)?)
+    /// Counts a write against the rate limit of a key: unlimited writes would fill the disk.
+    pub(crate) fn count_write(&self, user: &User) -> Result<(), GatewayError> {
+        Ok(self.parts.limiter.take(&Caller::User(user.clone()), now())?)
     }
 
-    /// What is left of a caller's minute.
-    pub(crate) fn left(&self, caller: &Caller) -> Option<Decision> {
-        self.parts.executor.left(caller, now())
+    /// Returns the state of a caller's rate limit.
+    pub(crate) fn rate_limit(&self, caller: &Caller) -> Option<RateDecision> {
+        self.parts.limiter.peek(caller, now())
+    }
+
+    /// Returns when a key was last presented to this process.
+    pub(crate) fn last_use(&self, hash: &Digest) -> Option<Timestamp> {
+        self.parts.limiter.vault().last_use(hash)
+    }
+
+    /// Returns the state of the server.
+    pub(crate) fn server(&self) -> Result<&Arc<dyn ServerInfo>, GatewayError> {
+        self.parts.server.as_ref().ok_or(GatewayError::Internal)
+    }
+
+    /// Returns whether only administrators may move a label.
+    pub(crate) fn is_protected(&self, label: &Label) -> bool {
+        self.parts.protected_labels.contains(label)
+    }
+
+    /// Returns whether no response may be cached for others than the caller.
+    pub(crate) fn is_private(&self) -> bool {
+        self.parts.is_private
     }
 }

@@ -1,116 +1,120 @@
-//! What is served, put together: the surfaces' routes behind the limits, everything behind the guard.
+//! The application: the surfaces' routes behind limits and authentication, all of them behind the access guard.
 
 use std::{net::SocketAddr, sync::Arc};
 
-use axum::{
-    Router,
-    extract::{DefaultBodyLimit, Request, State},
-    middleware::{self, Next},
-    response::{IntoResponse as _, Response},
-};
+use axum::Router;
+
+use skills_core::{MemoryBudget, RequestStats};
 
 use crate::{
-    Guard, Limits, Mark, Readiness, Terms, Wing,
-    guard::{self, Door, Gate},
+    Guard, HttpLimits, Readiness, RouteGroup, RoutePolicy,
+    client_shares::ClientShares,
+    error::{self, ErrorFormat},
+    front_page,
+    guard::{Authenticator, BoundGuard},
     health,
-    limits::{self, Work},
-    refusal::{self, Wording},
+    limits::ConcurrencyLimit,
+    middleware::{GroupRules, MiddlewareLayer, ServerRules},
 };
 
-/// What to serve.
+/// Routes and rules of one HTTP server.
 #[derive(Debug, Clone)]
 pub struct App {
-    /// The surfaces' routes.
+    /// Routes of the surfaces under the default policy.
     pub routes: Router,
-    /// Routes with terms of their own.
-    pub wings: Vec<Wing>,
-    /// What takes the addresses that no route has; without it they are answered with 404.
-    pub rest: Option<Wing>,
-    /// Who may ask.
+    /// Routes with a policy of their own.
+    pub route_groups: Vec<RouteGroup>,
+    /// Handles every path that no route has. Without it the answer is 404.
+    pub fallback: Option<RouteGroup>,
+    /// Handles `/` for clients that accept HTML. Other clients, and WebSockets, get what they would get without it.
+    pub front_page: Option<RouteGroup>,
+    /// Counters of the requests of route groups that name their surface.
+    pub stats: RequestStats,
+    /// Access rules of the server.
     pub guard: Guard,
-    /// What `/readyz` tells.
+    /// State behind `/readyz`.
     pub readiness: Readiness,
-    /// How much may be asked.
-    pub limits: Limits,
-    /// How refusals look where they do not look as they do everywhere.
-    pub wordings: Vec<Wording>,
+    /// Limits on connections and requests.
+    pub limits: HttpLimits,
+    /// Error formats of surfaces that do not use the default one.
+    pub error_formats: Vec<ErrorFormat>,
+    /// Memory budget of requests, shared with the rest of the process.
+    pub budget: MemoryBudget,
 }
 
 impl App {
-    /// With the limits that every server has.
+    /// Creates an app with default limits and no route groups.
     #[must_use]
     pub fn new(routes: Router, guard: Guard, readiness: Readiness) -> Self {
-        let limits = Limits::default();
-        Self { routes, wings: vec![], rest: None, guard, readiness, limits, wordings: vec![] }
+        Self {
+            routes,
+            route_groups: vec![],
+            fallback: None,
+            front_page: None,
+            stats: RequestStats::default(),
+            guard,
+            readiness,
+            limits: HttpLimits::default(),
+            error_formats: vec![],
+            budget: MemoryBudget::default(),
+        }
     }
 
-    /// All routes, as they are served at an address.
-    pub(crate) fn router(self, bound: SocketAddr) -> Router {
-        let Self { routes, wings, rest, guard, readiness, limits, wordings } = self;
-        let work = Work::new(limits);
-        let door = Door::new(guard.clone(), bound);
-        let kept = |Wing { routes, terms }| {
-            let work = work.under(&terms);
-            let gate = Gate::new(guard.clone(), terms.own_check);
-            let keeper = Arc::new(Keeper { gate, work, mark: terms.mark });
+    /// Builds the router of a server that is bound to an address.
+    pub(crate) fn router(self, bound: SocketAddr, shares: &Arc<ClientShares>) -> Router {
+        let Self {
+            routes,
+            route_groups,
+            fallback,
+            front_page,
+            stats,
+            guard,
+            readiness,
+            limits,
+            error_formats,
+            ..
+        } = self;
+        let concurrency = ConcurrencyLimit::new(&limits, Arc::clone(shares));
+        let server = Arc::new(ServerRules {
+            guard: BoundGuard { guard: guard.clone(), bound },
+            error_formats,
+        });
+        let with_middleware = |RouteGroup { routes, policy }| {
+            let group = GroupRules {
+                concurrency: concurrency.with_policy(&policy),
+                authenticator: Authenticator {
+                    guard: guard.clone(),
+                    bypass: policy.auth_bypass,
+                    is_public: policy.is_public,
+                },
+                decorator: policy.decorator,
+                same_origin: policy.same_origin,
+                counter: policy.surface.map(|surface| stats.surface(surface)),
+            };
             routes
-                .method_not_allowed_fallback(async || refusal::METHOD_NOT_ALLOWED)
-                // Ours counts what any reader takes, theirs only what axum's extractors take.
-                .layer(DefaultBodyLimit::disable())
-                .layer(middleware::from_fn_with_state(keeper, keep))
+                .method_not_allowed_fallback(async || error::METHOD_NOT_ALLOWED)
+                .layer(MiddlewareLayer::new(Arc::clone(&server), Some(group)))
         };
-        let nowhere = || {
-            let routes = Router::new().fallback(async || refusal::NOT_FOUND);
-            Wing::new(routes, Terms { waits: true, ..Terms::default() })
+        let not_found = || {
+            let routes = Router::new().fallback(async || error::NOT_FOUND);
+            RouteGroup::new(routes, RoutePolicy { long_poll: true, ..RoutePolicy::default() })
         };
-        // Health is outside the limits: a server with much to do is alive.
+        // Health is outside the limits: a busy server is alive.
         let health = health::routes(readiness)
-            .method_not_allowed_fallback(async || refusal::METHOD_NOT_ALLOWED);
-        wings
+            .method_not_allowed_fallback(async || error::METHOD_NOT_ALLOWED)
+            .layer(MiddlewareLayer::new(Arc::clone(&server), None));
+        let default_group = with_middleware(RouteGroup::new(routes, RoutePolicy::default()));
+        let fallback = with_middleware(fallback.unwrap_or_else(not_found));
+        let front_page =
+            front_page.map(|page| front_page::route(with_middleware(page), fallback.clone()));
+        route_groups
             .into_iter()
-            .map(kept)
-            .fold(kept(Wing::new(routes, Terms::default())), Router::merge)
+            .map(with_middleware)
+            .fold(default_group, Router::merge)
             .merge(health)
-            .fallback_service(kept(rest.unwrap_or_else(nowhere)))
-            .layer(middleware::from_fn_with_state(Arc::new(Porch { door, wordings }), enter))
+            .merge(front_page.unwrap_or_default())
+            .fallback_service(fallback)
     }
-}
-
-// One layer before all routes and one before those of a wing: each costs every request a few allocations.
-
-/// What stands before all routes.
-struct Porch {
-    door: Door,
-    wordings: Vec<Wording>,
-}
-
-async fn enter(State(porch): State<Arc<Porch>>, request: Request, next: Next) -> Response {
-    let wording = Wording::of(&porch.wordings, request.uri().path());
-    let response = guard::admit(&porch.door, request, next).await;
-    match wording {
-        Some(wording) => wording.reword(response),
-        None => response,
-    }
-}
-
-/// What stands before the routes of a wing.
-struct Keeper {
-    gate: Gate,
-    work: Work,
-    mark: Option<Mark>,
-}
-
-async fn keep(State(keeper): State<Arc<Keeper>>, mut request: Request, next: Next) -> Response {
-    let Keeper { gate, work, mark } = &*keeper;
-    let caller = match gate.identify(&mut request) {
-        Ok(caller) => caller,
-        Err(refused) => return refused.into_response(),
-    };
-    let mut response = limits::bounded(work, request, next).await;
-    if let Some(mark) = mark {
-        mark.write(&caller, response.headers_mut());
-    }
-    response
 }
 
 #[cfg(test)]
@@ -118,8 +122,13 @@ mod tests {
     use axum::{
         body::Body,
         http::{Request, StatusCode},
+        routing::any,
     };
-    use proptest::prelude::*;
+    use proptest::prelude::{Just, any as arbitrary, prop, prop_assert, prop_oneof, proptest};
+    use skills_core::{
+        Caller, KeyDirectory, KeyLookup,
+        caller::{AdminName, KEY_PREFIX},
+    };
     use tower::ServiceExt as _;
 
     use super::*;
@@ -128,7 +137,8 @@ mod tests {
     async fn answer(readiness: &Readiness, request: Request<Body>) -> StatusCode {
         let guard = Guard::new(Access { token: Some("t".to_owned()), ..Access::default() });
         let app = App::new(Router::new(), guard.unwrap(), readiness.clone());
-        app.router(([127, 0, 0, 1], 80).into()).oneshot(request).await.unwrap().status()
+        let shares = ClientShares::new(&app.budget);
+        app.router(([127, 0, 0, 1], 80).into(), &shares).oneshot(request).await.unwrap().status()
     }
 
     async fn status(readiness: &Readiness, method: &str, path: &str) -> StatusCode {
@@ -138,7 +148,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn alive_from_the_start_and_ready_when_told() {
+    async fn the_server_is_alive_at_once_and_ready_after_set() {
         let readiness = Readiness::default();
         assert_eq!(status(&readiness, "GET", "/healthz").await, StatusCode::OK);
         assert_eq!(status(&readiness, "GET", "/readyz").await, StatusCode::SERVICE_UNAVAILABLE);
@@ -149,7 +159,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_not_there_is_said() {
+    async fn unknown_paths_and_methods_get_404_and_405() {
         let readiness = Readiness::default();
         for (method, path, expected) in [
             ("GET", "/nowhere", StatusCode::NOT_FOUND),
@@ -162,12 +172,66 @@ mod tests {
             assert_eq!(status(&readiness, method, path).await, expected, "{method} {path}");
         }
     }
+
+    /// Identifies every key as that of an administrator.
+    struct AnyKey;
+
+    impl KeyDirectory for AnyKey {
+        fn lookup(&self, bearer: &str) -> KeyLookup {
+            if bearer.starts_with(KEY_PREFIX) {
+                KeyLookup::Found(Caller::Admin(AdminName::AdminKey))
+            } else {
+                KeyLookup::NotAKey
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn pages_allowed_by_a_wildcard_may_only_read_public_routes_without_a_key() {
+        let access =
+            Access { origins: vec!["*".to_owned()], keys: Arc::new(AnyKey), ..Access::default() };
+        let routes = |path: &str| Router::new().route(path, any(async || "text"));
+        let mut app =
+            App::new(routes("/closed"), Guard::new(access).unwrap(), Readiness::default());
+        let policy = RoutePolicy { is_public: true, ..RoutePolicy::default() };
+        app.route_groups.push(RouteGroup::new(routes("/open"), policy));
+        let shares = ClientShares::new(&app.budget);
+        let router = app.router(([127, 0, 0, 1], 80).into(), &shares);
+        let page = ("origin", "https://evil.example");
+        let link = ("sec-fetch-site", "cross-site");
+        let key = ("authorization", "Bearer us-key");
+        let local = ("origin", "http://localhost:3000");
+        for (method, path, headers, expected) in [
+            ("GET", "/open", vec![page], 200),
+            ("GET", "/open", vec![link], 200),
+            ("HEAD", "/open", vec![page], 200),
+            ("POST", "/open", vec![page], 403),
+            ("GET", "/open", vec![page, key], 403),
+            ("GET", "/open", vec![link, key], 403),
+            ("GET", "/closed", vec![page], 403),
+            ("GET", "/closed", vec![link], 403),
+            ("GET", "/nowhere", vec![page], 403),
+            ("GET", "/healthz", vec![page], 200),
+            ("POST", "/closed", vec![local, key], 200),
+            ("GET", "/open", vec![key], 200),
+        ] {
+            let mut request =
+                Request::builder().method(method).uri(path).header("host", "localhost");
+            for (name, value) in &headers {
+                request = request.header(*name, *value);
+            }
+            let request = request.body(Body::empty()).unwrap();
+            let status = router.clone().oneshot(request).await.unwrap().status();
+            assert_eq!(status.as_u16(), expected, "{method} {path} {headers:?}");
+        }
+    }
+
     proptest! {
         #[test]
-        fn whatever_the_headers_say_nobody_gets_in_by_it(
-            host in prop_oneof![Just(b"localhost".to_vec()), prop::collection::vec(any::<u8>(), 0..24)],
-            origin in prop::option::of(prop::collection::vec(any::<u8>(), 0..24)),
-            authorization in prop::option::of(prop::collection::vec(any::<u8>(), 0..24)),
+        fn arbitrary_headers_never_grant_access(
+            host in prop_oneof![Just(b"localhost".to_vec()), prop::collection::vec(arbitrary::<u8>(), 0..24)],
+            origin in prop::option::of(prop::collection::vec(arbitrary::<u8>(), 0..24)),
+            authorization in prop::option::of(prop::collection::vec(arbitrary::<u8>(), 0..24)),
         ) {
             let mut request = Request::get("/nowhere").header("host", host);
             for (name, value) in [("origin", origin), ("authorization", authorization)] {
@@ -175,7 +239,7 @@ mod tests {
                     request = request.header(name, value);
                 }
             }
-            // Not every value can be sent at all.
+            // Some values cannot be sent at all.
             if let Ok(request) = request.body(Body::empty()) {
                 let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
                 let readiness = Readiness::default();

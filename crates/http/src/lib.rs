@@ -1,24 +1,40 @@
-//! The HTTP listener: one guarded door on which the surfaces that speak HTTP are mounted.
+//! HTTP server on which the surfaces that speak HTTP are mounted.
 //!
-//! A surface brings routes; everything that must hold for all of them is here, so that none can forget it:
-//! who may ask ([`Guard`]), how much ([`Limits`]), health and readiness, and how it ends ([`serve`]). Routes that
-//! cannot live with that declare in what they differ ([`Wing`]). Nothing here knows a surface, and no surface
-//! knows another.
+//! A surface brings routes. This crate enforces the rules that hold for all of them, so that none can forget one:
+//! access ([`Guard`]), limits ([`HttpLimits`]), security headers, health and readiness, graceful shutdown ([`serve`]).
+//! Routes that need other rules declare them in a [`RouteGroup`]. This crate knows no surface, and no surface knows
+//! another.
 
 mod app;
-mod entrance;
+mod body;
+mod client_shares;
+mod error;
+mod front_page;
 mod guard;
 mod health;
+mod key_lifetime;
 mod limits;
 mod linger;
-mod refusal;
+mod local_request;
+mod middleware;
+mod min_rate;
+mod poll_once;
+mod request_span;
+mod route_group;
+mod security_headers;
 mod server;
-mod wing;
+mod server_info;
+mod tagged_body;
 
 pub use app::App;
-pub use guard::{Access, BadRule, Credential, Guard, OwnCheck};
+pub use error::{ErrorFormat, ErrorResponse};
+pub use guard::{Access, AccessRuleError, AuthBypass, Guard};
 pub use health::Readiness;
-pub use limits::Limits;
-pub use refusal::Wording;
+pub use limits::HttpLimits;
+pub use local_request::is_local_request;
+pub use request_span::ErrorCode;
+pub use route_group::{BodyLimit, ResponseDecorator, RouteGroup, RoutePolicy};
+pub use security_headers::OwnPage;
 pub use server::serve;
-pub use wing::{Mark, Terms, Wing};
+pub use server_info::{Connection, ServerInfo, ServerStatus};
+pub use tagged_body::TaggedBody;

@@ -1,136 +1,172 @@
-//! How much may be asked, and what happens to a request that asks for more.
+//! Limits on connections and requests, and the middleware that enforces those on requests.
 //!
-//! A request's permit is given back with the head of its answer: a stream that lasts for hours is not work
-//! under way.
+//! A request reserves memory for its head, receives its body, and takes a permit. The permit is released with the head
+//! of the response: a stream that lasts for hours is not a request in progress. The memory is released when the response
+//! is sent. A handler that continues after its client has disconnected keeps both, through its clone of the
+//! [`RequestBudget`].
 
-use std::{
-    panic::AssertUnwindSafe,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
-    time::Duration,
-};
+use std::{panic::AssertUnwindSafe, pin::pin, sync::Arc, task::Poll, time::Duration};
 
 use axum::{
-    body::{Body, HttpBody as _},
-    extract::Request,
-    middleware::Next,
-    response::{IntoResponse as _, Response},
+    body::Body,
+    extract::{DefaultBodyLimit, Request},
+    response::{IntoResponse, Response},
 };
 use futures_util::FutureExt as _;
-use http_body_util::{BodyExt as _, LengthLimitError, Limited};
-use tokio::{sync::Semaphore, time::timeout};
+use skills_core::{Caller, RequestBudget, json_size::MAX_VALUES};
+use tokio::time::timeout;
 
-use crate::{refusal, wing::Terms};
+use crate::{
+    body::{BodyLimits, head_size, reserve_response},
+    client_shares::{ClientShares, PeerAddress, RequestLimits, RequestSlot, client_share},
+    error::{self, HttpError},
+    middleware::Next,
+    poll_once::poll_once,
+    route_group::{BodyLimit, RoutePolicy},
+};
 
-/// Bounds for everyone who connects.
+/// Limits on connections and requests.
 #[derive(Debug, Clone, Copy)]
-pub struct Limits {
-    /// Open connections; more wait until one closes.
+pub struct HttpLimits {
+    /// Open connections; more wait until one closes. One address of another machine may have three quarters of them.
     pub connections: usize,
-    /// Bytes of a request's head.
+    /// Bytes of a request head.
     pub head_bytes: usize,
-    /// How long a request's head may take to arrive; also how long a connection may be idle.
-    pub head_within: Duration,
-    /// Bytes of a request's body.
+    /// Time in which a request head has to arrive; also the maximum idle time of a connection.
+    pub head_timeout: Duration,
+    /// Bytes of a request body.
     pub body_bytes: usize,
-    /// Requests that are being worked on at once.
+    /// JSON values of a request body.
+    pub body_values: usize,
+    /// Time in which a request body has to arrive, extended by [`body_rate`](Self::body_rate).
+    pub body_timeout: Duration,
+    /// Minimum bytes per second of a request body after [`body_timeout`](Self::body_timeout).
+    pub body_rate: usize,
+    /// Requests in progress. One credential, or one address without a credential, may have three eighths of them.
     pub requests: usize,
-    /// How long a request may take until the head of its answer.
-    pub answer_within: Duration,
-    /// How long a client may leave what it is sent unread before its connection ends.
-    pub unread_within: Duration,
-    /// How long what a client still sends is read and dropped after the last answer, which it would
-    /// otherwise not get to see.
+    /// Time in which a handler has to return the head of its response.
+    pub response_timeout: Duration,
+    /// Time for which a client may leave a response unread before its connection ends.
+    pub unread_timeout: Duration,
+    /// Minimum bytes per second that a client reads after [`unread_timeout`](Self::unread_timeout), while it has
+    /// something left to read.
+    pub unread_rate: usize,
+    /// Time for which the server reads and drops what a client still sends after the last response. Without it the
+    /// client might not see that response.
     pub linger: Duration,
-    /// How long requests that are under way may take to finish when the server stops.
+    /// Time in which requests in progress have to finish when the server stops.
     pub drain: Duration,
 }
 
-impl Default for Limits {
+impl Default for HttpLimits {
     fn default() -> Self {
         Self {
-            connections: 8192,
-            head_bytes: 64 << 10,
-            head_within: Duration::from_secs(10),
+            connections: 4096,
+            head_bytes: 32 << 10,
+            head_timeout: Duration::from_secs(10),
             body_bytes: 4 << 20,
+            body_values: MAX_VALUES,
+            body_timeout: Duration::from_secs(10),
+            body_rate: 16 << 10,
             requests: 512,
-            answer_within: Duration::from_secs(60),
-            unread_within: Duration::from_secs(30),
+            response_timeout: Duration::from_secs(60),
+            unread_timeout: Duration::from_secs(30),
+            unread_rate: 16 << 10,
             linger: Duration::from_secs(2),
             drain: Duration::from_secs(2),
         }
     }
 }
 
-/// The work that is under way.
+/// Limit on requests in progress, in total and per client.
 #[derive(Debug, Clone)]
-pub(crate) struct Work {
-    permits: Arc<Semaphore>,
-    body_bytes: usize,
-    answer_within: Duration,
-    /// Whether it is none: requests that only wait.
-    waits: bool,
+pub(crate) struct ConcurrencyLimit {
+    requests: RequestLimits,
+    shares: Arc<ClientShares>,
+    body: BodyLimits,
+    /// Limit of a route group on the bytes of a body.
+    body_limit: Option<BodyLimit>,
+    response_timeout: Duration,
+    /// Requests only wait, so they need no permit.
+    long_poll: bool,
 }
 
-impl Work {
-    pub(crate) fn new(limits: Limits) -> Self {
-        let Limits { requests, body_bytes, answer_within, .. } = limits;
-        let permits = Arc::new(Semaphore::new(requests));
-        Self { permits, body_bytes, answer_within, waits: false }
+impl ConcurrencyLimit {
+    pub(crate) fn new(limits: &HttpLimits, shares: Arc<ClientShares>) -> Self {
+        let HttpLimits { requests, response_timeout, .. } = *limits;
+        let requests = RequestLimits { total: requests, per_client: client_share(requests) };
+        let body = BodyLimits::new(limits);
+        Self { requests, shares, body, body_limit: None, response_timeout, long_poll: false }
     }
 
-    /// The same work under other terms.
-    pub(crate) fn under(&self, terms: &Terms) -> Self {
-        let answer_within = if terms.waits { Duration::MAX } else { self.answer_within };
-        let body_bytes = terms.body_bytes.unwrap_or(self.body_bytes);
-        Self { permits: Arc::clone(&self.permits), body_bytes, answer_within, waits: terms.waits }
+    /// Derives the limit of a route group. All groups share the counters.
+    pub(crate) fn with_policy(&self, policy: &RoutePolicy) -> Self {
+        let response_timeout = if policy.long_poll { Duration::MAX } else { self.response_timeout };
+        let body_limit = policy.body_limit.clone();
+        Self { body_limit, response_timeout, long_poll: policy.long_poll, ..self.clone() }
     }
-}
 
-/// Lets a request through within the limits, and answers for a handler that panics.
-pub(crate) async fn bounded(work: &Work, request: Request, next: Next) -> Response {
-    let permit = (!work.waits).then(|| work.permits.try_acquire());
-    let Ok(_permit) = permit.transpose() else {
-        return refusal::OVERLOADED.into_response();
-    };
-    let Some((request, overrun)) = bound_body(request, work.body_bytes) else {
-        return refusal::BODY_TOO_LARGE.into_response();
-    };
-    let (method, uri) = (request.method().clone(), request.uri().clone());
-    let handled = AssertUnwindSafe(next.run(request)).catch_unwind();
-    match timeout(work.answer_within, handled).await {
-        Err(_) => refusal::TIMEOUT.into_response(),
-        Ok(Err(_)) => {
-            tracing::error!("the handler of {method} {} panicked", uri.path());
-            refusal::INTERNAL.into_response()
+    /// Takes the permit for a request of a client; `None` if the route group needs none.
+    fn permit(&self, client: usize) -> Result<Option<RequestSlot>, HttpError> {
+        if self.long_poll {
+            return Ok(None);
         }
-        // Whatever the handler made of half a body is not what was asked for.
-        Ok(Ok(_)) if overrun.is_some_and(|overrun| overrun.load(Ordering::Relaxed)) => {
-            refusal::BODY_TOO_LARGE.into_response()
-        }
-        Ok(Ok(response)) => response,
+        let slot = self.shares.try_acquire(client, self.requests);
+        slot.map(Some).ok_or(error::OVERLOADED)
     }
 }
 
-/// A body that ends with an error where it becomes too large, and whether it did, if there is one; `None` when
-/// it says so itself beforehand.
-fn bound_body(request: Request, limit: usize) -> Option<(Request, Option<Arc<AtomicBool>>)> {
-    if request.body().size_hint().lower() > u64::try_from(limit).unwrap_or(u64::MAX) {
-        return None;
+/// Runs a request within the limits. A handler that panics gets an error response.
+pub(crate) async fn run_within_limits(
+    limit: &ConcurrencyLimit,
+    caller: &Caller,
+    request: Request,
+    next: Next,
+) -> Response {
+    try_run(limit, caller, request, next).await.unwrap_or_else(IntoResponse::into_response)
+}
+
+async fn try_run(
+    limit: &ConcurrencyLimit,
+    caller: &Caller,
+    request: Request,
+    next: Next,
+) -> Result<Response, HttpError> {
+    let client = limit.shares.client_index(caller, PeerAddress::from_request(&request));
+    let (mut head, body) = request.into_parts();
+    let reserved = limit.shares.budget(client).try_reserve(head_size(&head));
+    let mut reservation = reserved.map_err(|_| error::OVERLOADED)?;
+    // The permit comes after the body: a body that arrives slowly takes no permit from other requests.
+    let body_limit = limit.body_limit.as_ref().map(|limit| limit.bytes(&head));
+    let body = limit.body.with_bytes(body_limit).receive(body, &mut reservation).await?;
+    let mut budget = RequestBudget::new(client, reservation);
+    if let Some(permit) = limit.permit(client)? {
+        budget = budget.with_permit(permit);
     }
-    if request.body().is_end_stream() {
-        return Some((request, None));
+    head.extensions.insert(budget.clone());
+    let (method, uri) = (head.method.clone(), head.uri.clone());
+    let request = if body.is_empty() {
+        Request::from_parts(head, Body::empty())
+    } else {
+        let mut request = Request::from_parts(head, Body::from(body));
+        // The limit of this crate counts the bytes of every reader, axum's only those of its extractors.
+        DefaultBodyLimit::disable().apply(&mut request);
+        request
+    };
+    let mut handling = pin!(AssertUnwindSafe(next.run(request)).catch_unwind());
+    let handled = match poll_once(handling.as_mut()).await {
+        Poll::Ready(handled) => handled,
+        Poll::Pending => {
+            timeout(limit.response_timeout, handling).await.map_err(|_| error::TIMEOUT)?
+        }
+    };
+    let response = handled.map_err(|_| {
+        tracing::error!(%method, path = uri.path(), "request handler panicked");
+        error::INTERNAL
+    })?;
+    if budget.is_refused() {
+        return Err(error::OVERLOADED);
     }
-    let overrun = Arc::new(AtomicBool::new(false));
-    let seen = Arc::clone(&overrun);
-    let request = request.map(|body| {
-        let limited = Limited::new(body, limit).map_err(move |error| {
-            seen.fetch_or(error.is::<LengthLimitError>(), Ordering::Relaxed);
-            error
-        });
-        Body::new(limited)
-    });
-    Some((request, Some(overrun)))
+    budget.drop_permit();
+    reserve_response(response, budget)
 }

@@ -1,8 +1,8 @@
-//! Closing without taking the last answer back.
+//! Lingering close.
 //!
-//! A socket that is closed with unread data resets the connection, and the other end may lose what it was
-//! sent: the very answer that says why its request was not read to the end. So the sending half is closed
-//! first, and what still comes is dropped for a while.
+//! Closing a socket with unread data resets the connection, and the client may lose the last response: the very one that
+//! says why its request was not read to the end. So the sending half is closed first, and for a while incoming data is
+//! read and dropped.
 
 use std::{
     io,
@@ -18,24 +18,33 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-type Over = Pin<Box<dyn Future<Output = ()> + Send>>;
+use crate::min_rate::{MinRate, WriteDeadline};
 
-/// A connection that closes in this way.
-pub(crate) struct Lingering {
+type Deadline = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+/// TCP stream with a lingering close, whose writes fail when the client reads too slowly.
+pub(crate) struct LingeringStream {
     stream: TcpStream,
-    at_most: Duration,
-    /// When everything ends, so does this.
-    stop: CancellationToken,
-    over: Option<Over>,
+    write_deadline: WriteDeadline,
+    linger: Duration,
+    /// Ends lingering early when the server shuts down.
+    shutdown: CancellationToken,
+    linger_end: Option<Deadline>,
 }
 
-impl Lingering {
-    pub(crate) fn new(stream: TcpStream, at_most: Duration, stop: CancellationToken) -> Self {
-        Self { stream, at_most, stop, over: None }
+impl LingeringStream {
+    pub(crate) fn new(
+        stream: TcpStream,
+        rate: MinRate,
+        linger: Duration,
+        shutdown: CancellationToken,
+    ) -> Self {
+        let write_deadline = WriteDeadline::new(rate);
+        Self { stream, write_deadline, linger, shutdown, linger_end: None }
     }
 }
 
-impl AsyncRead for Lingering {
+impl AsyncRead for LingeringStream {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -45,13 +54,14 @@ impl AsyncRead for Lingering {
     }
 }
 
-impl AsyncWrite for Lingering {
+impl AsyncWrite for LingeringStream {
     fn poll_write(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
         buf: &[u8],
     ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write(cx, buf)
+        let outcome = Pin::new(&mut self.stream).poll_write(cx, buf);
+        self.write_deadline.check(cx, outcome)
     }
 
     fn poll_write_vectored(
@@ -59,7 +69,8 @@ impl AsyncWrite for Lingering {
         cx: &mut Context<'_>,
         bufs: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write_vectored(cx, bufs)
+        let outcome = Pin::new(&mut self.stream).poll_write_vectored(cx, bufs);
+        self.write_deadline.check(cx, outcome)
     }
 
     fn is_write_vectored(&self) -> bool {
@@ -67,20 +78,22 @@ impl AsyncWrite for Lingering {
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        // hyper flushes when nothing is left to write.
+        self.write_deadline.reset();
         Pin::new(&mut self.stream).poll_flush(cx)
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let Self { stream, at_most, stop, over } = &mut *self;
-        if over.is_none() {
+        let Self { stream, linger, shutdown, linger_end, .. } = &mut *self;
+        if linger_end.is_none() {
             ready!(Pin::new(&mut *stream).poll_shutdown(cx))?;
         }
-        let over = over.get_or_insert_with(|| {
-            let (at_most, stop) = (*at_most, stop.clone());
-            Box::pin(async move { drop(timeout(at_most, stop.cancelled()).await) })
+        let linger_end = linger_end.get_or_insert_with(|| {
+            let (linger, shutdown) = (*linger, shutdown.clone());
+            Box::pin(async move { drop(timeout(linger, shutdown.cancelled()).await) })
         });
         loop {
-            if over.as_mut().poll(cx).is_ready() {
+            if linger_end.as_mut().poll(cx).is_ready() {
                 return Poll::Ready(Ok(()));
             }
             let mut dropped = [0; 8 << 10];

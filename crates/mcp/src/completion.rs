@@ -1,10 +1,18 @@
-//! Completion of what a user types: ids in templates, and arguments of prompts.
+//! `completion/complete`: ids in resource templates, and arguments of prompts.
 
 use rmcp::{
     ErrorData,
     model::{ArgumentInfo, CompleteRequestParams, CompleteResult, CompletionInfo, Reference},
 };
-use skills_core::uri::SCHEME;
+use skills_core::{
+    EntryKind,
+    uri::SCHEME,
+    version::{LATEST, VERSION_SEPARATOR},
+};
+use skills_registry::{
+    HistoryRequest, VersionInfo,
+    search::{HitKind, SearchRequest},
+};
 
 use crate::{
     error::{invalid, to_mcp},
@@ -13,8 +21,8 @@ use crate::{
     skills_extension::sections,
 };
 
-/// Arguments of prompts that mean a skill, by convention.
-const MEANS_A_SKILL: [&str; 3] = ["skill", "skill_id", "skill-id"];
+/// Names of prompt arguments that take a skill id, by convention.
+const SKILL_ARGUMENTS: [&str; 3] = ["skill", "skill_id", "skill-id"];
 
 pub(crate) async fn complete(
     shared: &Shared,
@@ -27,7 +35,7 @@ pub(crate) async fn complete(
             (SECTION_TEMPLATE, "function_id") => {
                 let id = context.and_then(|context| context.arguments?.remove("id"));
                 let functions = match id {
-                    Some(id) => functions_of(shared, &id).await,
+                    Some(id) => section_functions(shared, &id).await,
                     None => vec![],
                 };
                 matching(functions, &argument.value)
@@ -44,8 +52,15 @@ pub(crate) async fn complete(
     Ok(CompleteResult::new(completion))
 }
 
-/// The skills whose ids begin with what was typed. They lie together in the catalog.
+/// Results of a search that are offered where no id begins with the typed text.
+const MAX_FOUND: usize = 10;
+
+/// Completes a skill id, or its version after `@`: ids that begin with the text, else those that a search for it finds.
+/// Ids with a common prefix are adjacent in the catalog.
 async fn skill_ids(shared: &Shared, typed: &str) -> Result<CompletionInfo, ErrorData> {
+    if let Some((id, _)) = typed.split_once(VERSION_SEPARATOR) {
+        return Ok(matching(versions(shared, id).await, typed));
+    }
     let catalog = shared.skills.catalog().await.map_err(|error| to_mcp(&error))?;
     let exact = catalog.skill(typed).map(|row| row.id.to_string());
     let after = catalog
@@ -54,16 +69,34 @@ async fn skill_ids(shared: &Shared, typed: &str) -> Result<CompletionInfo, Error
         .map(|row| row.id.to_string());
     let values: Vec<String> =
         exact.into_iter().chain(after).take(CompletionInfo::MAX_VALUES + 1).collect();
+    if values.is_empty() {
+        let request = SearchRequest { limit: Some(MAX_FOUND), ..SearchRequest::new(typed) };
+        let found = shared.skills.search(request).await.map_err(|error| to_mcp(&error))?;
+        let skills = found.results.into_iter().filter(|result| result.kind != HitKind::Prompt);
+        return Ok(limited(skills.map(|result| result.id).collect()));
+    }
     Ok(limited(values))
 }
 
-async fn functions_of(shared: &Shared, id: &str) -> Vec<String> {
+/// Returns the addresses of the newest versions of a skill: labels, then numbers.
+async fn versions(shared: &Shared, id: &str) -> Vec<String> {
+    let request = HistoryRequest { id: id.to_owned(), tier: None, limit: None, after: None };
+    // While a user types, an unknown id is not an error.
+    let Ok(page) = shared.skills.history(EntryKind::Skill, &request).await else { return vec![] };
+    let readable = || page.data.iter().filter(|version| !version.purged);
+    let labels = readable().flat_map(|version| version.labels.iter().cloned());
+    let numbers = readable().map(|version: &VersionInfo| version.version.to_string());
+    let names = [LATEST.to_owned()].into_iter().chain(labels).chain(numbers);
+    names.map(|name| format!("{id}{VERSION_SEPARATOR}{name}")).collect()
+}
+
+async fn section_functions(shared: &Shared, id: &str) -> Vec<String> {
     match shared.skills.read(&format!("{SCHEME}{id}")).await {
         Ok(resource) => sections(id, resource.text().unwrap_or_default())
             .iter()
             .map(ToString::to_string)
             .collect(),
-        // Nothing to suggest is no error while someone types.
+        // While a user types, an unknown id is not an error.
         Err(_) => vec![],
     }
 }
@@ -76,16 +109,17 @@ async fn prompt_argument(
     let catalog = shared.skills.catalog().await.map_err(|error| to_mcp(&error))?;
     let row =
         catalog.prompt(prompt).ok_or_else(|| invalid(format!("prompt not found: {prompt}")))?;
-    let known = row.definition.arguments.iter().find(|known| known.name == argument.name);
-    let known =
-        known.ok_or_else(|| invalid(format!("{prompt} has no argument {}", argument.name)))?;
-    if MEANS_A_SKILL.contains(&known.name.as_str()) {
+    let mut arguments = row.definition.arguments.iter();
+    let definition = arguments
+        .find(|definition| definition.name == argument.name)
+        .ok_or_else(|| invalid(format!("{prompt} has no argument {}", argument.name)))?;
+    if SKILL_ARGUMENTS.contains(&definition.name.as_str()) {
         return skill_ids(shared, &argument.value).await;
     }
-    Ok(matching(choices(known.description.as_deref().unwrap_or_default()), &argument.value))
+    Ok(matching(choices(definition.description.as_deref().unwrap_or_default()), &argument.value))
 }
 
-/// The values that a description lists as `a|b|c`.
+/// Parses the values that a description lists as `a|b|c`.
 fn choices(description: &str) -> Vec<String> {
     let word = |c: char| c.is_alphanumeric() || c == '_' || c == '-';
     description
@@ -102,7 +136,7 @@ fn matching(values: Vec<String>, typed: &str) -> CompletionInfo {
 fn limited(mut values: Vec<String>) -> CompletionInfo {
     let has_more = values.len() > CompletionInfo::MAX_VALUES;
     values.truncate(CompletionInfo::MAX_VALUES);
-    // Within the limit by now; the fallback keeps this total.
+    // The values are within the limit, so the fallback is never used.
     let mut completion = CompletionInfo::new(values).unwrap_or_default();
     completion.has_more = Some(has_more);
     completion
@@ -113,7 +147,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn choices_of_a_description() {
+    fn choices_are_parsed_from_a_description() {
         assert_eq!(choices("How long: short|medium|long."), ["short", "medium", "long"]);
         assert_eq!(choices("One of (a|b)"), ["a", "b"]);
         assert!(choices("a or b").is_empty());

@@ -1,59 +1,61 @@
-//! What MCP clients are told when the registry cannot do what they asked.
+//! Mapping from registry errors to MCP errors.
 
 use rmcp::ErrorData;
 use rmcp::model::ErrorCode;
 use serde_json::{Value, json};
+use skills_core::{Code, Coded, text::truncate};
 use skills_registry::RegistryError;
 
-/// How much of a message is passed on: the input it repeats may be long.
+/// Longest message, in characters: a message may repeat long input.
 const MAX_CHARS: usize = 500;
 
-/// The one mapping. What the caller can mend is an invalid parameter, what is not there is a resource
-/// that was not found (which rmcp translates for newer revisions), the rest is ours.
+/// Converts a registry error. Errors that the caller can correct are invalid parameters, missing entries are
+/// "resource not found" (which rmcp translates for newer revisions), all others are internal.
 pub(crate) fn to_mcp(error: &RegistryError) -> ErrorData {
     let code = match error {
-        RegistryError::NotFound { .. } => ErrorCode::RESOURCE_NOT_FOUND,
-        RegistryError::Live(error) if error.code == "not_found" => ErrorCode::RESOURCE_NOT_FOUND,
+        RegistryError::NotFound { .. } | RegistryError::SectionNotLinked { .. } => {
+            ErrorCode::RESOURCE_NOT_FOUND
+        }
+        RegistryError::Version(error) => match error.code() {
+            Code::NotFound | Code::Collected | Code::Purged => ErrorCode::RESOURCE_NOT_FOUND,
+            _ => ErrorCode::INVALID_PARAMS,
+        },
+        RegistryError::Live(error) if error.code == Code::NotFound => ErrorCode::RESOURCE_NOT_FOUND,
         RegistryError::Rule(_) => ErrorCode::INVALID_PARAMS,
-        // A registry at the other end of a bus: its codes are those of this one, if it is of this make.
-        RegistryError::Remote { code, message } => match code.as_str() {
-            "not_found" => ErrorCode::RESOURCE_NOT_FOUND,
-            "invalid_input" | "invalid_uri" | "reserved_function" | "too_large" => {
+        // A registry behind a bus that runs this software uses the same codes.
+        RegistryError::Remote { code, message } => match Code::from_remote(code) {
+            Code::NotFound | Code::SectionNotLinked | Code::Collected | Code::Purged => {
+                ErrorCode::RESOURCE_NOT_FOUND
+            }
+            Code::InvalidInput | Code::InvalidUri | Code::ReservedFunction | Code::TooLarge => {
                 ErrorCode::INVALID_PARAMS
             }
-            "function_not_found" => ErrorCode::INTERNAL_ERROR,
-            // Another make has no code for it, but the words of the contract.
+            Code::FunctionNotFound => ErrorCode::INTERNAL_ERROR,
+            // Other software has no code for it, but the contract prescribes the words.
             _ if message.contains("not found") => ErrorCode::RESOURCE_NOT_FOUND,
             _ => ErrorCode::INTERNAL_ERROR,
         },
         _ => ErrorCode::INTERNAL_ERROR,
     };
-    ErrorData::new(code, brief(&error.to_string()), Some(data(error)))
+    ErrorData::new(code, truncate(error.to_string(), MAX_CHARS).into_owned(), Some(data(error)))
 }
 
 fn data(error: &RegistryError) -> Value {
     match error.hint() {
-        Some(hint) => json!({ "code": error.code(), "hint": hint }),
-        None => json!({ "code": error.code() }),
+        Some(hint) => json!({ "code": error.code_text(), "hint": hint }),
+        None => json!({ "code": error.code_text() }),
     }
 }
 
-/// A parameter that is wrong in a way that only this protocol knows.
+/// Returns the error for a parameter that breaks a rule of this protocol.
 pub(crate) fn invalid(message: impl AsRef<str>) -> ErrorData {
-    ErrorData::invalid_params(brief(message.as_ref()), None)
+    ErrorData::invalid_params(truncate(message.as_ref(), MAX_CHARS).into_owned(), None)
 }
 
-/// The same where what was not found is no resource: then a parameter is wrong, on every revision.
-pub(crate) fn wrong_parameter(mut error: ErrorData) -> ErrorData {
+/// Turns "resource not found" into an invalid parameter, for methods whose subject is not a resource.
+pub(crate) fn into_invalid_params(mut error: ErrorData) -> ErrorData {
     if error.code == ErrorCode::RESOURCE_NOT_FOUND {
         error.code = ErrorCode::INVALID_PARAMS;
     }
     error
-}
-
-fn brief(message: &str) -> String {
-    match message.char_indices().nth(MAX_CHARS) {
-        Some((end, _)) => format!("{}...", &message[..end]),
-        None => message.to_owned(),
-    }
 }

@@ -1,42 +1,55 @@
-//! Resources: the index, every skill, and the sections behind functions.
+//! `resources/list`, resource templates, and contents: the index, every skill, and sections.
 
-use std::sync::Arc;
+use std::{borrow::Cow, sync::Arc};
 
 use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
 use rmcp::{
     ErrorData,
     model::{
-        Annotations, ListResourceTemplatesResult, ListResourcesResult, Resource, ResourceContents,
-        ResourceTemplate,
+        Annotations, ListResourceTemplatesResult, ListResourcesResult, MetaObject, Resource,
+        ResourceContents, ResourceTemplate,
     },
 };
+use serde_json::json;
 use skills_core::{output::MARKDOWN, uri::SCHEME};
 use skills_registry::{
-    SkillRow, Skills,
+    Catalog, ReadVersion, SkillRegistry, SkillRow,
     catalog::{INDEX_DESCRIPTION, INDEX_NAME, INDEX_TITLE},
 };
 
 use crate::{
+    budget::ResponseBudget,
     cursor::{self, Listing},
     error::to_mcp,
     server::PAGE,
 };
 
-/// The address of any skill.
+/// URI template of a skill.
 pub(crate) const SKILL_TEMPLATE: &str = "iii://{id}";
-/// The address of any section.
+/// URI template of a section.
 pub(crate) const SECTION_TEMPLATE: &str = "iii://{id}/{function_id}";
 
 pub(crate) async fn list(
-    skills: &dyn Skills,
+    skills: &dyn SkillRegistry,
+    budget: &ResponseBudget,
     cursor: Option<&str>,
 ) -> Result<ListResourcesResult, ErrorData> {
-    let after = cursor::read(Listing::Resources, cursor)?;
+    let after = cursor::decode(Listing::Resources, cursor)?;
     let catalog = skills.catalog().await.map_err(|error| to_mcp(&error))?;
-    let rows = catalog.skills_after(after.as_deref());
-    // The index comes first and takes a place on its page.
+    page(&catalog, budget, after.as_deref())
+}
+
+/// Returns the page of a catalog after the row with this id.
+pub(crate) fn page(
+    catalog: &Catalog,
+    budget: &ResponseBudget,
+    after: Option<&str>,
+) -> Result<ListResourcesResult, ErrorData> {
+    let rows = catalog.skills_after(after);
+    // The index is the first row of the first page.
     let size = if after.is_none() { PAGE - 1 } else { PAGE };
     let (rows, next_cursor) = cursor::page(Listing::Resources, rows, size, |row| &row.id);
+    budget.reserve(rows.iter().map(|row| listed_bytes(row)).sum())?;
     let index = after.is_none().then(index);
     let resources = index.into_iter().chain(rows.into_iter().map(skill)).collect();
     Ok(ListResourcesResult { next_cursor, ..ListResourcesResult::with_all_items(resources) })
@@ -49,13 +62,19 @@ fn index() -> Resource {
         .with_mime_type(MARKDOWN)
 }
 
+/// Returns the bytes of the texts of a skill in a listing; the URI repeats the id.
+fn listed_bytes(row: &SkillRow) -> usize {
+    let description = row.description().map_or(0, |text| text.len());
+    2 * row.id.len() + row.title().len() + description
+}
+
 fn skill(row: &Arc<SkillRow>) -> Resource {
     let mut resource = Resource::new(format!("{SCHEME}{}", row.id), &*row.id)
         .with_title(row.title())
         .with_mime_type(MARKDOWN);
-    // How large what a client will give is nobody knows.
+    // The size of a live skill is unknown until its client sends it.
     resource.size = (!row.is_live()).then(|| row.bytes());
-    resource.description.clone_from(&row.meta.description);
+    resource.description = row.description().map(Cow::into_owned);
     let mut annotations = Annotations::default();
     annotations.last_modified = Some(row.registered_at.to_string());
     resource.with_annotations(annotations)
@@ -64,25 +83,38 @@ fn skill(row: &Arc<SkillRow>) -> Resource {
 pub(crate) fn templates() -> ListResourceTemplatesResult {
     let skill = ResourceTemplate::new(SKILL_TEMPLATE, "skill")
         .with_title("Skill")
-        .with_description("A registered skill: a Markdown document.")
+        .with_description(
+            "A registered skill: a Markdown document. {id} may name a version: id@3 or id@stable.",
+        )
         .with_mime_type(MARKDOWN);
     let section = ResourceTemplate::new(SECTION_TEMPLATE, "section")
         .with_title("Section of a skill")
-        .with_description("What a function returns, as a section of a skill.");
+        .with_description("A section of a skill: the output of a function.");
     ListResourceTemplatesResult::with_all_items(vec![skill, section])
 }
 
-pub(crate) async fn read(skills: &dyn Skills, uri: &str) -> Result<ResourceContents, ErrorData> {
-    let resource = skills.read(uri).await.map_err(|error| to_mcp(&error))?;
-    Ok(contents(resource))
+/// Returns the URI that a model means: after a listing it may pass the bare id.
+pub(crate) fn full_uri(uri: &str) -> Cow<'_, str> {
+    if uri.contains("://") { uri.into() } else { format!("{SCHEME}{uri}").into() }
 }
 
-/// A resource in the shape of the protocol: bytes that are not text are in base64.
+/// Converts a resource into MCP contents: text, or base64 for other bytes.
 pub(crate) fn contents(resource: skills_registry::Resource) -> ResourceContents {
-    let skills_registry::Resource { uri, mime_type, body } = resource;
+    let skills_registry::Resource { uri, mime_type, body, version } = resource;
     let contents = match String::from_utf8(body.into()) {
         Ok(text) => ResourceContents::text(text, uri),
         Err(error) => ResourceContents::blob(BASE64.encode(error.as_bytes()), uri),
     };
-    contents.with_mime_type(mime_type)
+    let contents = contents.with_mime_type(mime_type);
+    match version {
+        Some(version) => contents.with_meta(version_meta(version)),
+        None => contents,
+    }
+}
+
+/// Returns the metadata of content that was read by an address with a version: its number, and the reason of a yank.
+fn version_meta(ReadVersion { version, yanked }: ReadVersion) -> MetaObject {
+    let yanked = yanked.map(|reason| ("yanked".to_owned(), json!(reason)));
+    let fields = [("version".to_owned(), json!(version))].into_iter().chain(yanked);
+    MetaObject(fields.collect())
 }

@@ -15,19 +15,19 @@ use rmcp::{
 use tokio::io::{AsyncRead, ReadBuf};
 use tokio_util::sync::CancellationToken;
 
-use crate::{Mcp, ending};
+use crate::{Mcp, shutdown};
 
-/// Why serving over standard input and output failed.
+/// Error of an MCP connection over standard input and output.
 #[derive(Debug, thiserror::Error)]
-pub enum StdioError {
+pub enum McpStdioError {
     /// The client did not speak MCP.
-    #[error("the client did not begin as MCP begins: {0}")]
+    #[error("MCP handshake failed: {0}")]
     Handshake(String),
     /// A task of the server failed.
-    #[error("the server failed: {0}")]
+    #[error("the MCP server failed: {0}")]
     Failed(String),
-    /// The client does not read what it is told.
-    #[error("the client does not read what it is told")]
+    /// The client does not read from standard output.
+    #[error("the client does not read its messages")]
     Stalled,
 }
 
@@ -35,52 +35,51 @@ pub enum StdioError {
 ///
 /// # Errors
 /// When the client does not speak MCP or does not read.
-pub async fn serve(mcp: &Mcp) -> Result<(), StdioError> {
-    let shutdown = &mcp.shared.settings.shutdown;
+pub async fn serve(mcp: &Mcp) -> Result<(), McpStdioError> {
+    let cancelled = shutdown::after_grace_period(&mcp.shared.settings.shutdown);
     let handler = mcp.handler(None);
     let stalled = handler.stalled.clone();
     let (input, output) = stdio_pipes();
-    let input = Watched { input, ended: handler.hung_up.clone() };
-    let service =
-        match serve_server_with_ct(handler, (input, output), ending::after(shutdown)).await {
-            Ok(service) => service,
-            // Nobody there, or nobody there any more: a host that only looks whether the program starts.
-            Err(ServerInitializeError::ConnectionClosed(_) | ServerInitializeError::Cancelled) => {
-                return Ok(());
-            }
-            Err(error) => return Err(StdioError::Handshake(error.to_string())),
-        };
+    let input = EofDetector { input, eof: handler.disconnected.clone() };
+    let service = match serve_server_with_ct(handler, (input, output), cancelled).await {
+        Ok(service) => service,
+        // A host that only checks whether the program starts closes standard input at once.
+        Err(ServerInitializeError::ConnectionClosed(_) | ServerInitializeError::Cancelled) => {
+            return Ok(());
+        }
+        Err(error) => return Err(McpStdioError::Handshake(error.to_string())),
+    };
     tokio::select! {
         quit = service.waiting() => match quit {
-            Ok(QuitReason::JoinError(error)) | Err(error) => Err(StdioError::Failed(error.to_string())),
+            Ok(QuitReason::JoinError(error)) | Err(error) => Err(McpStdioError::Failed(error.to_string())),
             Ok(_) => Ok(()),
         },
-        () = stalled.cancelled() => Err(StdioError::Stalled),
+        () = stalled.cancelled() => Err(McpStdioError::Stalled),
     }
 }
 
-/// Input that tells of its end. What a client still waits for is answered then, but a stream that it
-/// listened to would never end by itself.
-struct Watched<Input> {
+/// Reader that cancels a token at the end of its input. Pending requests are still answered then, but a listen stream
+/// would never end by itself.
+struct EofDetector<Input> {
     input: Input,
-    ended: CancellationToken,
+    eof: CancellationToken,
 }
 
-impl<Input: AsyncRead + Unpin> AsyncRead for Watched<Input> {
+impl<Input: AsyncRead + Unpin> AsyncRead for EofDetector<Input> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        let room = buffer.remaining();
+        let capacity = buffer.remaining();
         let polled = Pin::new(&mut self.input).poll_read(context, buffer);
-        let is_over = match &polled {
-            Poll::Ready(Ok(())) => room > 0 && buffer.remaining() == room,
+        let is_eof = match &polled {
+            Poll::Ready(Ok(())) => capacity > 0 && buffer.remaining() == capacity,
             Poll::Ready(Err(_)) => true,
             Poll::Pending => false,
         };
-        if is_over {
-            self.ended.cancel();
+        if is_eof {
+            self.eof.cancel();
         }
         polled
     }
@@ -93,15 +92,15 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn the_end_is_told_and_nothing_before_it() {
-        let ended = CancellationToken::new();
-        let mut input = Watched { input: &b"ab"[..], ended: ended.clone() };
+    async fn the_token_is_cancelled_at_the_end_of_input_and_not_before() {
+        let eof = CancellationToken::new();
+        let mut input = EofDetector { input: &b"ab"[..], eof: eof.clone() };
         let mut read = [0; 2];
         input.read_exact(&mut read).await.unwrap();
-        assert!(!ended.is_cancelled());
+        assert!(!eof.is_cancelled());
         assert_eq!(input.read(&mut []).await.unwrap(), 0);
-        assert!(!ended.is_cancelled());
+        assert!(!eof.is_cancelled());
         assert_eq!(input.read(&mut read).await.unwrap(), 0);
-        assert!(ended.is_cancelled());
+        assert!(eof.is_cancelled());
     }
 }

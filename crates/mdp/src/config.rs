@@ -1,94 +1,106 @@
-//! What an operator can set, and every limit of the host in one place.
+//! Settings and limits of a host.
 
 use std::{fmt, time::Duration};
 
+use skills_core::MemoryBudget;
+
 const MIB: usize = 1 << 20;
 
-/// Settings of a [`Host`](crate::Host). The defaults are meant for production.
+/// Maximum bytes of a message before authentication, if a token is configured.
+pub const MAX_UNAUTHENTICATED_MESSAGE_BYTES: usize = 64 << 10;
+
+/// Settings of a [`MdpHost`](crate::MdpHost). The defaults are meant for production.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Config {
-    /// When set, nobody registers without it: in the handshake as `Authorization: Bearer`, in the register
-    /// message as `auth.token`, or in the cookie that `/mdp/auth` gives.
+    /// Token that a registration needs: in the handshake as `Authorization: Bearer`, in the register message as
+    /// `auth.token`, or in the cookie of `/mdp/auth`.
     pub token: Option<String>,
-    /// What cookies are signed with. Without one a new key is made, and cookies end with the process.
+    /// Key that signs cookies. Without one the host generates a key, and cookies end with the process.
     pub cookie_key: Option<[u8; 32]>,
-    /// Whether the credentials of a request for a skill are passed on to the client that has it.
+    /// Forwards the credentials of a request for a skill to its client.
     pub forward_credentials: bool,
-    /// Whether TLS ends in front of this server: addresses are then told, and cookies set, accordingly.
+    /// Names of headers, in lower case, that are forwarded to clients in addition to the default ones.
+    pub forward_headers: Vec<String>,
+    /// A proxy terminates TLS for this server: URLs use `https` and `wss`, and cookies are `Secure`.
     pub behind_tls: bool,
-    /// How much.
-    pub limits: Limits,
-    /// How long.
-    pub times: Times,
+    /// Limits.
+    pub limits: MdpLimits,
+    /// Timeouts.
+    pub times: MdpTimeouts,
+    /// Memory budget, shared with the rest of the process.
+    pub budget: MemoryBudget,
 }
 
-/// How much of anything there may be.
+/// Limits of a host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Limits {
-    /// Clients that are registered.
+pub struct MdpLimits {
+    /// Registered clients.
     pub clients: usize,
-    /// Sessions on which nobody is registered.
+    /// Sessions without a registered client.
     pub unregistered: usize,
     /// Paths of one client.
     pub catalog_entries: usize,
-    /// Bytes that the present catalogues take in memory, about and all together.
+    /// Estimated memory of all catalogs, in bytes.
     pub catalog_bytes: usize,
+    /// Estimated memory of the catalog of one client, in bytes.
+    pub client_bytes: usize,
     /// Bytes of a path.
     pub path_bytes: usize,
     /// Segments of a path.
     pub path_depth: usize,
-    /// Bytes of a message of a client, but for results.
+    /// Bytes of a message of a client, except results.
     pub message_bytes: usize,
     /// Bytes of a result.
     pub result_bytes: usize,
-    /// Bytes of one question to many clients, all together, and of their results.
+    /// Bytes of the messages of one call to many clients, and of all their results.
     pub gathered_bytes: usize,
-    /// Calls that one client may have under way.
+    /// Calls in progress of one client.
     pub calls_per_client: usize,
-    /// Bytes that may wait for one session to take them.
+    /// Bytes of the send queue of one session.
     pub queue_bytes: usize,
 }
 
-impl Default for Limits {
+impl Default for MdpLimits {
     fn default() -> Self {
         Self {
             clients: 10_000,
             unregistered: 1024,
             catalog_entries: 10_000,
-            catalog_bytes: 256 * MIB,
+            catalog_bytes: 96 * MIB,
+            client_bytes: 32 * MIB,
             path_bytes: 1024,
             path_depth: 32,
             message_bytes: MIB,
             result_bytes: 8 * MIB,
-            gathered_bytes: 32 * MIB,
+            gathered_bytes: 8 * MIB,
             calls_per_client: 1024,
             queue_bytes: 4 * MIB,
         }
     }
 }
 
-/// How long anything may take.
+/// Timeouts and intervals of a host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Times {
-    /// Between two pings.
+pub struct MdpTimeouts {
+    /// Interval of pings.
     pub ping_every: Duration,
-    /// A session from which nothing was heard for so long is dropped.
+    /// Time without a message after which a session ends.
     pub silence: Duration,
-    /// A client has so long to answer a call.
+    /// Timeout of a call.
     pub answer_within: Duration,
-    /// Who connects has so long to register.
+    /// Time in which a new session has to register a client.
     pub register_within: Duration,
-    /// How long a poll waits that does not say for how long.
+    /// Default duration of a poll.
     pub poll: Duration,
-    /// How long a poll waits at most.
+    /// Maximum duration of a poll.
     pub longest_poll: Duration,
-    /// A client that has taken nothing for so long, while something waits for it, is disconnected.
+    /// Time after which a client that does not read its messages is disconnected.
     pub stall: Duration,
-    /// How long a cookie is good for.
+    /// Lifetime of a cookie.
     pub cookie: Duration,
 }
 
-impl Default for Times {
+impl Default for MdpTimeouts {
     fn default() -> Self {
         Self {
             ping_every: Duration::from_secs(30),
@@ -103,12 +115,13 @@ impl Default for Times {
     }
 }
 
-// By hand: the secrets must not reach a log.
+// Manual implementation: secrets must not reach a log.
 impl fmt::Debug for Config {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Config")
             .field("token", &self.token.as_ref().map(|_| "_"))
             .field("forward_credentials", &self.forward_credentials)
+            .field("forward_headers", &self.forward_headers)
             .field("behind_tls", &self.behind_tls)
             .field("limits", &self.limits)
             .field("times", &self.times)

@@ -1,36 +1,37 @@
-//! What is refused, at the two boundaries: what a client says, and what a client is asked.
+//! Errors: of messages from clients, and of calls to clients.
 
 use serde_json::Value;
+use skills_core::{Code, Coded, OverBudget};
 
 use crate::{
     path::PathError,
-    wire::{Code, ErrorBody, Method, WireError},
+    wire::{MdpErrorBody, MdpErrorCode, Method, WireError},
 };
 
-/// Why something that a client said is not taken. Its session ends with it.
+/// Rejection of a session or of one of its messages. The session ends with it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Refused {
-    /// It is no message.
+pub enum SessionError {
+    /// The message is invalid.
     #[error(transparent)]
     Message(#[from] WireError),
-    /// Frames are text.
+    /// The frame is binary.
     #[error("Binary frames are not supported")]
     Binary,
-    /// It is about a client that is not registered here.
+    /// The message concerns a client that is not registered on this session.
     #[error("Client {0:?} is not registered on this session")]
     NotRegistered(String),
-    /// The id cannot be used in an address.
+    /// The client id cannot be part of a URL.
     #[error("a client id is 1 to 128 printable characters without '/'")]
     ClientId,
-    /// The id is one of this server's own names.
+    /// The client id is reserved.
     #[error("the client id {0:?} is reserved by this server; choose another")]
     ReservedId(String),
     /// A path is too long.
     #[error("paths[{at}] has {bytes} bytes, at most {max} are allowed")]
     PathTooLong {
-        /// Which.
+        /// Index of the path.
         at: usize,
-        /// Its length.
+        /// Its size.
         bytes: usize,
         /// The limit.
         max: usize,
@@ -38,207 +39,256 @@ pub enum Refused {
     /// A path is too deep.
     #[error("paths[{at}] has {depth} segments, at most {max} are allowed")]
     PathTooDeep {
-        /// Which.
+        /// Index of the path.
         at: usize,
-        /// How many it has.
+        /// Number of its segments.
         depth: usize,
         /// The limit.
         max: usize,
     },
-    /// There are too many paths.
-    #[error("the catalogue has {entries} paths, at most {max} are allowed")]
+    /// The catalog has too many paths.
+    #[error("the catalog has {entries} paths, at most {max} are allowed")]
     TooManyPaths {
-        /// How many.
+        /// Number of paths.
         entries: usize,
         /// The limit.
         max: usize,
     },
-    /// There are too many clients.
+    /// Too many clients are registered.
     #[error("{0} clients are registered, and no more are allowed; try again later")]
     TooManyClients(usize),
-    /// There are too many sessions without a client.
+    /// Too many sessions have no client.
     #[error("{0} sessions have not registered, and no more are allowed; try again later")]
     TooManySessions(usize),
-    /// The catalogues of all clients together are too large.
-    #[error("the catalogues of all clients are too large together; try again later")]
+    /// The catalogs of all clients together are too large.
+    #[error("the catalogs of all clients are too large together; try again later")]
     CatalogsFull,
+    /// A client or one of its paths takes too much memory.
+    #[error("{what} takes about {bytes} bytes in memory, at most {max} are allowed")]
+    CatalogTooLarge {
+        /// Part of the catalog that is too large.
+        what: &'static str,
+        /// Its estimated memory.
+        bytes: usize,
+        /// The limit.
+        max: usize,
+    },
+    /// The memory budget is exhausted.
+    #[error("the server is busy; try again in a moment")]
+    Overloaded,
     /// The token is missing or wrong.
     #[error(
         "registration needs the token of this server: send it as auth.token or as a bearer token"
     )]
     Unauthorized,
-    /// The session is over.
+    /// The session has ended.
     #[error("the session has ended")]
     Ended,
 }
 
-impl Refused {
-    /// Stable, for machines.
+impl SessionError {
+    /// Returns the close code and reason for a WebSocket.
     #[must_use]
-    pub const fn code(&self) -> &'static str {
-        match self {
-            Self::Message(WireError::NotJson(_)) => "not_json",
-            Self::Message(WireError::Unexpected(_)) => "invalid_message",
-            Self::Binary => "binary",
-            Self::Message(WireError::TooLarge { .. }) => "too_large",
-            Self::NotRegistered(_) => "not_registered",
-            Self::ClientId => "invalid_client_id",
-            Self::ReservedId(_) => "reserved_client_id",
-            Self::PathTooLong { .. } => "path_too_long",
-            Self::PathTooDeep { .. } => "path_too_deep",
-            Self::TooManyPaths { .. } => "too_many_paths",
-            Self::TooManyClients(_) => "too_many_clients",
-            Self::TooManySessions(_) => "too_many_sessions",
-            Self::CatalogsFull => "catalogs_full",
-            Self::Unauthorized => "unauthorized",
-            Self::Ended => "session_ended",
-        }
-    }
-
-    /// How a WebSocket is closed with it.
-    #[must_use]
-    pub fn close(&self) -> Close {
+    pub fn close_reason(&self) -> CloseReason {
         let code = match self {
             Self::Binary => 1003,
-            Self::Message(WireError::TooLarge { .. }) => 1009,
-            Self::TooManyClients(_) | Self::TooManySessions(_) | Self::CatalogsFull => 1013,
+            Self::Message(WireError::TooLarge { .. } | WireError::TooManyValues { .. }) => 1009,
+            Self::TooManyClients(_)
+            | Self::TooManySessions(_)
+            | Self::CatalogsFull
+            | Self::Overloaded => 1013,
             _ => 1008,
         };
         match self {
-            // The words of the protocol; what is wrong in detail is in the log.
+            // The protocol prescribes this reason; the log has the details.
             Self::Message(WireError::Unexpected(_)) => {
-                Close::new(code, "Unexpected server-directed message")
+                CloseReason::new(code, "Unexpected server-directed message")
             }
-            _ => Close::new(code, &self.to_string()),
+            _ => CloseReason::new(code, &self.to_string()),
         }
     }
 }
 
-/// How a session is ended.
+impl Coded for SessionError {
+    fn code(&self) -> Code {
+        match self {
+            Self::Message(WireError::NotJson(_)) => Code::NotJson,
+            Self::Message(WireError::Unexpected(_)) => Code::InvalidMessage,
+            Self::Binary => Code::Binary,
+            Self::Message(WireError::TooLarge { .. } | WireError::TooManyValues { .. }) => {
+                Code::TooLarge
+            }
+            Self::NotRegistered(_) => Code::NotRegistered,
+            Self::ClientId => Code::InvalidClientId,
+            Self::ReservedId(_) => Code::ReservedClientId,
+            Self::PathTooLong { .. } => Code::PathTooLong,
+            Self::PathTooDeep { .. } => Code::PathTooDeep,
+            Self::TooManyPaths { .. } => Code::TooManyPaths,
+            Self::TooManyClients(_) => Code::TooManyClients,
+            Self::TooManySessions(_) => Code::TooManySessions,
+            Self::CatalogsFull => Code::CatalogsFull,
+            Self::CatalogTooLarge { .. } => Code::CatalogTooLarge,
+            Self::Overloaded => Code::Overloaded,
+            Self::Unauthorized => Code::Unauthorized,
+            Self::Ended => Code::SessionEnded,
+        }
+    }
+}
+
+impl From<OverBudget> for SessionError {
+    fn from(_: OverBudget) -> Self {
+        Self::Overloaded
+    }
+}
+
+/// Code and reason for the end of a session.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Close {
-    /// The code of a WebSocket.
+pub struct CloseReason {
+    /// WebSocket close code.
     pub code: u16,
-    /// Why, in no more bytes than a close frame holds.
+    /// Reason, not longer than a close frame allows.
     pub reason: String,
 }
 
-impl Close {
-    /// What fits of a reason in a close frame.
-    const MAX_REASON: usize = 123;
+impl CloseReason {
+    /// Maximum bytes of the reason in a close frame.
+    const MAX_REASON_BYTES: usize = 123;
 
-    /// With as much of the reason as fits.
+    /// Returns the reason for a shutdown of the server.
+    pub(crate) fn shutdown() -> Self {
+        Self::new(1001, "the server is shutting down")
+    }
+
+    /// Creates a close reason, truncated to the size of a close frame.
     #[must_use]
     pub fn new(code: u16, reason: &str) -> Self {
-        let end = reason.floor_char_boundary(Self::MAX_REASON);
+        let end = reason.floor_char_boundary(Self::MAX_REASON_BYTES);
         Self { code, reason: reason[..end].to_owned() }
     }
 }
 
-/// Why a call has no result.
+/// Failure of a call.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
-pub enum CallError {
-    /// The path cannot be asked for.
-    #[error("the path cannot be asked for: {0}")]
-    BadPath(#[from] PathError),
-    /// The path is longer or deeper than any that is registered.
+pub enum ClientCallError {
+    /// The path is invalid.
+    #[error("the path is invalid: {0}")]
+    InvalidPath(#[from] PathError),
+    /// The path is longer than any registered path may be.
     #[error("the path is too long")]
     PathTooLong,
-    /// A listing cannot go on from there.
-    #[error("the cursor is none that this listing gave; begin anew without one")]
-    Cursor,
-    /// There is no such client.
+    /// The cursor of a listing is invalid.
+    #[error("the cursor is invalid; start again without one")]
+    InvalidCursor,
+    /// The client is not connected.
     #[error("Client {0:?} is not connected")]
     NotConnected(String),
-    /// The client has nothing there.
+    /// The client has no such path.
     #[error("Path {path:?} with method {:?} was not found on client {client:?}", method.as_str())]
     NotFound {
-        /// Which client.
+        /// Id of the client.
         client: String,
-        /// How it was to be asked.
+        /// Method of the call.
         method: Method,
-        /// For what.
+        /// Path of the call.
         path: String,
     },
-    /// No client has anything there.
+    /// No client has the path.
     #[error("No matching MDP clients were found")]
     NoClients,
-    /// No answer came in time.
+    /// The client did not respond in time.
     #[error("Invocation timed out for client {0:?}")]
     Timeout(String),
-    /// The client went away before it answered.
+    /// The client disconnected before it responded.
     #[error("Client {0:?} disconnected")]
     Disconnected(String),
-    /// The session of the client has another client now.
+    /// The session of the client registered another client.
     #[error("Client {client:?} was re-registered as {now:?}")]
     Reregistered {
-        /// Who was asked.
+        /// Id of the called client.
         client: String,
-        /// Who is there now.
+        /// Id of the new client.
         now: String,
     },
-    /// Too much is under way for this client.
-    #[error("Client {client:?} has too much to do ({what}); try again later")]
+    /// The client is overloaded.
+    #[error("Client {client:?} is busy (too many {what}); try again later")]
     Busy {
-        /// Which client.
+        /// Id of the client.
         client: String,
-        /// Too much of what.
+        /// Limit that is reached.
         what: &'static str,
     },
-    /// What is asked is too large to be passed on.
+    /// The call is too large.
     #[error(
-        "the call is not passed on: {bytes} bytes for {clients} clients are more than {max}; send less, or ask \
-         fewer clients"
+        "the call is too large: {bytes} bytes for each of {clients} clients, at most {max} in total are allowed; send \
+         less or call fewer clients"
     )]
     TooLarge {
         /// Its size.
         bytes: usize,
-        /// How many are asked.
+        /// Number of called clients.
         clients: usize,
         /// The limit for all of them together.
         max: usize,
     },
-    /// The answers of all clients together are too large.
-    #[error("the answer is not told: those of all clients together have more than {0} bytes")]
-    TooMuch(usize),
-    /// The answer is nested too deeply to be told.
-    #[error("the answer of client {0:?} is nested too deeply")]
+    /// The results of all clients together are too large.
+    #[error("the result is omitted: the results of all clients together have more than {0} bytes")]
+    ResultsTooLarge(usize),
+    /// The call names too many clients.
+    #[error("{0} clients are named, at most {1} can be called at once")]
+    TooManyTargets(usize, usize),
+    /// The memory budget of calls is exhausted.
+    #[error("{0}; try again in a moment")]
+    Overloaded(#[from] OverBudget),
+    /// The result has too many JSON values.
+    #[error("the result of client {0:?} is too large: it has too many values")]
+    TooManyValues(String),
+    /// The result is nested too deeply.
+    #[error("the result of client {0:?} is nested too deeply")]
     TooDeep(String),
-    /// What is stored could not be read.
+    /// The registry failed.
     #[error("{0}")]
     Registry(String),
-    /// The client answered with an error.
+    /// The client returned an error.
     #[error("{}", .0.message)]
-    Handler(ErrorBody),
+    Handler(MdpErrorBody),
 }
 
-impl CallError {
-    /// Stable, for machines; one of the protocol's own.
+impl ClientCallError {
+    /// Returns the error code of the protocol.
     #[must_use]
-    pub const fn code(&self) -> Code {
+    pub const fn mdp_code(&self) -> MdpErrorCode {
         match self {
-            Self::BadPath(_) | Self::PathTooLong | Self::Cursor | Self::TooLarge { .. } => {
-                Code::BadRequest
+            Self::InvalidPath(_)
+            | Self::PathTooLong
+            | Self::InvalidCursor
+            | Self::TooManyTargets(..)
+            | Self::TooLarge { .. } => MdpErrorCode::BadRequest,
+            Self::NotConnected(_) | Self::NotFound { .. } | Self::NoClients => {
+                MdpErrorCode::NotFound
             }
-            Self::NotConnected(_) | Self::NotFound { .. } | Self::NoClients => Code::NotFound,
-            Self::Timeout(_) => Code::Timeout,
+            Self::Timeout(_) => MdpErrorCode::Timeout,
             Self::Disconnected(_)
             | Self::Reregistered { .. }
-            | Self::TooMuch(_)
+            | Self::ResultsTooLarge(_)
+            | Self::TooManyValues(_)
             | Self::TooDeep(_)
-            | Self::Registry(_) => Code::TransportError,
-            Self::Busy { .. } => Code::NotReady,
+            | Self::Registry(_) => MdpErrorCode::TransportError,
+            Self::Busy { .. } | Self::Overloaded(_) => MdpErrorCode::NotReady,
             Self::Handler(body) => body.code,
         }
     }
 
-    /// As it is told to whoever asked.
+    /// Returns the error body for the caller.
     #[must_use]
-    pub fn body(&self) -> ErrorBody {
-        ErrorBody { code: self.code(), message: self.to_string(), details: self.details().cloned() }
+    pub fn body(&self) -> MdpErrorBody {
+        MdpErrorBody {
+            code: self.mdp_code(),
+            message: self.to_string(),
+            details: self.details().cloned(),
+        }
     }
 
-    /// What the client added.
+    /// Returns the details that the client added.
     #[must_use]
     pub const fn details(&self) -> Option<&Value> {
         match self {
@@ -248,33 +298,42 @@ impl CallError {
     }
 }
 
+impl Coded for ClientCallError {
+    fn code(&self) -> Code {
+        self.mdp_code().into()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn the_words_of_the_protocol() {
+    fn messages_are_those_of_the_protocol() {
         let client = || "x".to_owned();
-        let not_found =
-            CallError::NotFound { client: client(), method: Method::Get, path: "/nope".into() };
+        let not_found = ClientCallError::NotFound {
+            client: client(),
+            method: Method::Get,
+            path: "/nope".into(),
+        };
         for (error, words) in [
-            (CallError::NotConnected(client()), r#"Client "x" is not connected"#),
+            (ClientCallError::NotConnected(client()), r#"Client "x" is not connected"#),
             (not_found, r#"Path "/nope" with method "GET" was not found on client "x""#),
-            (CallError::Timeout(client()), r#"Invocation timed out for client "x""#),
-            (CallError::Disconnected(client()), r#"Client "x" disconnected"#),
+            (ClientCallError::Timeout(client()), r#"Invocation timed out for client "x""#),
+            (ClientCallError::Disconnected(client()), r#"Client "x" disconnected"#),
             (
-                CallError::Reregistered { client: client(), now: "b".into() },
+                ClientCallError::Reregistered { client: client(), now: "b".into() },
                 r#"Client "x" was re-registered as "b""#,
             ),
         ] {
-            assert_eq!(error.to_string(), words);
+            assert_eq!(error.to_string(), words, "{error:?}");
         }
     }
 
     #[test]
-    fn a_reason_fits_into_a_close_frame() {
-        let refused = Refused::NotRegistered("é".repeat(500));
-        let close = refused.close();
+    fn a_long_reason_is_truncated_for_the_close_frame() {
+        let error = SessionError::NotRegistered("é".repeat(500));
+        let close = error.close_reason();
         assert_eq!(close.code, 1008);
         assert!(close.reason.len() <= 123 && close.reason.starts_with("Client \"é"));
     }

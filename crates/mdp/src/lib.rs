@@ -1,39 +1,45 @@
-//! A host of the Model Drive Protocol: clients connect, say which skills, prompts and endpoints they have at
-//! which paths, and are asked for them.
+//! Host of the Model Drive Protocol (MDP): clients connect, register skills, prompts and endpoints at paths, and are
+//! called for them.
 //!
-//! - [`path`], [`trie`]: the rules of paths, and finding the pattern for one
-//! - [`wire`]: the messages
-//! - [`Host`]: sessions, registrations and calls, without a transport; [`Config`], [`Limits`], [`Times`]
-//! - `directory`: what hosts ask, on [`Host`]: [`list_clients`](Host::list_clients),
-//!   [`list_paths`](Host::list_paths), [`call_path`](Host::call_path), [`call_paths`](Host::call_paths)
-//! - `stored`: the built-in client [`REGISTRY`], which has what the registry has stored
-//! - `auth`: the token, and the signed cookie that stands for it
+//! - `path`, `trie`: rules of paths, and lookup of the pattern for one
+//! - [`wire`]: messages of the protocol
+//! - [`MdpHost`]: sessions, registrations and calls, without a transport; [`Config`], [`MdpLimits`], [`MdpTimeouts`]
+//! - `directory`: the four MDP tools, on [`MdpHost`]: [`list_clients`](MdpHost::list_clients),
+//!   [`list_paths`](MdpHost::list_paths), [`call_path`](MdpHost::call_path), [`call_paths`](MdpHost::call_paths)
+//! - `builtin_client`: the built-in client [`REGISTRY_CLIENT_ID`] with the stored content
+//! - `auth`: the registration token, and the signed cookie that replaces it
 //! - [`http`]: WebSockets, the HTTP loop, and skills over plain HTTP
+//! - [`live`]: the clients as live entries of the registry
 //!
-//! A server starts a [`Host`], mounts [`http::routes`] among its routes and [`http::rest`] behind all of them.
-//! Another surface takes snapshots of who is there with [`Host::roster`], hears of changes by
-//! [`Host::changes`], and asks with [`Host::call`].
+//! A server starts an [`MdpHost`], mounts [`http::routes`] and, behind all other routes, [`http::fallback`]. Another
+//! surface takes snapshots of the clients with [`MdpHost::client_table`], subscribes to changes with
+//! [`MdpHost::changes`], and calls clients with [`MdpHost::call`].
 //!
-//! What a live client has is never stored, and gone when the client goes. Which hosts and which pages may ask,
-//! and how large and how many requests are, is the business of the listener that the routes are mounted on.
+//! The content of a live client is never stored and disappears with the client. Hosts, origins, and the size and number
+//! of requests are checked by the HTTP server that mounts the routes.
 
 mod auth;
+mod builtin_client;
 mod config;
 mod directory;
 mod error;
 mod host;
+mod host_request;
 pub mod http;
 pub mod live;
-pub mod path;
-mod stored;
-pub mod trie;
+mod path;
+mod trie;
 pub mod wire;
 
-pub use config::{Config, Limits, Times};
-pub use error::{CallError, Close, Refused};
+pub use config::{Config, MAX_UNAUTHENTICATED_MESSAGE_BYTES, MdpLimits, MdpTimeouts};
+pub use error::{ClientCallError, CloseReason, SessionError};
 pub use host::{
-    Answer, Call, Catalog, Client, Host, Mode, Next, Params, Roster, Session, Transport,
+    ClientCall, ClientCatalog, ClientResponse, ClientTable, ConnectionMode, MdpHost, PathParams,
+    QueuedMessage, RegisteredClient, Session, SessionOutput, TransportAuth,
 };
+pub use path::PathError;
 
-/// The id of the built-in client.
-pub const REGISTRY: &str = "registry";
+pub use host_request::{CallPath, CallPaths, HostRequest, ListClients, ListPaths, PathCall};
+
+/// Id of the built-in client.
+pub const REGISTRY_CLIENT_ID: &str = "registry";

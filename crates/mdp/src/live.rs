@@ -1,7 +1,7 @@
-//! The clients of this host in the registry: what they have is listed there, and read and called from here.
+//! Live clients as entries of the registry: the registry lists their skills and prompts, and reads and calls them here.
 //!
-//! Only clients whose id may be that of a skill are told of, and of their paths only skills and prompts without
-//! parameters: a pattern is no document. Everything else is still found by [`Question`]s.
+//! Only clients whose id is a valid skill id are listed, with their skills and prompts without parameters: a pattern is
+//! no document. All others are reachable by [`HostRequest`]s.
 
 use std::{
     collections::{BTreeMap, HashSet},
@@ -12,66 +12,76 @@ use std::{
 use async_trait::async_trait;
 use serde_json::{Map, Value, json};
 use skills_core::{
-    Caller, Content, PromptArgument, SkillId,
-    limits::{MAX_PROMPT_BYTES, MAX_SUMMARY_CHARS},
-    output::MARKDOWN,
+    Caller, Code, Coded, PromptArgument, SkillId,
+    limits::{MAX_DESCRIPTION_CHARS, MAX_PROMPT_BYTES, MAX_SUMMARY_CHARS},
+    output::{JSON, MARKDOWN},
+    text::{one_line, truncate_within},
 };
 use skills_registry::{
-    Registry,
+    Registry, RegistryError,
     live::{
-        CallPath, CallPaths, LiveClient, LiveDocument, LiveError, LivePrompt, LiveSkill,
-        LiveSource, LiveUpdate, PathCall, Question,
+        LiveClient, LiveDocument, LiveError, LiveHost, LiveOperation, LivePrompt, LiveSkill,
+        LiveUpdate,
     },
 };
 
 use crate::{
-    Answer, Call, CallError, Client, Host,
-    wire::{Auth, Code, Descriptor, Kind, Method},
+    CallPath, CallPaths, ClientCall, ClientCallError, ClientResponse, HostRequest, MdpHost,
+    PathCall, RegisteredClient,
+    wire::{AuthContext, Descriptor, DescriptorKind, Method},
 };
 
-impl From<CallError> for LiveError {
-    fn from(error: CallError) -> Self {
-        Self { code: error.code().as_str(), message: error.to_string() }
+impl From<ClientCallError> for LiveError {
+    fn from(error: ClientCallError) -> Self {
+        Self { code: error.code(), message: error.to_string() }
     }
 }
 
-/// Keeps a registry in step with who is registered here, until one of them ends.
-pub async fn follow(host: Host, registry: Arc<Registry>) {
-    let mut news = host.changes();
+/// Updates a registry with every change of the clients, until the host or the registry ends.
+pub async fn follow(host: MdpHost, registry: Arc<Registry>) {
+    let mut changes = host.changes();
+    let mut had_clients = false;
     loop {
-        let touched = host.take_touched();
-        // Taken after: it is at least as new as what was touched.
-        let roster = host.roster();
+        let changed = host.take_changed_clients();
+        // Loaded after: the snapshot is at least as new as the changes.
+        let clients = host.client_table();
         let update = |id: &String| {
             let skill: SkillId = id.parse().ok()?;
-            Some(match roster.client(id) {
-                Some(client) => LiveUpdate::Here(live(skill, client)),
-                None => LiveUpdate::Gone(skill),
+            Some(match clients.client(id) {
+                Some(client) => LiveUpdate::Connected(live_client(skill, client)),
+                None => LiveUpdate::Disconnected(skill),
             })
         };
-        let updates: Vec<LiveUpdate> = touched.iter().filter_map(update).collect();
-        if !updates.is_empty() && registry.set_live(updates).await.is_err() {
+        let updates: Vec<LiveUpdate> = changed.iter().filter_map(update).collect();
+        if !updates.is_empty() && registry.update_live(updates).await.is_err() {
             return;
         }
-        if news.changed().await.is_err() {
+        let has_clients = clients.clients().next().is_some();
+        if has_clients != had_clients {
+            // Surfaces offer the tools for live clients only while there are any.
+            registry.refresh_tools();
+            had_clients = has_clients;
+        }
+        if changes.changed().await.is_err() {
             return;
         }
     }
 }
 
-fn live(id: SkillId, client: &Client) -> LiveClient {
+fn live_client(id: SkillId, client: &RegisteredClient) -> LiveClient {
     let mut seen = HashSet::new();
     let listed = client.catalog.descriptors().iter().filter(|one| !one.path.contains(':'));
-    // Of two at one path the first is asked.
-    let listed = listed.filter(|one| one.kind == Kind::Skill || one.kind == Kind::Prompt);
+    // Of two entries with one path, calls reach the first.
+    let listed = listed
+        .filter(|one| one.kind == DescriptorKind::Skill || one.kind == DescriptorKind::Prompt);
     let listed: Vec<&Descriptor> = listed.filter(|one| seen.insert(one.path.as_str())).collect();
-    let of = |kind| listed.iter().filter(move |one| one.kind == kind);
+    let of_kind = |kind| listed.iter().filter(move |one| one.kind == kind);
     LiveClient {
         id,
         order: client.number(),
         since: client.connected_at,
-        skills: of(Kind::Skill).map(|one| skill(one)).collect(),
-        prompts: of(Kind::Prompt).map(|one| prompt(one)).collect(),
+        skills: of_kind(DescriptorKind::Skill).map(|one| skill(one)).collect(),
+        prompts: of_kind(DescriptorKind::Prompt).map(|one| prompt(one)).collect(),
     }
 }
 
@@ -79,8 +89,8 @@ fn skill(descriptor: &Descriptor) -> LiveSkill {
     let title = descriptor.extra.get("title").and_then(Value::as_str);
     LiveSkill {
         path: descriptor.path.clone(),
-        title: title.and_then(line),
-        description: descriptor.description.as_deref().and_then(line),
+        title: title.and_then(summary_line),
+        description: descriptor.description.as_deref().and_then(description_line),
     }
 }
 
@@ -93,12 +103,12 @@ fn prompt(descriptor: &Descriptor) -> LivePrompt {
     let fits = bytes.sum::<usize>() <= MAX_PROMPT_BYTES;
     LivePrompt {
         path: descriptor.path.clone(),
-        description: descriptor.description.as_deref().and_then(line),
+        description: descriptor.description.as_deref().and_then(summary_line),
         arguments: if fits { arguments } else { vec![] },
     }
 }
 
-/// What a schema says a prompt takes.
+/// Returns the arguments of a prompt from its schema.
 fn arguments(schema: &Map<String, Value>) -> Vec<PromptArgument> {
     let required = schema.get("required").and_then(Value::as_array);
     let required: HashSet<&str> =
@@ -106,37 +116,49 @@ fn arguments(schema: &Map<String, Value>) -> Vec<PromptArgument> {
     let properties = schema.get("properties").and_then(Value::as_object);
     let argument = |(name, about): (&String, &Value)| PromptArgument {
         name: name.clone(),
-        description: about.get("description").and_then(Value::as_str).and_then(line),
+        description: about.get("description").and_then(Value::as_str).and_then(summary_line),
         required: required.contains(name.as_str()),
     };
     let named = properties.into_iter().flatten().filter(|(name, _)| !name.trim().is_empty());
     named.map(argument).collect()
 }
 
-/// A text on one line, and not too long for a listing.
-fn line(text: &str) -> Option<String> {
-    let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    let end = text.char_indices().nth(MAX_SUMMARY_CHARS).map_or(text.len(), |(end, _)| end);
-    (!text.is_empty()).then(|| text[..end].to_owned())
+/// Returns a text as one line, truncated for a listing; `None` if it is blank.
+fn summary_line(text: &str) -> Option<String> {
+    line(text, MAX_SUMMARY_CHARS)
+}
+
+/// Returns the description of a skill as one line, truncated as that of a stored skill; `None` if it is blank.
+fn description_line(text: &str) -> Option<String> {
+    line(text, MAX_DESCRIPTION_CHARS)
+}
+
+fn line(text: &str, max_chars: usize) -> Option<String> {
+    let text = truncate_within(one_line(text), max_chars);
+    (!text.is_empty()).then(|| text.into_owned())
 }
 
 #[async_trait]
-impl LiveSource for Host {
-    fn answer_within(&self) -> Duration {
+impl LiveHost for MdpHost {
+    fn answer_timeout(&self) -> Duration {
         self.config().times.answer_within
+    }
+
+    fn has_clients(&self) -> bool {
+        self.client_table().clients().next().is_some()
     }
 
     async fn read(&self, client: &str, path: &str) -> Result<Option<LiveDocument>, LiveError> {
         let Ok(client) = self.client(client) else { return Ok(None) };
         let (media_type, params) = match self.find(&client, Method::Get, path) {
-            Ok((found, params)) if found.kind == Kind::Skill => {
+            Ok((found, params)) if found.kind == DescriptorKind::Skill => {
                 (found.content_type.clone(), params)
             }
             _ => return Ok(None),
         };
-        let call = Call { headers: Some(vec![]), ..Call::new(Method::Get, path) };
-        let answer = self.ask(&client, &params, &call).await?;
-        Ok(Some(document(&client.info.id, media_type, &answer)?))
+        let call = ClientCall { headers: Some(vec![]), ..ClientCall::new(Method::Get, path) };
+        let response = self.call_client(&client, &params, &call, &call.payload()).await?;
+        Ok(Some(document(media_type, response)?))
     }
 
     async fn render(&self, client: &str, path: &str, arguments: Value) -> Result<Value, LiveError> {
@@ -144,47 +166,63 @@ impl LiveSource for Host {
             Value::Object(arguments) => arguments,
             _ => Map::new(),
         };
-        let call =
-            Call { query: Some(query), headers: Some(vec![]), ..Call::new(Method::Get, path) };
-        let answer = self.call(client, &call).await?;
-        Ok(answer.value(client)?.map(with_text_blocks).unwrap_or_default())
+        let call = ClientCall {
+            query: Some(query),
+            headers: Some(vec![]),
+            ..ClientCall::new(Method::Get, path)
+        };
+        let mut response = self.call(client, &call).await?;
+        Ok(response.value(client)?.map(with_text_blocks).unwrap_or_default())
     }
 
-    async fn ask(&self, caller: &Caller, question: Question) -> Result<Value, LiveError> {
-        let host = self.seen_by(caller)?;
-        let answer = match question {
-            Question::ListClients(asked) => host.list_clients(&asked).await,
-            Question::ListPaths(asked) => host.list_paths(&asked).await,
-            Question::CallPath(CallPath { client_id, call: asked }) => {
+    async fn call_operation(
+        &self,
+        caller: &Caller,
+        operation: LiveOperation,
+        arguments: Map<String, Value>,
+    ) -> Result<Value, RegistryError> {
+        let request = HostRequest::parse(operation, arguments)
+            .map_err(|reason| RegistryError::LiveArguments { operation, reason })?;
+        let host = self.view(caller).map_err(LiveError::from)?;
+        let call =
+            |asked| Ok::<_, LiveError>(ClientCall { caller: caller.clone(), ..call(asked)? });
+        let _listing = match request {
+            HostRequest::ListClients(_) | HostRequest::ListPaths(_) => {
+                Some(self.reserve_page(caller).map_err(LiveError::from)?)
+            }
+            HostRequest::CallPath(_) | HostRequest::CallPaths(_) => None,
+        };
+        let answer = match request {
+            HostRequest::ListClients(asked) => host.list_clients(&asked).await,
+            HostRequest::ListPaths(asked) => host.list_paths(&asked).await,
+            HostRequest::CallPath(CallPath { client_id, call: asked }) => {
                 match host.call_path(&client_id, &call(asked)?).await {
-                    Err(CallError::Handler(error)) => Ok(json!({ "ok": false, "error": error })),
+                    Err(ClientCallError::Handler(error)) => {
+                        Ok(json!({ "ok": false, "error": error }))
+                    }
                     answer => answer,
                 }
             }
-            Question::CallPaths(CallPaths { client_ids, call: asked }) => {
+            HostRequest::CallPaths(CallPaths { client_ids, call: asked }) => {
                 host.call_paths(&client_ids, &call(asked)?).await
             }
         };
-        Ok(answer?)
+        Ok(answer.map_err(LiveError::from)?)
     }
 }
 
-/// A text is what the client says it is, anything else is shown as JSON.
+/// Converts a response to a document: text of the declared media type, or JSON.
 fn document(
-    client: &str,
     media_type: Option<String>,
-    answer: &Answer,
+    response: ClientResponse,
 ) -> Result<LiveDocument, LiveError> {
-    if let Some(text) = answer.text() {
-        let media_type = media_type.unwrap_or_else(|| MARKDOWN.to_owned());
-        return Ok(LiveDocument { media_type, body: text.into() });
-    }
-    let Content { mime_type, text } =
-        Content::from_output(answer.value(client)?.unwrap_or_default());
-    Ok(LiveDocument { media_type: mime_type.to_owned(), body: text.into() })
+    let (is_text, body) = response.into_document()?;
+    let media_type =
+        if is_text { media_type.unwrap_or_else(|| MARKDOWN.to_owned()) } else { JSON.to_owned() };
+    Ok(LiveDocument { media_type, body })
 }
 
-/// A client may give plain text as the content of a message.
+/// Replaces plain text in the content of messages by text blocks.
 fn with_text_blocks(mut output: Value) -> Value {
     let messages = output.get_mut("messages").and_then(Value::as_array_mut);
     for message in messages.into_iter().flatten() {
@@ -197,13 +235,13 @@ fn with_text_blocks(mut output: Value) -> Value {
     output
 }
 
-fn call(asked: PathCall) -> Result<Call, LiveError> {
+fn call(asked: PathCall) -> Result<ClientCall, LiveError> {
     let PathCall { method, path, query, body, headers, auth } = asked;
     let wrong = |error: serde_json::Error| LiveError {
-        code: Code::BadRequest.as_str(),
+        code: Code::BadRequest,
         message: format!("auth cannot be passed on: {error}"),
     };
-    let auth: Option<Auth> =
+    let auth: Option<AuthContext> =
         auth.map(|auth| serde_json::from_value(Value::Object(auth))).transpose().map_err(wrong)?;
     let headers: BTreeMap<String, String> = headers
         .unwrap_or_default()
@@ -211,7 +249,7 @@ fn call(asked: PathCall) -> Result<Call, LiveError> {
         .map(|(name, value)| (name.to_lowercase(), value))
         .collect();
     let headers = Some(headers.into_iter().collect());
-    Ok(Call { query, body, headers, auth, ..Call::new(method, path) })
+    Ok(ClientCall { query, body, headers, auth, ..ClientCall::new(method, path) })
 }
 
 #[cfg(test)]
@@ -219,7 +257,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn arguments_come_from_the_schema() {
+    fn prompt_arguments_come_from_the_schema() {
         let schema = json!({
             "properties": {"a": {"description": " one\n two "}, "b": true, " ": {}},
             "required": ["b", 7],
@@ -234,9 +272,9 @@ mod tests {
     }
 
     #[test]
-    fn a_line_is_short() {
-        assert_eq!(line(&"é ".repeat(200)).unwrap().chars().count(), MAX_SUMMARY_CHARS);
-        assert_eq!(line(" \n "), None);
+    fn a_summary_line_is_truncated() {
+        assert_eq!(summary_line(&"é ".repeat(200)).unwrap().chars().count(), MAX_SUMMARY_CHARS);
+        assert_eq!(summary_line(" \n "), None);
     }
 
     #[test]

@@ -1,180 +1,112 @@
-//! The rules of paths: what a segment may be, what a pattern matches, and which of two patterns is the more
-//! specific. It knows no catalogue and no client; [`trie`](crate::trie) finds the pattern for a path.
+//! Rules of paths: valid segments, patterns, and captured parameters. It knows no catalog and no client;
+//! [`trie`](crate::trie) finds the pattern for a path.
 //!
-//! A *pattern* stands in a descriptor and may have parameters (`/goods/:id`); a *concrete* path is what is
-//! asked for. A leaf that is reserved for skills or prompts can only stand at the end.
+//! A *pattern* is the path of a descriptor and may have parameters (`/goods/:id`); a *concrete* path is that of a call. A
+//! leaf that is reserved for skills or prompts can only be the last segment.
 
-use std::cmp::Ordering;
+use skills_core::text::first_chars;
 
-/// Leaves of skills, exactly as they are spelled.
-pub const SKILL_LEAVES: [&str; 2] = skills_core::skill::LEAVES;
-/// Leaves of prompts, exactly as they are spelled.
-pub const PROMPT_LEAVES: [&str; 2] = ["prompt.md", "PROMPT.md"];
+/// Leaves of skills, in their exact spelling.
+pub(crate) const SKILL_LEAVES: [&str; 2] = skills_core::skill::SKILL_LEAVES;
+/// Leaves of prompts, in their exact spelling.
+pub(crate) const PROMPT_LEAVES: [&str; 2] = ["prompt.md", "PROMPT.md"];
 
-/// How much of a refused segment an error repeats.
-const QUOTED_CHARS: usize = 40;
+/// Characters of an invalid segment that an error repeats.
+const MAX_QUOTED_CHARS: usize = 40;
 
-/// One part of a path between two slashes. The order is that of specificity.
+/// Part of a path between two slashes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Segment<'a> {
-    /// `:id`, here without its colon: takes any segment.
+pub(crate) enum Segment<'a> {
+    /// Parameter such as `:id`, without its colon: matches any segment.
     Param(&'a str),
-    /// The leaf of a skill or a prompt: takes itself.
+    /// Leaf of a skill or a prompt: matches itself.
     Leaf(&'a str),
-    /// Takes itself.
+    /// Literal: matches itself.
     Literal(&'a str),
 }
 
-impl Segment<'_> {
-    const fn specificity(self) -> u8 {
-        match self {
-            Self::Param(_) => 0,
-            Self::Leaf(_) => 1,
-            Self::Literal(_) => 2,
-        }
-    }
-}
-
-/// What is wrong with a path.
+/// Violation of a rule of paths.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PathError {
-    /// Paths start at the root.
+    /// The path does not start with a slash.
     #[error("a path starts with '/'")]
     NotAbsolute,
-    /// Queries and fragments are no part of a path.
+    /// The path has a query or a fragment.
     #[error("a path has no '?' and no '#'")]
     Query,
-    /// Two slashes in a row, or one at the end.
+    /// The path has two slashes in a row, or one at its end.
     #[error("a path has no empty segments and no slash at its end")]
     EmptySegment,
-    /// A leaf that is reserved stands in the middle.
+    /// A reserved leaf is not the last segment.
     #[error("{0:?} can only be the last segment")]
     LeafInside(String),
-    /// A parameter where none may be.
+    /// A concrete path has a parameter.
     #[error("{0:?} is a parameter, and the path must be without any")]
     Param(String),
-    /// Characters that a segment does not have.
+    /// A segment has invalid characters.
     #[error(
         "{0:?} is not a segment: lower-case letters, digits, '-' and '_', beginning with a letter or a digit"
     )]
     Segment(String),
 }
 
-/// Whether parameters may stand in a path.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Params {
-    Allowed,
-    Refused,
-}
-
-/// The segments of a pattern.
+/// Parses a pattern.
 ///
 /// # Errors
-/// The first rule that is broken.
-pub fn pattern(path: &str) -> Result<Vec<Segment<'_>>, PathError> {
-    segments(path, Params::Allowed)?.collect()
+/// The first violated rule.
+pub(crate) fn parse_pattern(path: &str) -> Result<Vec<Segment<'_>>, PathError> {
+    segments(path, true)?.collect()
 }
 
-/// Whether a path may stand in a descriptor.
+/// Returns whether a path is valid in a descriptor.
 #[must_use]
-pub fn is_pattern(path: &str) -> bool {
-    check(path, Params::Allowed).is_ok()
+pub(crate) fn is_pattern(path: &str) -> bool {
+    check(path, true).is_ok()
 }
 
-/// Whether a path may be asked for.
-#[must_use]
-pub fn is_concrete(path: &str) -> bool {
-    check_concrete(path).is_ok()
-}
-
-/// The same, with the reason.
+/// Checks the path of a call.
 ///
 /// # Errors
-/// The first rule that is broken.
-pub fn check_concrete(path: &str) -> Result<(), PathError> {
-    check(path, Params::Refused)
+/// The first violated rule.
+pub(crate) fn check_concrete(path: &str) -> Result<(), PathError> {
+    check(path, false)
 }
 
-/// Whether a skill may have this path.
+/// Returns whether a path is valid for a skill.
 #[must_use]
-pub fn is_skill(path: &str) -> bool {
+pub(crate) fn is_skill(path: &str) -> bool {
     SKILL_LEAVES.contains(&leaf(path)) && is_pattern(path)
 }
 
-/// Whether a prompt may have this path.
+/// Returns whether a path is valid for a prompt.
 #[must_use]
-pub fn is_prompt(path: &str) -> bool {
+pub(crate) fn is_prompt(path: &str) -> bool {
     PROMPT_LEAVES.contains(&leaf(path)) && is_pattern(path)
 }
 
-/// The last segment.
+/// Returns the last segment.
 #[must_use]
-pub fn leaf(path: &str) -> &str {
+pub(crate) fn leaf(path: &str) -> &str {
     path.rsplit('/').next().unwrap_or(path)
 }
 
-/// The parts between the slashes.
-pub fn split(path: &str) -> impl Iterator<Item = &str> {
+/// Splits a path into its segments.
+pub(crate) fn split(path: &str) -> impl Iterator<Item = &str> {
     path.split('/').skip(1)
 }
 
-/// How deep in a catalogue a path stands: the first two segments are one level, each further one is another.
+/// Returns the depth of a path in a catalog: the first two segments are one level, each further one is another.
 #[must_use]
-pub fn depth(path: &str) -> usize {
+pub(crate) fn depth(path: &str) -> usize {
     split(path).count().saturating_sub(2).max(1)
 }
 
-/// What a pattern makes of a path.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Match<'a> {
-    /// What the parameters stand for, in the order of the path.
-    pub params: Vec<(&'a str, &'a str)>,
-    /// See [`Specificity`].
-    pub specificity: Specificity,
-}
-
-/// How narrow a pattern is, segment for segment. The greater is the more specific, and a longer one is
-/// greater than what it begins with.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Specificity(Vec<u8>);
-
-impl Specificity {
-    /// That of a pattern.
-    #[must_use]
-    pub fn of(pattern: &[Segment<'_>]) -> Self {
-        Self(pattern.iter().map(|segment| segment.specificity()).collect())
-    }
-
-    /// Segment for segment: 0 for a parameter, 1 for a reserved leaf, 2 for a literal.
-    #[must_use]
-    pub fn as_slice(&self) -> &[u8] {
-        &self.0
-    }
-}
-
-/// Which of two patterns is the more specific.
+/// Returns the values of a pattern's parameters in a path that matches it. Of two with one name the last counts.
 #[must_use]
-pub fn compare(left: &Specificity, right: &Specificity) -> Ordering {
-    left.cmp(right)
-}
-
-/// Matches one pattern with one concrete path. For a whole catalogue there is [`trie`](crate::trie).
-#[must_use]
-pub fn match_pattern<'a>(pattern: &'a str, path: &'a str) -> Option<Match<'a>> {
-    let segments = self::pattern(pattern).ok().filter(|_| is_concrete(path))?;
-    let is_there = |(segment, value): (&Segment<'_>, &str)| match segment {
-        Segment::Param(_) => true,
-        Segment::Leaf(text) | Segment::Literal(text) => *text == value,
-    };
-    if split(path).count() != segments.len() || !segments.iter().zip(split(path)).all(is_there) {
-        return None;
-    }
-    Some(Match { params: captured(&segments, path), specificity: Specificity::of(&segments) })
-}
-
-/// What the parameters of a pattern stand for in a path that matches it. Of two with one name the last counts.
-#[must_use]
-pub fn captured<'a>(pattern: &[Segment<'a>], path: &'a str) -> Vec<(&'a str, &'a str)> {
+pub(crate) fn capture_params<'a>(
+    pattern: &[Segment<'a>],
+    path: &'a str,
+) -> Vec<(&'a str, &'a str)> {
     let mut params: Vec<(&str, &str)> = Vec::new();
     for (segment, value) in pattern.iter().zip(split(path)) {
         let Segment::Param(name) = segment else { continue };
@@ -186,13 +118,13 @@ pub fn captured<'a>(pattern: &[Segment<'a>], path: &'a str) -> Vec<(&'a str, &'a
     params
 }
 
-fn check(path: &str, params: Params) -> Result<(), PathError> {
-    segments(path, params)?.try_for_each(|segment| segment.map(drop))
+fn check(path: &str, allow_params: bool) -> Result<(), PathError> {
+    segments(path, allow_params)?.try_for_each(|segment| segment.map(drop))
 }
 
 fn segments(
     path: &str,
-    params: Params,
+    allow_params: bool,
 ) -> Result<impl Iterator<Item = Result<Segment<'_>, PathError>>, PathError> {
     let inner = path.strip_prefix('/').ok_or(PathError::NotAbsolute)?;
     if inner.contains(['?', '#']) {
@@ -200,10 +132,10 @@ fn segments(
     }
     let last = inner.split('/').count() - 1;
     let parts = inner.split('/').enumerate();
-    Ok(parts.map(move |(at, part)| segment(part, at == last, params)))
+    Ok(parts.map(move |(at, part)| segment(part, at == last, allow_params)))
 }
 
-fn segment(part: &str, is_last: bool, params: Params) -> Result<Segment<'_>, PathError> {
+fn segment(part: &str, is_last: bool, allow_params: bool) -> Result<Segment<'_>, PathError> {
     if part.is_empty() {
         return Err(PathError::EmptySegment);
     }
@@ -214,15 +146,16 @@ fn segment(part: &str, is_last: bool, params: Params) -> Result<Segment<'_>, Pat
             Err(PathError::LeafInside(part.into()))
         };
     }
+    let quoted = || first_chars(part, MAX_QUOTED_CHARS).to_owned();
     match part.strip_prefix(':') {
-        Some(name) if is_name(name) && params == Params::Allowed => Ok(Segment::Param(name)),
-        Some(name) if is_name(name) => Err(PathError::Param(quoted(part))),
+        Some(name) if is_name(name) && allow_params => Ok(Segment::Param(name)),
+        Some(name) if is_name(name) => Err(PathError::Param(quoted())),
         None if is_name(part.strip_prefix('.').unwrap_or(part)) => Ok(Segment::Literal(part)),
-        _ => Err(PathError::Segment(quoted(part))),
+        _ => Err(PathError::Segment(quoted())),
     }
 }
 
-/// Whether a segment is reserved for skills or prompts.
+/// Returns whether a segment is reserved for skills or prompts.
 fn is_leaf(part: &str) -> bool {
     SKILL_LEAVES.contains(&part) || PROMPT_LEAVES.contains(&part)
 }
@@ -234,19 +167,16 @@ fn is_name(text: &str) -> bool {
         && bytes.all(|byte| is_start(byte) || byte == b'-' || byte == b'_')
 }
 
-fn quoted(text: &str) -> String {
-    text.chars().take(QUOTED_CHARS).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use modeldriveprotocol_client as oracle;
     use proptest::prelude::*;
 
     use super::*;
+    use crate::{trie::Trie, wire::Method};
 
     #[test]
-    fn skills_that_are_accepted() {
+    fn valid_paths_of_skills_and_prompts() {
         for path in [
             "/skill.md",
             "/a/SKILL.md",
@@ -263,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn skills_that_are_refused() {
+    fn invalid_paths_of_skills_and_prompts() {
         for path in [
             "/a/b",
             "/a/Skill.md",
@@ -295,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_says_which_rule_it_was() {
+    fn an_error_names_the_violated_rule() {
         for (path, error) in [
             ("a", PathError::NotAbsolute),
             ("/a?b", PathError::Query),
@@ -326,7 +256,7 @@ mod tests {
         }
     }
 
-    /// Texts that are often paths, and often only just not.
+    /// Strings that are often paths, and often almost paths.
     fn near_paths() -> impl Strategy<Value = String> {
         let segment = prop_oneof![
             4 => "[a-c][a-c0-9_-]{0,2}",
@@ -340,17 +270,13 @@ mod tests {
             .prop_map(|(segments, start)| format!("{start}{}", segments.join("/")))
     }
 
-    fn numbers(specificity: &Specificity) -> Vec<i32> {
-        specificity.as_slice().iter().map(|number| i32::from(*number)).collect()
-    }
-
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(4096))]
 
         #[test]
         fn agrees_with_the_published_client_on_what_a_path_is(path in near_paths()) {
             prop_assert_eq!(is_pattern(&path), oracle::is_path_pattern(&path));
-            prop_assert_eq!(is_concrete(&path), oracle::is_concrete_path(&path));
+            prop_assert_eq!(check_concrete(&path).is_ok(), oracle::is_concrete_path(&path));
             prop_assert_eq!(is_skill(&path), oracle::is_skill_path(&path));
             prop_assert_eq!(is_prompt(&path), oracle::is_prompt_path(&path));
         }
@@ -359,25 +285,18 @@ mod tests {
         fn agrees_with_the_published_client_on_what_matches(
             pattern in near_paths(), path in near_paths(),
         ) {
-            let ours = match_pattern(&pattern, &path);
+            let segments = parse_pattern(&pattern).ok().filter(|_| check_concrete(&path).is_ok());
+            let ours = segments.and_then(|segments| {
+                let mut trie = Trie::default();
+                trie.insert(&segments, Method::Get, 0);
+                trie.find(Method::Get, &path).map(|_| capture_params(&segments, &path))
+            });
             let theirs = oracle::match_path_pattern(&pattern, &path);
             prop_assert_eq!(ours.is_some(), theirs.is_some());
             if let (Some(ours), Some(theirs)) = (ours, theirs) {
-                prop_assert_eq!(numbers(&ours.specificity), theirs.specificity);
                 let params: serde_json::Map<_, _> =
-                    ours.params.iter().map(|&(name, value)| (name.to_owned(), value.into())).collect();
+                    ours.iter().map(|&(name, value)| (name.to_owned(), value.into())).collect();
                 prop_assert_eq!(params, theirs.params);
-            }
-        }
-
-        #[test]
-        fn agrees_with_the_published_client_on_which_is_more_specific(
-            left in near_paths(), right in near_paths(),
-        ) {
-            if let (Ok(left), Ok(right)) = (pattern(&left), pattern(&right)) {
-                let (left, right) = (Specificity::of(&left), Specificity::of(&right));
-                let theirs = oracle::compare_path_specificity(&numbers(&left), &numbers(&right));
-                prop_assert_eq!(compare(&left, &right), theirs.cmp(&0));
             }
         }
     }

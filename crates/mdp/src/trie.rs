@@ -1,14 +1,13 @@
-//! Finding the most specific pattern for a path, at a cost that does not grow with the number of patterns.
+//! Trie that finds the most specific pattern for a path, at a cost independent of the number of patterns.
 //!
-//! A tree of segments: a node has its literal children by name and one child for a parameter, whatever its
-//! name. Of two patterns that match a path the more specific is the one that has a literal where they first
-//! differ, so it is found by trying the literal child before the parameter. Patterns of equal specificity
-//! end at the same node, where the first registered wins.
+//! A node has its literal children by name and one child for parameters of any name. Of two patterns that match a path,
+//! the more specific one has a literal where they first differ, so the search tries the literal child before the
+//! parameter. Patterns of equal specificity end at the same node, where the first one wins.
 //!
-//! A path costs a look-up for each of its segments. Only where literals and parameters overlap, and what is
-//! under the literal does not match in the end, more nodes are looked at: never more than match so far.
+//! A search visits one node for each segment. It visits more only where literals and parameters overlap and the literal
+//! branch does not match in the end, and never more nodes than match so far.
 //!
-//! It knows patterns by their number only, and expects paths that were checked.
+//! The trie knows patterns by their number only, and expects valid paths.
 
 use std::collections::HashMap;
 
@@ -17,11 +16,10 @@ use crate::{
     wire::Method,
 };
 
-/// Patterns by their segments.
+/// Trie of patterns.
 #[derive(Debug)]
-pub struct Trie {
+pub(crate) struct Trie {
     nodes: Vec<Node>,
-    patterns: usize,
 }
 
 #[derive(Debug, Default)]
@@ -34,44 +32,31 @@ struct Node {
 
 impl Default for Trie {
     fn default() -> Self {
-        Self { nodes: vec![Node::default()], patterns: 0 }
+        Self { nodes: vec![Node::default()] }
     }
 }
 
 impl Trie {
-    /// Adds a pattern. One that is there already for this method stays.
-    pub fn insert(&mut self, segments: &[Segment<'_>], method: Method, pattern: u32) {
+    /// Adds a pattern. An equally specific one for the same method stays in place.
+    pub(crate) fn insert(&mut self, segments: &[Segment<'_>], method: Method, pattern: u32) {
         let mut at = 0;
         for segment in segments {
             at = self.child(at, *segment);
         }
         if let Some(node) = self.nodes.get_mut(at) {
             node.ends[method.index()].get_or_insert(pattern);
-            self.patterns += 1;
         }
     }
 
-    /// How many patterns were added.
+    /// Returns the number of nodes: one for each distinct prefix of the patterns.
     #[must_use]
-    pub const fn len(&self) -> usize {
-        self.patterns
-    }
-
-    /// How many places it has: one for each beginning that its patterns have.
-    #[must_use]
-    pub const fn nodes(&self) -> usize {
+    pub(crate) const fn node_count(&self) -> usize {
         self.nodes.len()
     }
 
-    /// Whether none was added.
+    /// Finds the most specific pattern for a method and a concrete path.
     #[must_use]
-    pub const fn is_empty(&self) -> bool {
-        self.patterns == 0
-    }
-
-    /// The most specific pattern for a concrete path that can be asked by this method.
-    #[must_use]
-    pub fn find(&self, method: Method, path: &str) -> Option<u32> {
+    pub(crate) fn find(&self, method: Method, path: &str) -> Option<u32> {
         let segments: Vec<&str> = path::split(path).collect();
         self.search(0, &segments, method)
     }
@@ -85,7 +70,7 @@ impl Trie {
     }
 
     fn child(&mut self, at: usize, segment: Segment<'_>) -> usize {
-        // Limits on catalogues keep the number of nodes far below this.
+        // Limits on catalogs keep the number of nodes far below this.
         let fresh = u32::try_from(self.nodes.len()).unwrap_or(u32::MAX);
         let Some(node) = self.nodes.get_mut(at) else { return at };
         let child = match segment {
@@ -112,13 +97,13 @@ mod tests {
     fn trie(patterns: &[(Method, &str)]) -> Trie {
         let mut trie = Trie::default();
         for (number, (method, pattern)) in patterns.iter().enumerate() {
-            trie.insert(&path::pattern(pattern).unwrap(), *method, number as u32);
+            trie.insert(&path::parse_pattern(pattern).unwrap(), *method, number as u32);
         }
         trie
     }
 
     #[test]
-    fn the_most_specific_wins_and_then_the_first() {
+    fn the_most_specific_pattern_wins_then_the_first() {
         let get = |patterns: &[&str], path| {
             let patterns: Vec<_> = patterns.iter().map(|pattern| (Method::Get, *pattern)).collect();
             trie(&patterns).find(Method::Get, path)
@@ -129,25 +114,24 @@ mod tests {
         assert_eq!(get(&["/goods/:x", "/goods/skill.md"], "/goods/skill.md"), Some(1));
         assert_eq!(get(&["/:a/skill.md", "/goods/:x"], "/goods/skill.md"), Some(1));
         assert_eq!(get(&["/a/b/:x", "/:y/b/c"], "/a/b/d"), Some(0));
-        // Has to go back from a literal that leads nowhere.
+        // Backtracks from a literal without a match.
         assert_eq!(get(&["/a/b/c", "/:y/b/d"], "/a/b/d"), Some(1));
         assert_eq!(get(&["/a", "/a/b/c"], "/a/b"), None);
     }
 
     #[test]
-    fn methods_have_patterns_of_their_own() {
+    fn patterns_are_separate_for_each_method() {
         let trie = trie(&[(Method::Get, "/goods/:id"), (Method::Post, "/goods/new")]);
         assert_eq!(trie.find(Method::Get, "/goods/new"), Some(0));
         assert_eq!(trie.find(Method::Post, "/goods/new"), Some(1));
         assert_eq!(trie.find(Method::Delete, "/goods/new"), None);
-        assert_eq!(trie.len(), 2);
     }
 
     fn segment() -> impl Strategy<Value = String> {
         prop_oneof![3 => "[ab]", 1 => ":[xy]"]
     }
 
-    fn catalogue() -> impl Strategy<Value = Vec<(Method, String)>> {
+    fn catalog() -> impl Strategy<Value = Vec<(Method, String)>> {
         let leaf = prop_oneof![3 => segment(), 1 => Just("skill.md".to_owned())];
         let path = (prop::collection::vec(segment(), 0..4), leaf)
             .prop_map(|(segments, leaf)| format!("/{}", [segments, vec![leaf]].concat().join("/")));
@@ -155,7 +139,7 @@ mod tests {
         prop::collection::vec((method, path), 0..40)
     }
 
-    /// What a server does that looks at every pattern, by the published rules.
+    /// Reference implementation: a linear scan by the published rules.
     fn linear(patterns: &[(Method, String)], method: Method, path: &str) -> Option<u32> {
         let mut best: Option<(u32, Vec<i32>)> = None;
         for (number, (own, pattern)) in patterns.iter().enumerate() {
@@ -176,7 +160,7 @@ mod tests {
 
         #[test]
         fn finds_what_a_linear_scan_by_the_published_rules_finds(
-            patterns in catalogue(),
+            patterns in catalog(),
             paths in prop::collection::vec("(/[ab]){0,4}/([ab]|skill\\.md)", 1..20),
         ) {
             let borrowed: Vec<_> =

@@ -1,9 +1,9 @@
-//! What resolving a name costs, in process: skills in three tiers, in catalogs of growing size, beside a lookup in
-//! the standard library's hash map of the same names.
+//! Cost of resolving a name in process: skills in three tiers, in catalogs of growing size, compared with a lookup
+//! in the standard library's hash map of the same names.
 //!
-//! The names are hits in each tier, exact and by way of the prefix, and misses, which have to be looked for
-//! everywhere. `cargo bench -p skills-registry --bench resolve` prints Markdown. A target that is missed makes the
-//! run fail: a million a second in the largest catalog.
+//! The names are hits in each tier, exact and by prefix, and misses, which search every tier. `cargo bench -p
+//! skills-registry --bench resolve` prints Markdown. A missed target makes the run fail: a million lookups a second
+//! in the largest catalog.
 
 #![allow(
     clippy::unwrap_used,
@@ -20,22 +20,22 @@ use std::{
     time::{Duration, Instant},
 };
 
-use skills_core::{
-    Caller, Digest, EntryKey, Kind, Layer, SkillMeta, Timestamp, User, resolve::Prefix,
-};
+use skills_core::{Caller, Digest, EntryKey, EntryKind, Layer, Timestamp, User, resolve::Prefix};
 use skills_registry::Catalog;
-use skills_store::{Entry, EntryContent};
+use skills_store::{EntryContent, StoredEntry};
 
 const SIZES: [usize; 3] = [1_000, 10_000, 100_000];
 const TARGET: f64 = 1_000_000.0;
 const ROUNDS: usize = 5;
 const AT_LEAST: Duration = Duration::from_millis(300);
 
-/// Every tenth skill is ann's, the others are official and of the market by turns; every third has the prefix.
+/// Builds a catalog: every tenth skill belongs to ann, the others alternate between official and market; every third
+/// has the prefix.
 fn catalog(size: usize) -> Catalog {
     let ann = Layer::Private("ann".parse().unwrap());
-    let content =
-        Arc::new(EntryContent::Skill(SkillMeta::of_document("# Skill\n\nDoes it.").unwrap()));
+    let content = Arc::new(EntryContent::Skill(
+        skills_agent_skills::skill_meta("# Skill\n\nDoes it.").unwrap(),
+    ));
     let entry = |number: usize| {
         let layer = match (number % 10, number % 2) {
             (0, _) => ann.clone(),
@@ -44,18 +44,19 @@ fn catalog(size: usize) -> Catalog {
         };
         let prefix = if number.is_multiple_of(3) { "uniskill_" } else { "" };
         let id = format!("{prefix}skill-{number:06}").into();
-        Entry {
-            key: EntryKey { kind: Kind::Skill, layer, id },
+        StoredEntry {
+            key: EntryKey { kind: EntryKind::Skill, layer, id },
             revision: number as u64 + 1,
             registered_at: Timestamp::from_micros(1),
             content: Arc::clone(&content),
+            heads: None,
         }
     };
     let entries = (0..size).map(entry).collect();
-    Catalog::of_entries(entries, size as u64, Prefix::default())
+    Catalog::from_entries(entries, size as u64, Prefix::default())
 }
 
-/// Names in an order that no cache can guess: three hits for each miss.
+/// Returns names in a cache-unfriendly order, three hits per miss.
 fn names(size: usize) -> Vec<String> {
     let mut state = 0x9e37_79b9_7f4a_7c15_u64;
     let mut random = || {
@@ -77,7 +78,7 @@ fn names(size: usize) -> Vec<String> {
         .collect()
 }
 
-/// Lookups a second, of the best round.
+/// Returns the lookups per second of the best round.
 fn rate(names: &[String], mut look: impl FnMut(&str) -> bool) -> f64 {
     let round = |look: &mut dyn FnMut(&str) -> bool| {
         let (started, mut count) = (Instant::now(), 0);
@@ -102,7 +103,7 @@ fn main() -> ExitCode {
     for size in SIZES {
         let catalog = Arc::new(catalog(size));
         let names = names(size);
-        let view = catalog.seen_by(&ann);
+        let view = catalog.view_for(&ann);
         let found = names.iter().filter(|name| view.skill(name).is_some()).count();
         assert!(found * 2 > names.len() && found < names.len(), "a mix of hits and misses");
         let plain: HashMap<String, usize> =
@@ -112,7 +113,7 @@ fn main() -> ExitCode {
         let fresh = catalog.with(&[]);
         let fresh = Arc::new(fresh);
         let started = Instant::now();
-        black_box(fresh.seen_by(&ann));
+        black_box(fresh.view_for(&ann));
         let made = started.elapsed();
         println!("| {size} | {:.2} M | {:.2} M | {made:?} |", resolved / 1e6, looked_up / 1e6);
         last = resolved;

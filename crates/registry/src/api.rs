@@ -1,25 +1,42 @@
-//! The trait that surfaces are written against, so that none of them knows where the registry lives.
+//! The trait that surfaces are written against. They do not know whether the registry is in this process or behind a bus.
 
 use std::sync::Arc;
 
 use async_trait::async_trait;
 use bytes::Bytes;
 use serde_json::{Map, Value};
+use skills_agent_skills::Bundle;
 use skills_core::{
-    Bundle, Caller, Digest, HandlerId, PromptArgument, PromptDefinition, Tier, bundle::media_type,
-    skill::ROOT_PATH, uri::SCHEME,
+    Caller, Digest, EntryKind, HandlerId, PromptArgument, PromptDefinition, Tier, VersionSelector,
+    content::media_type,
+    skill::ROOT_PATH,
+    uri::{SCHEME, SKILL_SCHEME},
+    version::VERSION_SEPARATOR,
 };
+use skills_store::NO_HISTORY;
 
 use crate::{
-    Catalog, Changes, Explanation, ExposedFunction, RegistryError, SkillRow, live::Question,
+    Catalog, ChangeEvents, CollectRequest, Collected, ConnectedWorker, DiffRequest, Explanation,
+    ExposedFunction, HistoryPage, HistoryRequest, LabelRequest, LogPage, LogRequest,
+    PublishRequest, Published, RegistryError, RejectedRows, RollbackRequest, SkillRow, VersionInfo,
+    VersionState, YankRequest,
+    diff::VersionDiff,
+    live::LiveOperation,
+    search::{SearchPage, SearchRequest},
 };
 
-/// A skill in a listing.
+/// Message of [`RegistryError::Unsupported`] where no live clients are hosted.
+pub(crate) const NO_LIVE_CLIENTS: &str = "this registry hosts no live clients";
+
+/// Message of [`RegistryError::Unsupported`] where the workers are not known.
+const NO_WORKERS: &str = "this registry does not list workers";
+
+/// Row of a listing of skills.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 pub struct SkillInfo {
-    /// Its id.
+    /// Skill id.
     pub id: String,
-    /// Where it is stored, if it is.
+    /// Tier of a stored skill.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tier: Option<Tier>,
     /// First heading, or the id.
@@ -27,49 +44,61 @@ pub struct SkillInfo {
     /// First paragraph.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
-    /// Size of the root document.
+    /// Size of the root document in bytes.
     pub bytes: u64,
-    /// RFC 3339.
+    /// Time of registration in RFC 3339.
     pub registered_at: String,
-    /// The client that has it, if it is not stored.
+    /// Live client that has the skill, unless it is stored.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub live: Option<String>,
 }
 
-/// A prompt in a listing.
+/// Row of a listing of prompts.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 pub struct PromptInfo {
-    /// Its name.
+    /// Prompt name.
     pub name: String,
-    /// Shown in a picker.
+    /// Description for a picker.
     pub description: String,
-    /// What it asks for.
+    /// Arguments of the prompt.
     pub arguments: Vec<PromptArgument>,
-    /// The handler.
+    /// Handler function.
     pub function_id: String,
-    /// RFC 3339.
+    /// Time of registration in RFC 3339.
     pub registered_at: String,
 }
 
-/// What a URI named.
+/// Content of a URI.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Resource {
-    /// The URI, as it was asked for.
+    /// Requested URI, unchanged.
     pub uri: String,
-    /// Its media type.
+    /// Media type.
     pub mime_type: String,
-    /// What it holds. Only a file of a bundle may be something else than text.
+    /// Content. Only files of bundles may be binary.
     pub body: Bytes,
+    /// Version of a stored skill that the content is of, where it is known.
+    pub version: Option<ReadVersion>,
+}
+
+/// Version that content was read from.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct ReadVersion {
+    /// Number of the version.
+    pub version: u64,
+    /// Reason of a yank: the reader should be warned.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub yanked: Option<String>,
 }
 
 impl Resource {
-    /// The body, if it is text.
+    /// Returns the body if it is UTF-8.
     #[must_use]
     pub fn text(&self) -> Option<&str> {
         std::str::from_utf8(&self.body).ok()
     }
 
-    /// The body as text, whatever it is.
+    /// Converts the body to text; replaces invalid UTF-8.
     #[must_use]
     pub fn into_text(self) -> String {
         String::from_utf8(self.body.into())
@@ -80,73 +109,94 @@ impl Resource {
 /// A file of a stored skill.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Document {
-    /// Its media type.
+    /// Media type.
     pub media_type: &'static str,
-    /// What it holds.
+    /// Content.
     pub body: Bytes,
-    /// The digest of that.
+    /// Digest of the content.
     pub digest: Digest,
 }
 
 /// A rendered prompt.
 #[derive(Debug, Clone, PartialEq, serde::Serialize)]
 pub struct RenderedPrompt {
-    /// What the prompt is for.
+    /// Description of the prompt.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
     /// Messages for the model.
     pub messages: Vec<Value>,
 }
 
-/// A registry, wherever it lives, as somebody sees it.
+/// A registry as one caller sees it, in this process or behind a bus.
 #[async_trait]
-pub trait Skills: Send + Sync {
-    /// The same registry as a caller sees it.
+pub trait SkillRegistry: Send + Sync {
+    /// Returns the registry as another caller sees it.
     ///
     /// # Errors
-    /// When it cannot tell callers apart.
-    fn view(self: Arc<Self>, caller: &Caller) -> Result<Arc<dyn Skills>, RegistryError>;
-    /// The present snapshot of all that is registered.
+    /// When the registry has a fixed caller.
+    fn view(self: Arc<Self>, caller: &Caller) -> Result<Arc<dyn SkillRegistry>, RegistryError>;
+    /// Returns the current catalog.
     async fn catalog(&self) -> Result<Arc<Catalog>, RegistryError>;
-    /// News of changes from now on.
-    fn changes(&self) -> Changes;
-    /// All skills that answer to their ids, sorted by id.
+    /// Returns the rows that were dropped from the last listings of a remote registry because they break a rule.
+    fn rejected_rows(&self) -> RejectedRows {
+        RejectedRows::default()
+    }
+    /// Subscribes to change events from now on.
+    fn changes(&self) -> ChangeEvents;
+    /// Lists the skills that their ids resolve to, sorted by id.
     async fn skills(&self) -> Result<Vec<SkillInfo>, RegistryError> {
         Ok(self.catalog().await?.skills_after(None).map(|row| row.as_ref().into()).collect())
     }
-    /// All skills of all tiers, also those that are shadowed, sorted by id and then by tier.
-    async fn every_skill(&self) -> Result<Vec<SkillInfo>, RegistryError> {
+    /// Lists the skills of all tiers, including shadowed ones, sorted by id and then by tier.
+    async fn all_skills(&self) -> Result<Vec<SkillInfo>, RegistryError> {
         Ok(self.catalog().await?.layered_after(None).map(|row| row.as_ref().into()).collect())
     }
-    /// Why a skill's name leads where it leads.
+    /// Explains the resolution of a skill's name.
     async fn explain(&self, id: &str) -> Result<Explanation, RegistryError>;
-    /// All prompts that answer to their names, sorted by name.
+    /// Lists the prompts that their names resolve to, sorted by name.
     async fn prompts(&self) -> Result<Vec<PromptInfo>, RegistryError> {
         Ok(self.catalog().await?.prompts_after(None).map(|row| row.as_ref().into()).collect())
     }
-    /// What a URI names.
+    /// Searches skills, tools and prompts. Without a search of the registry's own, the rows of its catalog are searched.
+    async fn search(&self, request: SearchRequest) -> Result<SearchPage, RegistryError> {
+        self.catalog().await?.search_rows(&request)
+    }
+    /// Reads a URI.
     async fn read(&self, uri: &str) -> Result<Resource, RegistryError>;
-    /// A file of a stored skill, whose row a catalog has just told of.
+    /// Reads a file of a stored skill, given its row of the current catalog.
     async fn document(&self, row: &SkillRow, path: &str) -> Result<Document, RegistryError> {
-        let body = self.read(&address(row, path)).await?.body;
+        let body = self.read(&file_uri(row, path)).await?.body;
         let digest = Digest::of(&body);
         Ok(Document { media_type: media_type(path), body, digest })
     }
-    /// The messages of a prompt.
+    /// Renders a prompt.
     async fn render_prompt(
         &self,
         name: &str,
         arguments: Value,
     ) -> Result<RenderedPrompt, RegistryError>;
-    /// Whether it can be asked about the paths of live clients.
-    async fn has_paths(&self) -> bool {
+    /// Returns whether the registry hosts live clients, so that [`call_live`](Self::call_live) can succeed.
+    async fn hosts_live_clients(&self) -> bool {
         false
     }
-    /// Asks about live clients and their paths.
-    async fn ask_paths(&self, _: Question) -> Result<Value, RegistryError> {
-        Err(RegistryError::Unsupported("this registry hosts no live clients"))
+    /// Returns whether a live client is connected. [`ChangeEvent::Tools`](crate::ChangeEvent::Tools) reports the first
+    /// that comes and the last that goes.
+    async fn has_live_clients(&self) -> bool {
+        false
     }
-    /// The functions of workers that ask to be offered to agents.
+    /// Carries out an operation on live clients and their paths.
+    async fn call_live(
+        &self,
+        _: LiveOperation,
+        _: Map<String, Value>,
+    ) -> Result<Value, RegistryError> {
+        Err(RegistryError::Unsupported(NO_LIVE_CLIENTS))
+    }
+    /// Lists the workers that are connected to the bus of the registry, for people who look at it.
+    async fn workers(&self) -> Result<Vec<ConnectedWorker>, RegistryError> {
+        Err(RegistryError::Unsupported(NO_WORKERS))
+    }
+    /// Lists the functions that workers expose to agents.
     async fn functions(&self) -> Result<Vec<ExposedFunction>, RegistryError>;
     /// Calls a function of a worker.
     async fn call_function(
@@ -154,64 +204,136 @@ pub trait Skills: Send + Sync {
         function: &HandlerId,
         arguments: Value,
     ) -> Result<Value, RegistryError>;
-    /// Calls a stored tool: a skill of the catalog that has a manifest.
-    async fn call_tool(
+    /// Registers a skill of one document and returns the time in RFC 3339. The private tier is that of the caller.
+    async fn register_skill(
         &self,
+        tier: Tier,
         id: &str,
-        arguments: Map<String, Value>,
-    ) -> Result<Value, RegistryError>;
-    /// Registers an official skill and returns when that was, in RFC 3339.
-    async fn register_skill(&self, id: &str, body: String) -> Result<String, RegistryError> {
-        self.register_bundle_in(Tier::Official, id, Bundle::new(body, vec![])?).await
+        body: String,
+    ) -> Result<String, RegistryError> {
+        self.register_bundle(tier, id, Bundle::new(body, vec![])?).await
     }
-    /// Registers an official skill of several files and returns when that was, in RFC 3339.
+    /// Registers a skill of several files and returns the time in RFC 3339. The private tier is that of the caller.
     async fn register_bundle(
         &self,
-        id: &str,
-        bundle: Bundle<Bytes>,
-    ) -> Result<String, RegistryError> {
-        self.register_bundle_in(Tier::Official, id, bundle).await
-    }
-    /// The same in a tier; the private one is that of who asks.
-    async fn register_bundle_in(
-        &self,
         tier: Tier,
         id: &str,
         bundle: Bundle<Bytes>,
     ) -> Result<String, RegistryError>;
-    /// Removes an official skill; `false` when there was none.
-    async fn remove_skill(&self, id: &str) -> Result<bool, RegistryError> {
-        self.remove_skill_in(Tier::Official, id).await
-    }
-    /// The same in a tier.
-    async fn remove_skill_in(&self, tier: Tier, id: &str) -> Result<bool, RegistryError>;
-    /// Registers an official prompt and returns when that was, in RFC 3339.
+    /// Removes a skill from a tier. Returns whether it existed.
+    async fn remove_skill(&self, tier: Tier, id: &str) -> Result<bool, RegistryError>;
+    /// Registers a prompt in a tier and returns the time in RFC 3339.
     async fn register_prompt(
         &self,
-        name: &str,
-        definition: PromptDefinition,
-    ) -> Result<String, RegistryError> {
-        self.register_prompt_in(Tier::Official, name, definition).await
-    }
-    /// The same in a tier.
-    async fn register_prompt_in(
-        &self,
         tier: Tier,
         name: &str,
         definition: PromptDefinition,
     ) -> Result<String, RegistryError>;
-    /// Removes an official prompt; `false` when there was none.
-    async fn remove_prompt(&self, name: &str) -> Result<bool, RegistryError> {
-        self.remove_prompt_in(Tier::Official, name).await
+    /// Removes a prompt from a tier. Returns whether it existed.
+    async fn remove_prompt(&self, tier: Tier, name: &str) -> Result<bool, RegistryError>;
+    /// Registers a skill with a message, under a condition on its newest version.
+    async fn publish_bundle(
+        &self,
+        tier: Tier,
+        id: &str,
+        bundle: Bundle<Bytes>,
+        request: PublishRequest,
+    ) -> Result<Published, RegistryError> {
+        if !request.is_empty() {
+            return Err(RegistryError::Unsupported(NO_HISTORY));
+        }
+        self.register_bundle(tier, id, bundle).await.map(Published::without_history)
     }
-    /// The same in a tier.
-    async fn remove_prompt_in(&self, tier: Tier, name: &str) -> Result<bool, RegistryError>;
+    /// Registers a prompt with a message, under a condition on its newest version.
+    async fn publish_prompt(
+        &self,
+        tier: Tier,
+        name: &str,
+        definition: PromptDefinition,
+        request: PublishRequest,
+    ) -> Result<Published, RegistryError> {
+        if !request.is_empty() {
+            return Err(RegistryError::Unsupported(NO_HISTORY));
+        }
+        self.register_prompt(tier, name, definition).await.map(Published::without_history)
+    }
+    /// Lists the versions of an entry, newest first. Those of a removed entry are still listed.
+    async fn history(
+        &self,
+        _kind: EntryKind,
+        _request: &HistoryRequest,
+    ) -> Result<HistoryPage, RegistryError> {
+        Err(RegistryError::Unsupported(NO_HISTORY))
+    }
+    /// Returns the version that a selector means. Succeeds for a purged version too.
+    async fn version(
+        &self,
+        _kind: EntryKind,
+        _tier: Option<Tier>,
+        _id: &str,
+        _version: &VersionSelector,
+    ) -> Result<VersionInfo, RegistryError> {
+        Err(RegistryError::Unsupported(NO_HISTORY))
+    }
+    /// Returns the row of one version of a skill. [`document`](Self::document) reads its files.
+    async fn skill_version(
+        &self,
+        _tier: Option<Tier>,
+        _id: &str,
+        _version: &VersionSelector,
+    ) -> Result<Arc<SkillRow>, RegistryError> {
+        Err(RegistryError::Unsupported(NO_HISTORY))
+    }
+    /// Returns the difference of two versions of an entry.
+    async fn diff(
+        &self,
+        _kind: EntryKind,
+        _request: &DiffRequest,
+    ) -> Result<VersionDiff, RegistryError> {
+        Err(RegistryError::Unsupported(NO_HISTORY))
+    }
+    /// Moves or removes a label.
+    async fn set_label(
+        &self,
+        _kind: EntryKind,
+        _request: &LabelRequest,
+    ) -> Result<VersionState, RegistryError> {
+        Err(RegistryError::Unsupported(NO_HISTORY))
+    }
+    /// Registers the content of an older version again, as a new version.
+    async fn rollback(
+        &self,
+        _kind: EntryKind,
+        _request: &RollbackRequest,
+    ) -> Result<Published, RegistryError> {
+        Err(RegistryError::Unsupported(NO_HISTORY))
+    }
+    /// Yanks or purges a version, or undoes a yank.
+    async fn yank(
+        &self,
+        _kind: EntryKind,
+        _request: &YankRequest,
+    ) -> Result<VersionState, RegistryError> {
+        Err(RegistryError::Unsupported(NO_HISTORY))
+    }
+    /// Reads the change log of the entries that the caller sees, newest first.
+    async fn log(&self, _request: &LogRequest) -> Result<LogPage, RegistryError> {
+        Err(RegistryError::Unsupported(NO_HISTORY))
+    }
+    /// Removes the content of versions of all layers that a retention rule no longer keeps.
+    async fn collect(&self, _request: &CollectRequest) -> Result<Collected, RegistryError> {
+        Err(RegistryError::Unsupported(NO_HISTORY))
+    }
 }
 
-/// The URI of a file of a skill.
-pub(crate) fn address(row: &SkillRow, path: &str) -> String {
-    match path {
-        ROOT_PATH => format!("{SCHEME}{}", row.id),
-        path => format!("{SCHEME}{}/{path}", row.id),
-    }
+/// Returns the URI of a file of a skill.
+pub(crate) fn file_uri(row: &SkillRow, path: &str) -> String {
+    let root = match &row.pinned {
+        // A pinned row is of one tier's copy, whatever its id resolves to.
+        Some(pinned) => {
+            format!("{SKILL_SCHEME}{}/{}{VERSION_SEPARATOR}{}", row.tier, row.id, pinned.version)
+        }
+        None => format!("{SCHEME}{}", row.id),
+    };
+    if path == ROOT_PATH { root } else { format!("{root}/{path}") }
 }

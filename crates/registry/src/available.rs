@@ -1,60 +1,57 @@
-//! Which skills can be offered as Agent Skills, and as what.
+//! Skills of the catalog as Agent Skills.
 //!
-//! A skill that says nothing of itself as an Agent Skill is offered under its id and the description of the
-//! index. One that does not fit the rules of those who take the list is left out, and it is said why; it is
-//! not bent until it fits.
+//! A skill without Agent Skills frontmatter is listed with its id and its description in other listings. A description
+//! that is too long is truncated. A skill that breaks another rule of the specification is excluded with a reason.
+
+use std::borrow::Cow;
 
 use serde::Serialize;
-use skills_core::{AgentSkill, frontmatter::is_skill_name};
+use skills_agent_skills::{frontmatter::is_skill_name, validate::MAX_COMPATIBILITY_CHARS};
+use skills_core::{AgentSkill, limits::MAX_DESCRIPTION_CHARS};
 
 use crate::{Catalog, SkillRow, live};
 
-/// Longest description, in characters.
-const MAX_DESCRIPTION: usize = 1024;
-/// Longest statement of what a skill needs, in characters.
-const MAX_COMPATIBILITY: usize = 500;
-
-/// A skill that can be offered.
+/// Skill in the list of Agent Skills.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct AvailableSkill {
-    /// Where it is registered.
+    /// Skill id.
     pub id: String,
-    /// What it says of itself.
+    /// Frontmatter fields.
     #[serde(flatten)]
     pub skill: AgentSkill,
 }
 
-/// One that cannot.
+/// Skill that is not a valid Agent Skill.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct LeftOut {
-    /// Where it is registered.
+pub struct ExcludedSkill {
+    /// Skill id.
     pub id: String,
-    /// Why not.
+    /// Broken rule.
     pub reason: String,
 }
 
-/// The answer: what can be offered, and what cannot.
+/// Agent Skills of a catalog, and the skills that are none.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 pub struct Available {
-    /// Sorted by id.
+    /// Agent Skills, sorted by id.
     pub skills: Vec<AvailableSkill>,
-    /// Sorted by id.
-    pub left_out: Vec<LeftOut>,
+    /// Excluded skills, sorted by id.
+    pub left_out: Vec<ExcludedSkill>,
 }
 
-/// What is asked for; all that is given must hold. Upper and lower case are the same.
+/// Filter of Agent Skills. All given conditions must hold; case does not matter.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Filter {
-    /// Its license contains this.
+    /// Text that the license contains.
     pub license: Option<String>,
-    /// What it needs to run contains this.
+    /// Text that the compatibility statement contains.
     pub compatibility: Option<String>,
-    /// It may use this tool, with whatever arguments.
+    /// Allowed tool, with any arguments.
     pub tool: Option<String>,
 }
 
 impl Filter {
-    fn admits(&self, skill: &AgentSkill) -> bool {
+    fn matches(&self, skill: &AgentSkill) -> bool {
         let contains = |text: &Option<String>, wanted: &Option<String>| match (text, wanted) {
             (_, None) => true,
             (None, Some(_)) => false,
@@ -72,27 +69,27 @@ impl Filter {
     }
 }
 
-/// The skills of a catalog that can be offered.
+/// Returns the Agent Skills of a catalog that match a filter.
 #[must_use]
 pub fn available(catalog: &Catalog, filter: &Filter) -> Available {
     let mut answer = Available::default();
     for row in catalog.skills_after(None) {
         let id = row.id.to_string();
-        match offered(row) {
-            Ok(skill) if filter.admits(&skill) => answer.skills.push(AvailableSkill { id, skill }),
+        match to_agent_skill(row) {
+            Ok(skill) if filter.matches(&skill) => answer.skills.push(AvailableSkill { id, skill }),
             Ok(_) => {}
-            Err(reason) => answer.left_out.push(LeftOut { id, reason }),
+            Err(reason) => answer.left_out.push(ExcludedSkill { id, reason }),
         }
     }
     answer
 }
 
-/// What a skill is offered as, or why it is not.
-fn offered(row: &SkillRow) -> Result<AgentSkill, String> {
+/// Converts a skill to an Agent Skill, or returns the rule that it breaks.
+fn to_agent_skill(row: &SkillRow) -> Result<AgentSkill, String> {
     if let Some(reason) = row.corruption() {
         return Err(format!("it is corrupt: {reason}"));
     }
-    let mut skill = row.meta.agent.as_deref().cloned().unwrap_or_else(|| plain(row));
+    let mut skill = row.meta.agent.as_deref().cloned().unwrap_or_else(|| default_agent_skill(row));
     if skill.name.is_empty() {
         skill.name = row.id.to_string();
     }
@@ -103,26 +100,28 @@ fn offered(row: &SkillRow) -> Result<AgentSkill, String> {
     if skill.description.trim().is_empty() {
         return Err("it has no description".to_owned());
     }
-    if length(&skill.description) > MAX_DESCRIPTION {
-        return Err(format!("its description is longer than {MAX_DESCRIPTION} characters"));
+    if length(&skill.description) > MAX_DESCRIPTION_CHARS {
+        skill.description = row.description().unwrap_or_default().into_owned();
     }
-    if skill.compatibility.as_deref().is_some_and(|text| length(text) > MAX_COMPATIBILITY) {
-        return Err(format!("its compatibility is longer than {MAX_COMPATIBILITY} characters"));
+    if skill.compatibility.as_deref().is_some_and(|text| length(text) > MAX_COMPATIBILITY_CHARS) {
+        return Err(format!(
+            "its compatibility is longer than {MAX_COMPATIBILITY_CHARS} characters"
+        ));
     }
     Ok(skill)
 }
 
-fn plain(row: &SkillRow) -> AgentSkill {
-    // The id of a live one is an address, which names may not be.
-    let live = row.origin().and_then(|(client, path)| live::name(&client.parse().ok()?, path));
+fn default_agent_skill(row: &SkillRow) -> AgentSkill {
+    // The id of a live skill has a slash, which names may not have.
+    let live =
+        row.origin().and_then(|(client, path)| live::prompt_name(&client.parse().ok()?, path));
     AgentSkill {
         name: live.map_or_else(|| row.id.to_string(), |name| name.to_string()),
         description: row
-            .meta
-            .description
-            .clone()
-            .or_else(|| row.meta.title.clone())
-            .unwrap_or_default(),
+            .description()
+            .or_else(|| row.meta.title().map(Cow::Borrowed))
+            .unwrap_or_default()
+            .into_owned(),
         license: None,
         compatibility: None,
         metadata: Default::default(),
@@ -136,7 +135,7 @@ fn plain(row: &SkillRow) -> AgentSkill {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::catalog::tests::of_documents;
+    use crate::catalog::tests::catalog_with_documents;
 
     fn with(fields: &str) -> String {
         format!("---\n{fields}\n---\n# Body\n")
@@ -147,9 +146,9 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_left_out_and_said() {
+    fn invalid_skills_are_excluded_with_a_reason() {
         let long = "d".repeat(1025);
-        let catalog = of_documents(&[
+        let catalog = catalog_with_documents(&[
             ("a_b", "# T\n\nText.".to_owned()),
             ("empty", "# \n".to_owned()),
             ("long", with(&format!("name: long\ndescription: {long}"))),
@@ -158,17 +157,19 @@ mod tests {
             ("spec", with("name: spec\ndescription: Does it.\nlicense: MIT")),
         ]);
         let answer = available(&catalog, &Filter::default());
-        assert_eq!(ids(&answer), ["nameless", "plain", "spec"]);
+        assert_eq!(ids(&answer), ["long", "nameless", "plain", "spec"]);
         let left_out: Vec<&str> = answer.left_out.iter().map(|left| left.id.as_str()).collect();
-        assert_eq!(left_out, ["a_b", "empty", "long"]);
-        assert_eq!(answer.skills[1].skill.description, "Does it.");
-        let nameless = &answer.skills[0].skill;
+        assert_eq!(left_out, ["a_b", "empty"]);
+        let description = |index: usize| answer.skills[index].skill.description.as_str();
+        assert_eq!(description(0), format!("{}...", "d".repeat(1021)));
+        assert_eq!(description(2), "Does it.");
+        let nameless = &answer.skills[1].skill;
         assert_eq!((nameless.name.as_str(), nameless.user_invocable), ("nameless", false));
     }
 
     #[test]
-    fn filters() {
-        let catalog = of_documents(&[
+    fn filters_match_license_compatibility_and_tools() {
+        let catalog = catalog_with_documents(&[
             (
                 "mit",
                 with("name: mit\ndescription: d\nlicense: MIT\nallowed-tools: Bash(git:*) Read"),

@@ -1,14 +1,14 @@
-//! What the registry answers when it cannot do what was asked.
+//! Errors of the registry.
 
-use std::{sync::Arc, time::Duration};
+use std::{borrow::Cow, sync::Arc, time::Duration};
 
 use skills_bus::CallError;
-use skills_core::{Kind, OutputError, RuleError, Tier, schema::Violation};
+use skills_core::{Code, Coded, EntryKind, OutputError, RuleError, Tier, VersionError};
 use skills_store::{BatchError, StoreError};
 
-use crate::{ExecuteError, arguments::sentence, live::LiveError};
+use crate::live::{LiveError, LiveOperation};
 
-/// The one error type of the registry. Every surface maps it once.
+/// Error type of the registry. Every surface maps it once.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum RegistryError {
     /// The input breaks a rule.
@@ -17,178 +17,206 @@ pub enum RegistryError {
     /// There is no such entry.
     #[error("{} not found: {id}", kind.as_str())]
     NotFound {
-        /// What was looked for.
-        kind: Kind,
-        /// Under which id or name.
+        /// Kind of the entry.
+        kind: EntryKind,
+        /// Id or name.
         id: String,
     },
-    /// The function behind a section or a prompt did not give a result.
+    /// A version, a label or a condition on them stands in the way.
+    #[error(transparent)]
+    Version(Box<VersionError>),
+    /// The function behind a section or a prompt failed.
     #[error("{function_id} {problem}")]
     Handler {
-        /// The function.
+        /// Function id.
         function_id: String,
-        /// What happened.
+        /// Kind of failure.
         problem: HandlerProblem,
     },
-    /// The function behind a prompt gave a result that is not a prompt.
+    /// The section is neither linked by its skill nor exposed by its function.
+    #[error("{uri} is not linked by the skill, and its function is not exposed")]
+    SectionNotLinked {
+        /// URI of the section.
+        uri: String,
+    },
+    /// The function behind a prompt returned no prompt.
     #[error("{function_id}: {source}")]
     Output {
-        /// The function.
+        /// Function id.
         function_id: String,
-        /// What it returned instead.
+        /// Difference to a prompt.
         source: OutputError,
     },
     /// The store could not be read or written; nothing was changed.
     #[error(transparent)]
     Store(Arc<StoreError>),
-    /// What is stored of an entry cannot be read. It still shadows what is in the tiers below: an entry that
-    /// is damaged must not be replaced by another in silence.
+    /// A stored entry cannot be read. It still shadows entries of lower tiers: another entry must not silently replace
+    /// a damaged one.
     #[error("{} {id} ({tier}) is corrupt: {reason}", kind.as_str())]
     CorruptEntry {
-        /// What it is.
-        kind: Kind,
-        /// Where it is stored.
+        /// Kind of the entry.
+        kind: EntryKind,
+        /// Tier.
         tier: Tier,
-        /// Under which id or name.
+        /// Id or name.
         id: String,
-        /// What is wrong with it.
+        /// Damage.
         reason: String,
     },
-    /// A live client gave nothing.
+    /// A live client failed.
     #[error(transparent)]
     Live(#[from] LiveError),
-    /// A skill that has no manifest.
+    /// The arguments of an operation on live clients do not fit it.
+    #[error("invalid input for {}: {reason}", operation.function_id())]
+    LiveArguments {
+        /// The operation.
+        operation: LiveOperation,
+        /// The first argument that does not fit, and why.
+        reason: String,
+    },
+    /// The skill has no manifest.
     #[error("{0} is not a tool: it has no manifest")]
     NotATool(String),
-    /// What a tool is called with does not fit what it takes.
-    #[error("the arguments do not fit {id}: {}", sentence(violations))]
-    Arguments {
-        /// The tool.
-        id: String,
-        /// Everything that does not fit.
-        violations: Vec<Violation>,
-    },
-    /// A tool was called, or was not, and has no result.
-    #[error(transparent)]
-    Execute(#[from] Box<ExecuteError>),
-    /// Nobody here can call tools.
-    #[error("tools cannot be called here: this registry is not that of a server")]
-    NoExecutor,
-    /// A private layer was named, and nobody whose it would be.
-    #[error("private entries belong to somebody, and no key tells to whom")]
+    /// A private entry was requested without a key.
+    #[error("private entries belong to a user, and the request has no key")]
     KeyNeeded,
-    /// What was presented as a key is none.
+    /// The key is not active.
     #[error("the key is unknown: it was never issued, or it is revoked or expired")]
     UnknownKey,
-    /// The place where content is kept cannot do this.
+    /// The store or the remote registry does not support the operation.
     #[error("{0}")]
     Unsupported(&'static str),
-    /// More is waiting to be written than fits in memory.
+    /// The queue of the writer thread is full.
     #[error("too many writes are waiting; try again")]
     Overloaded,
-    /// A store did something else than it was asked to.
-    #[error("the store did not carry out {0} as it should")]
+    /// A panic interrupted the write.
+    #[error("an internal error interrupted the write; it is not known whether it was stored")]
+    OutcomeUnknown,
+    /// The writer thread ended after a panic.
+    #[error("writes are not possible: the writer thread stopped after an internal error")]
+    WriterStopped,
+    /// The store returned an unexpected result.
+    #[error("unexpected result of {0}")]
     Unexpected(&'static str),
     /// The registry is shutting down.
     #[error("the registry is shutting down")]
     Closed,
-    /// Sections and prompts need a bus with workers on it.
+    /// Sections and prompts need a bus.
     #[error("{function_id} cannot be called: the data directory was opened without a bus")]
     NoBus {
-        /// The function.
+        /// Function id.
         function_id: String,
     },
-    /// A registry on the other end of a bus said no.
+    /// A remote registry or store refused the request.
     #[error("{message}")]
     Remote {
-        /// Its code.
+        /// Its error code.
         code: String,
-        /// Its words.
+        /// Its message.
         message: String,
     },
 }
 
-/// Why a handler gave no result. Each says which of the ways it was.
+/// Failure of a handler.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum HandlerProblem {
-    /// It took too long.
+    /// Time limit exceeded.
     #[error("timed out after {} ms", .0.as_millis())]
     TimedOut(Duration),
-    /// Nobody serves it.
+    /// No worker serves the function.
     #[error("is not registered on the bus; is its worker connected?")]
     NotRegistered,
-    /// Its worker went away.
+    /// The worker disconnected during the call.
     #[error("disconnected before it answered")]
     Disconnected,
-    /// It answered with an error.
+    /// Only the registering worker may call the function.
+    #[error("is private to the worker that registered it")]
+    Private,
+    /// The worker returned an error.
     #[error("failed: {message} ({code})")]
     Failed {
-        /// The worker's code.
+        /// Error code of the worker.
         code: String,
-        /// The worker's words.
+        /// Message of the worker.
         message: String,
     },
 }
 
 impl RegistryError {
-    /// The error of a call that was made on behalf of a reader.
+    /// Converts the error of a call that was made on behalf of a client.
     pub(crate) fn from_call(function_id: &str, error: CallError) -> Self {
         let problem = match error {
             CallError::Timeout { after, .. } => HandlerProblem::TimedOut(after),
             CallError::NotFound(_) => HandlerProblem::NotRegistered,
             CallError::Stopped(_) => HandlerProblem::Disconnected,
-            other => {
-                HandlerProblem::Failed { code: other.code().to_owned(), message: other.to_string() }
-            }
+            CallError::Private(_) => HandlerProblem::Private,
+            other => HandlerProblem::Failed {
+                code: other.code_text().into_owned(),
+                message: other.to_string(),
+            },
         };
         Self::Handler { function_id: function_id.to_owned(), problem }
     }
 
-    /// The other end of a bus said something that the contract does not have.
-    pub(crate) fn unexpected_answer(message: String) -> Self {
-        Self::Remote { code: "unexpected_answer".to_owned(), message }
-    }
-
-    /// A stable code for machines.
+    /// Creates the error for a result that breaks the contract of the bus functions.
     #[must_use]
-    pub fn code(&self) -> &str {
+    pub fn unexpected_answer(message: String) -> Self {
+        Self::Remote { code: Code::UnexpectedAnswer.into(), message }
+    }
+}
+
+impl Coded for RegistryError {
+    fn code(&self) -> Code {
         match self {
             Self::Rule(rule) => rule.code(),
-            Self::NotFound { .. } => "not_found",
+            Self::NotFound { .. } => Code::NotFound,
+            Self::Version(error) => error.code(),
             Self::Handler { problem, .. } => match problem {
-                HandlerProblem::TimedOut(_) => "handler_timeout",
-                HandlerProblem::NotRegistered => "handler_not_registered",
-                HandlerProblem::Disconnected => "handler_disconnected",
-                HandlerProblem::Failed { .. } => "handler_failed",
+                HandlerProblem::TimedOut(_) => Code::HandlerTimeout,
+                HandlerProblem::NotRegistered => Code::HandlerNotRegistered,
+                HandlerProblem::Disconnected => Code::HandlerDisconnected,
+                HandlerProblem::Private => Code::PrivateFunction,
+                HandlerProblem::Failed { .. } => Code::HandlerFailed,
             },
-            Self::Output { .. } => "handler_output",
+            Self::SectionNotLinked { .. } => Code::SectionNotLinked,
+            Self::Output { .. } => Code::HandlerOutput,
             Self::Store(error) => error.code(),
-            Self::CorruptEntry { .. } => "corrupt_entry",
+            Self::CorruptEntry { .. } => Code::CorruptEntry,
             Self::Live(error) => error.code,
-            Self::NotATool(_) => "not_a_tool",
-            Self::Arguments { .. } => "invalid_arguments",
-            Self::Execute(error) => &error.code,
-            Self::NoExecutor => "no_executor",
-            Self::KeyNeeded => "key_needed",
-            Self::UnknownKey => "unknown_key",
-            Self::Unsupported(_) => "unsupported",
-            Self::Overloaded => "overloaded",
-            Self::Unexpected(_) => "internal",
-            Self::Closed => "shutting_down",
-            Self::NoBus { .. } => "no_bus",
-            Self::Remote { code, .. } => code,
+            Self::LiveArguments { .. } => Code::InvalidInput,
+            Self::NotATool(_) => Code::NotATool,
+            Self::KeyNeeded => Code::KeyNeeded,
+            Self::UnknownKey => Code::UnknownKey,
+            Self::Unsupported(_) => Code::Unsupported,
+            Self::Overloaded => Code::Overloaded,
+            Self::OutcomeUnknown => Code::OutcomeUnknown,
+            Self::WriterStopped => Code::WriterStopped,
+            Self::Unexpected(_) => Code::Internal,
+            Self::Closed => Code::ShuttingDown,
+            Self::NoBus { .. } => Code::NoBus,
+            Self::Remote { code, .. } => Code::from_remote(code),
         }
     }
 
-    /// What the caller can do about it.
-    #[must_use]
-    pub fn hint(&self) -> Option<&str> {
+    fn code_text(&self) -> Cow<'_, str> {
+        match self {
+            Self::Store(error) => error.code_text(),
+            Self::Remote { code, .. } => code.into(),
+            _ => self.code().as_str().into(),
+        }
+    }
+
+    fn hint(&self) -> Option<&str> {
         match self {
             Self::Store(error) => error.hint(),
-            Self::Execute(error) => error.hint.as_deref(),
-            Self::NoExecutor => Some("start `skills serve` and ask that server"),
+            Self::Version(error) => error.hint(),
+            Self::OutcomeUnknown => Some("read the entry, and write it again if it was not stored"),
+            Self::WriterStopped => Some("restart the server; acknowledged writes are stored"),
             Self::CorruptEntry { .. } => Some("register it again, or remove it"),
-            Self::KeyNeeded => Some("give a key of the user, which begins with us-"),
+            Self::KeyNeeded => Some("pass a key of the user, which begins with us-"),
+            Self::SectionNotLinked { .. } => Some(
+                "link it in the skill's document, set `mcp.expose` in the function's metadata, or set `sections: any` in the configuration",
+            ),
             Self::NoBus { .. } => {
                 Some("start `skills serve`, connect the worker that serves it, and ask that server")
             }
@@ -201,14 +229,24 @@ impl From<BatchError> for RegistryError {
     fn from(error: BatchError) -> Self {
         let message = error.to_string();
         match error {
+            BatchError::Version(error) => error.into(),
             BatchError::Failed { code, .. } => Self::Remote { code, message },
-            BatchError::Conflict { .. } => Self::Remote { code: "conflict".to_owned(), message },
+            BatchError::Conflict { .. } => Self::Remote { code: Code::Conflict.into(), message },
         }
+    }
+}
+
+impl From<VersionError> for RegistryError {
+    fn from(error: VersionError) -> Self {
+        Self::Version(Box::new(error))
     }
 }
 
 impl From<StoreError> for RegistryError {
     fn from(error: StoreError) -> Self {
-        Self::Store(Arc::new(error))
+        match error {
+            StoreError::NoHistory(message) => Self::Unsupported(message),
+            error => Self::Store(Arc::new(error)),
+        }
     }
 }

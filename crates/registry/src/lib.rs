@@ -1,61 +1,80 @@
-//! The registry: the only door to skills and prompts.
+//! The registry of skills and prompts: catalog, writes, change feed, reads.
 //!
-//! - [`Registry`]: reading, resolving and rendering (`reading`; `reading_live` for what is not stored), and
-//!   `writing`; a [`View`] is it as one caller sees it
-//! - [`catalog`]: the immutable snapshot all reads are answered from, in views of callers
-//! - `writer`: the one thread that commits, swaps the catalog and announces
-//! - [`feed`]: announcements in commit order, for any number of subscribers, in bounded memory
-//! - `changed`: the same for surfaces, which only need to know that something is different
-//! - [`available`]: which skills can be offered as Agent Skills
-//! - [`bundles`]: reading whole bundles
-//! - [`search`]: finding skills by words
-//! - [`live`]: what live clients have, which is listed and read but not stored
-//! - `execute`: calling tools; `arguments` checks what they are called with
-//! - `functions`: which functions of workers are offered to agents
-//! - `blobs`: bodies, through a bounded cache; [`Kept`] is any such cache
-//! - [`state`]: the bus's key-value store, which shares the write path
-//! - [`state_store`]: a store in the state of an iii engine
-//! - [`api`]: the trait surfaces are written against; [`remote`] implements it over a bus
+//! - [`Registry`]: reads (`reading`, `reading_live`) and writes (`writing`); [`RegistryView`] is one caller's view of it
+//! - [`api`]: the trait that surfaces are written against; `skills-remote` implements it over a bus
+//! - [`catalog`]: the immutable snapshot that answers all reads of metadata
+//! - `writer`: the thread that commits; `concurrent_writes` on a store behind a network; `publisher`: the catalog and
+//!   feeds that it publishes; `recovery` after a panic
+//! - [`feed`]: change notifications in commit order, in bounded memory; `change_events`: their form for surfaces
+//! - [`live`]: entries of live clients, which are listed and read but not stored
+//! - [`versions`]: requests and responses about versions; `version_lookup`, `history`, `version_writing`, `collection`: what
+//!   they do; [`diff`]: the difference of two versions
+//! - [`available`]: skills as Agent Skills; [`bundles`]: whole bundles; [`search`]: search over names, descriptions and texts
+//! - `workers`: connected workers; [`functions`]: functions that they expose to agents; `sections`: access to functions by URI
+//! - `blob_cache`, `negative_cache`, [`SizedLruCache`]: caches
+//! - [`state`]: the key-value store of the bus, which shares the write path
 //!
-//! It does not know any protocol. It knows functions only as something that can be called to get the
-//! content of a section or the messages of a prompt.
+//! It knows no protocol. A function is only something to call for the content of a section or a prompt.
 
 pub mod api;
-mod arguments;
 pub mod available;
-mod blobs;
+mod blob_cache;
 pub mod bundles;
 pub mod catalog;
-mod changed;
+mod change_events;
+mod collection;
+mod concurrent_writes;
+pub mod diff;
 mod error;
-mod execute;
 pub mod feed;
-mod functions;
-mod kept;
+pub mod functions;
+mod history;
+mod legacy_summary;
 pub mod live;
-mod local;
-mod looked;
+mod negative_cache;
+mod pending_write;
+mod publisher;
 mod reading;
 mod reading_live;
+mod recovery;
 mod registry;
-pub mod remote;
+pub mod rejected_rows;
 pub mod search;
+mod sections;
+mod sized_lru_cache;
+mod skill_lookup;
 pub mod state;
-pub mod state_store;
+mod version_cache;
+mod version_lookup;
+mod version_writing;
+pub mod versions;
+mod view;
+mod workers;
 mod writer;
 mod writing;
 
-pub use api::{Document, PromptInfo, RenderedPrompt, Resource, SkillInfo, Skills};
-pub use catalog::{Catalog, Explanation, Place, PromptRow, SkillRow};
-pub use changed::{Changed, Changes};
+pub use api::{
+    Document, PromptInfo, ReadVersion, RenderedPrompt, Resource, SkillInfo, SkillRegistry,
+};
+pub use catalog::{Catalog, ExplainedLayer, Explanation, PromptRow, SkillRow};
+pub use change_events::{ChangeEvent, ChangeEvents, NOTIFY_DEBOUNCE};
 pub use error::{HandlerProblem, RegistryError};
-pub use execute::{Blame, Execute, ExecuteError, ToolCall};
-pub use feed::{ChangeFeed, Delivery, Subscription};
+pub use feed::{ChangeFeed, FeedItem, FeedSubscription};
 pub use functions::ExposedFunction;
-pub use kept::Kept;
-pub use local::View;
+pub use pending_write::PendingWrite;
+pub use recovery::WriterHealth;
 pub use registry::{Registry, RegistryConfig};
-pub use remote::{Mirror, RemoteRegistry};
+pub use rejected_rows::{RejectedRow, RejectedRows};
+pub use sections::SectionAccess;
+pub use sized_lru_cache::SizedLruCache;
+/// Types of the store that surfaces see: they do not depend on the store itself.
+pub use skills_store::{Action, Change, Refusal, Retention, StateChange, StateEntry, VersionHeads};
 pub use state::BusState;
-pub use state_store::StateStore;
-pub use writing::Tool;
+pub use versions::{
+    CollectRequest, Collected, DiffRequest, HistoryPage, HistoryRequest, LabelRequest, LogInfo,
+    LogPage, LogRequest, PublishRequest, Published, RollbackRequest, VersionInfo, VersionState,
+    YankRequest,
+};
+pub use view::RegistryView;
+pub use workers::ConnectedWorker;
+pub use writing::{ManifestSkill, Tool};

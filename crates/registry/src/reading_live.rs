@@ -1,31 +1,34 @@
-//! Reading what live clients have. What is stored at the same address comes first, always.
+//! Reads entries of live clients. A stored entry at the same URI always comes first.
 
 use serde_json::{Map, Value};
 use skills_core::{
-    Caller, EntryKey, Kind, Layer, PromptMessages, ResourceUri, SkillId, output::MARKDOWN,
+    Caller, EntryKey, EntryKind, Layer, PromptMessages, ResourceUri, SkillId, output::MARKDOWN,
 };
 
 use crate::{
     PromptRow, Registry, RegistryError, RenderedPrompt,
-    live::{LiveDocument, Origin, Question},
+    api::NO_LIVE_CLIENTS,
+    live::{LiveDocument, LiveOperation, LiveOrigin},
 };
 
 impl Registry {
-    /// What a live client has at an address, if nothing is stored there.
-    pub(crate) async fn live(
+    /// Reads a URI from a live client, if nothing is stored there.
+    pub(crate) async fn read_live(
         &self,
         caller: &Caller,
         uri: &ResourceUri,
     ) -> Result<Option<LiveDocument>, RegistryError> {
         let (client, path) = match uri {
             ResourceUri::Skill(client) => (client, None),
-            ResourceUri::Inside { skill, path } => (skill, Some(path.as_str())),
-            ResourceUri::Index | ResourceUri::Stored { .. } => return Ok(None),
+            ResourceUri::Path { skill, path } => (skill, Some(path.as_str())),
+            ResourceUri::Index | ResourceUri::InTier { .. } | ResourceUri::Version { .. } => {
+                return Ok(None);
+            }
         };
         if !self.catalog().has_client(client.as_str()) {
             return Ok(None);
         }
-        let Some(source) = self.live_source() else { return Ok(None) };
+        let Some(host) = self.live_host() else { return Ok(None) };
         if self.is_stored(caller, client, path).await? {
             return Ok(None);
         }
@@ -39,23 +42,24 @@ impl Registry {
                 }
             },
         };
-        Ok(source.read(client.as_str(), &path).await?)
+        Ok(host.read(client.as_str(), &path).await?)
     }
 
-    /// Whether something is stored where a client has something too.
+    /// Returns whether a stored entry shadows one of a live client.
     async fn is_stored(
         &self,
         caller: &Caller,
         id: &SkillId,
         path: Option<&str>,
     ) -> Result<bool, RegistryError> {
-        if self.catalog_of(caller).skill(id.as_str()).is_none() {
-            let key = EntryKey { kind: Kind::Skill, layer: Layer::Official, id: id.to_shared() };
-            self.look_before_live(key).await?;
+        if self.catalog_for(caller).skill(id.as_str()).is_none() {
+            let key =
+                EntryKey { kind: EntryKind::Skill, layer: Layer::Official, id: id.to_shared() };
+            self.refresh_before_live(key).await?;
         }
-        let catalog = self.catalog_of(caller);
+        let catalog = self.catalog_for(caller);
         Ok(catalog.skill(id.as_str()).is_some_and(|row| match path {
-            // Of one that is damaged nobody knows what it had.
+            // The files of a corrupt skill are unknown.
             Some(path) => row.corruption().is_some() || row.meta.file(path).is_some(),
             None => true,
         }))
@@ -65,16 +69,17 @@ impl Registry {
     pub(crate) async fn render_live(
         &self,
         row: &PromptRow,
-        origin: &Origin,
+        origin: &LiveOrigin,
         arguments: Value,
     ) -> Result<RenderedPrompt, RegistryError> {
-        let missing = || RegistryError::NotFound { kind: Kind::Prompt, id: row.name.to_string() };
-        let source = self.live_source().ok_or_else(missing)?;
+        let not_found =
+            || RegistryError::NotFound { kind: EntryKind::Prompt, id: row.name.to_string() };
+        let host = self.live_host().ok_or_else(not_found)?;
         let arguments = match arguments {
             Value::Null => Value::Object(Map::new()),
-            given => given,
+            arguments => arguments,
         };
-        let output = source.render(&origin.client, &origin.path, arguments).await?;
+        let output = host.render(&origin.client, &origin.path, arguments).await?;
         let rendered = PromptMessages::from_output(output).map_err(|source| {
             let function_id = format!("{}{}", origin.client, origin.path);
             RegistryError::Output { function_id, source }
@@ -84,17 +89,17 @@ impl Registry {
         Ok(RenderedPrompt { description: Some(description), messages: rendered.messages })
     }
 
-    /// Asks about live clients and their paths on behalf of a caller.
+    /// Carries out an operation on live clients and their paths on behalf of a caller.
     ///
     /// # Errors
-    /// When nobody hosts any, or there is no answer.
-    pub async fn ask_paths(
+    /// When no live clients are hosted, the arguments do not fit the operation, or it fails.
+    pub async fn call_live_as(
         &self,
         caller: &Caller,
-        question: Question,
+        operation: LiveOperation,
+        arguments: Map<String, Value>,
     ) -> Result<Value, RegistryError> {
-        let none = RegistryError::Unsupported("this registry hosts no live clients");
-        let source = self.live_source().ok_or(none)?;
-        Ok(source.ask(caller, question).await?)
+        let host = self.live_host().ok_or(RegistryError::Unsupported(NO_LIVE_CLIENTS))?;
+        host.call_operation(caller, operation, arguments).await
     }
 }

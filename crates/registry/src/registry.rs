@@ -1,45 +1,46 @@
-//! The registry itself: what surfaces in this process call. What they read is in `reading`, what they write in
-//! `writing`.
+//! The registry as surfaces in this process call it. `reading` has the reads, `writing` the writes.
 
 use std::{
-    sync::{Arc, Mutex, OnceLock, PoisonError, Weak},
+    fmt,
+    sync::{Arc, OnceLock, Weak},
     thread::JoinHandle,
     time::Duration,
 };
 
-use arc_swap::ArcSwap;
+use parking_lot::Mutex;
 use serde_json::Value;
 use skills_bus::{Bus, Json};
-use skills_core::{Identify, Timestamp, resolve::Prefix};
-use skills_store::{Batch, Effect, Store};
+use skills_core::{Code, KeyDirectory, resolve::Prefix};
+use skills_store::{Batch, Mutation, Store};
 use tokio::sync::watch;
 
 use crate::{
-    BusState, Catalog, ChangeFeed, Execute, RegistryError,
-    arguments::Arguments,
-    blobs::Blobs,
-    feed::{Feed, Subscription},
-    live::{LiveChange, LiveSource, LiveUpdate},
-    looked::Looked,
-    writer::{Foreign, Published, WriteError, Writer},
+    BusState, Catalog, ChangeFeed, FeedSubscription, PendingWrite, RegistryError, SectionAccess,
+    blob_cache::BlobCache,
+    legacy_summary,
+    live::{LiveChange, LiveHost, LiveUpdate},
+    negative_cache::NegativeLookupCache,
+    publisher::Publisher,
+    recovery::WriterHealth,
+    search::{SearchConfig, SearchIndex},
+    writer::{BatchResult, ExternalCheck, Writer},
 };
 
-/// How much of the newest changes a feed keeps in memory for its slowest subscriber.
-const CHANGE_FEED_BYTES: usize = 4 << 20;
-/// The same for changes of the bus state, which carry their values.
-const STATE_FEED_BYTES: usize = 16 << 20;
-/// The same for what is not stored, of which only ids are told.
-const LIVE_FEED_BYTES: usize = 1 << 20;
-
-/// What can be set about a registry.
-#[derive(Debug, Clone)]
+/// Settings and collaborators of a registry.
+#[derive(Clone)]
 pub struct RegistryConfig {
-    /// How long the function behind a section or a prompt may take.
+    /// Time limit of the function behind a section or a prompt.
     pub handler_timeout: Duration,
-    /// How many bytes of bodies are kept in memory.
+    /// Size of the blob cache, in bytes.
     pub blob_cache_bytes: usize,
-    /// What names are also looked for with.
+    /// Optional name prefix tried during resolution.
     pub prefix: Prefix,
+    /// Rule for reading sections on surfaces other than the bus.
+    pub sections: SectionAccess,
+    /// Settings of the search.
+    pub search: SearchConfig,
+    /// Directory that checks whether the key of a view is still active. Without one, every key is.
+    pub keys: Option<Arc<dyn KeyDirectory>>,
 }
 
 impl Default for RegistryConfig {
@@ -48,37 +49,48 @@ impl Default for RegistryConfig {
             handler_timeout: Duration::from_secs(10),
             blob_cache_bytes: 32 << 20,
             prefix: Prefix::default(),
+            sections: SectionAccess::default(),
+            search: SearchConfig::default(),
+            keys: None,
         }
     }
 }
 
-/// The only door to skills and prompts.
+impl fmt::Debug for RegistryConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RegistryConfig")
+            .field("handler_timeout", &self.handler_timeout)
+            .field("blob_cache_bytes", &self.blob_cache_bytes)
+            .field("prefix", &self.prefix)
+            .field("sections", &self.sections)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Registry of skills and prompts: all reads and writes go through it.
 pub struct Registry {
     store: Arc<dyn Store>,
     /// Weak, because the bus holds functions that hold the registry.
     bus: Option<Weak<dyn Bus>>,
-    published: Arc<Published>,
-    writer: Mutex<Option<Arc<Writer>>>,
+    publisher: Arc<Publisher>,
+    writer: Mutex<Option<Writer>>,
     thread: Mutex<Option<JoinHandle<()>>>,
-    blobs: Blobs,
-    executor: OnceLock<Arc<dyn Execute>>,
-    arguments: Arguments,
-    keys: OnceLock<Arc<dyn Identify>>,
     config: RegistryConfig,
-    /// Weak, because whoever hosts live clients shows them what is stored.
-    live: OnceLock<Weak<dyn LiveSource>>,
-    looked: Looked,
+    /// Weak, because the host of live clients holds the registry.
+    live_host: OnceLock<Weak<dyn LiveHost>>,
+    negative_cache: NegativeLookupCache,
+    search: SearchIndex,
 }
 
-impl std::fmt::Debug for Registry {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl fmt::Debug for Registry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Registry").field("store", &self.store).finish_non_exhaustive()
     }
 }
 
 impl Registry {
-    /// Reads the catalog from a store and starts the writer. Without a bus, sections and prompts
-    /// cannot be rendered.
+    /// Reads the catalog from a store and starts the writer thread. Without a bus, sections and prompts cannot be
+    /// rendered.
     ///
     /// # Errors
     /// When the store cannot be read.
@@ -87,176 +99,150 @@ impl Registry {
         bus: Option<Weak<dyn Bus>>,
         config: RegistryConfig,
     ) -> Result<Arc<Self>, RegistryError> {
-        let published = Arc::new(Published {
-            catalog: ArcSwap::from_pointee(Catalog::of_entries(
-                store.entries()?,
-                store.revision()?,
-                config.prefix.clone(),
-            )),
-            changes: Feed::new(CHANGE_FEED_BYTES),
-            state: Feed::new(STATE_FEED_BYTES),
-            live: Feed::new(LIVE_FEED_BYTES),
-            refreshed: watch::Sender::new(0),
-        });
-        let (writer, thread) = Writer::start(Arc::clone(&store), Arc::clone(&published))
+        let prefix = config.prefix.clone();
+        let mut entries = store.entries()?;
+        legacy_summary::restore_paragraphs(&*store, &mut entries);
+        let catalog = Catalog::from_entries(entries, store.revision()?, prefix);
+        let blobs = BlobCache::new(Arc::clone(&store), config.blob_cache_bytes);
+        let publisher = Arc::new(Publisher::new(catalog, blobs));
+        let (writer, thread) = Writer::start(Arc::clone(&store), Arc::clone(&publisher))
             .map_err(|_| RegistryError::Closed)?;
         Ok(Arc::new(Self {
-            blobs: Blobs::new(Arc::clone(&store), config.blob_cache_bytes),
-            executor: OnceLock::new(),
-            arguments: Arguments::default(),
-            keys: OnceLock::new(),
-            writer: Mutex::new(Some(Arc::new(writer))),
+            search: SearchIndex::new(config.search.clone()),
+            writer: Mutex::new(Some(writer)),
             thread: Mutex::new(Some(thread)),
             store,
             bus,
-            published,
+            publisher,
             config,
-            live: OnceLock::new(),
-            looked: Looked::default(),
+            live_host: OnceLock::new(),
+            negative_cache: NegativeLookupCache::default(),
         }))
     }
 
-    /// The present snapshot, as everyone sees it. It costs no lock and stays valid for as long as it is held.
+    /// Returns the current snapshot as an anonymous caller sees it. It takes no lock and stays valid for as long as
+    /// it is held.
     pub fn catalog(&self) -> Arc<Catalog> {
-        self.published.catalog.load_full()
+        self.publisher.catalog.load_full()
     }
 
-    /// Every change from now on, without gaps.
+    /// Subscribes to all changes from now on, without gaps.
     #[must_use]
     pub fn changes(&self) -> ChangeFeed {
-        // Subscribe first: a change between the two steps is then seen twice, and skipped once.
-        let live = self.published.changes.subscribe();
-        ChangeFeed::new(live, Arc::clone(&self.store), self.catalog().revision())
+        // Subscribed first: a change between the two steps arrives twice, and is skipped once.
+        let subscription = self.publisher.changes.subscribe();
+        ChangeFeed::new(subscription, Arc::clone(&self.store), self.catalog().revision())
     }
 
-    /// Every change of what is not stored from now on. Who falls behind is told how many were missed.
+    /// Subscribes to all changes of live entries from now on. A slow subscriber gets the number of changes that it missed.
     #[must_use]
-    pub fn live_changes(&self) -> Subscription<LiveChange> {
-        self.published.live.subscribe()
+    pub fn live_changes(&self) -> FeedSubscription<LiveChange> {
+        self.publisher.live.subscribe()
     }
 
-    /// Names whoever hosts live clients. The first counts.
-    pub fn set_live_source(&self, source: Weak<dyn LiveSource>) {
-        let _ = self.live.set(source);
+    /// Registers the live-client host, which is created after the registry. Later calls are ignored.
+    pub fn attach_live_host(&self, host: Weak<dyn LiveHost>) {
+        let _ = self.live_host.set(host);
     }
 
-    /// Whether somebody hosts live clients.
+    /// Returns whether live clients are hosted.
     #[must_use]
-    pub fn hosts_clients(&self) -> bool {
-        self.live_source().is_some()
+    pub fn has_live_host(&self) -> bool {
+        self.live_host().is_some()
     }
 
-    /// Whoever hosts live clients, if somebody does.
-    pub(crate) fn live_source(&self) -> Option<Arc<dyn LiveSource>> {
-        self.live.get()?.upgrade()
-    }
-
-    /// How long a live client may take to answer, if somebody hosts any.
+    /// Returns whether a live client is connected.
     #[must_use]
-    pub fn clients_answer_within(&self) -> Option<Duration> {
-        Some(self.live_source()?.answer_within())
+    pub fn has_live_clients(&self) -> bool {
+        self.live_host().is_some_and(|host| host.has_clients())
     }
 
-    pub(crate) const fn looked(&self) -> &Looked {
-        &self.looked
+    pub(crate) fn live_host(&self) -> Option<Arc<dyn LiveHost>> {
+        self.live_host.get()?.upgrade()
     }
 
-    /// Takes in what became of live clients: their skills and prompts are listed with what is stored, below it.
-    /// Queued when called, and in order.
-    pub fn set_live(
-        &self,
-        updates: Vec<LiveUpdate>,
-    ) -> impl Future<Output = Result<(), RegistryError>> + Send + use<> {
-        let writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
-        let queued = writer.as_ref().map(|writer| writer.live(updates));
-        async move {
-            match queued {
-                Some(queued) => queued.await,
-                None => Err(RegistryError::Closed),
-            }
-        }
+    /// Returns how long a live client may take to answer, where live clients are hosted.
+    #[must_use]
+    pub fn live_answer_timeout(&self) -> Option<Duration> {
+        Some(self.live_host()?.answer_timeout())
     }
 
-    /// The bus's key-value store.
+    pub(crate) const fn negative_cache(&self) -> &NegativeLookupCache {
+        &self.negative_cache
+    }
+
+    /// Updates the entries of live clients. Listings show them below all stored entries.
+    pub fn update_live(&self, updates: Vec<LiveUpdate>) -> PendingWrite<()> {
+        self.enqueue(|writer| writer.update_live(updates))
+    }
+
+    /// Returns the bus's key-value store.
     #[must_use]
     pub fn state(self: &Arc<Self>) -> BusState {
         BusState::new(Arc::clone(self))
     }
 
-    pub(crate) fn submit(
+    /// Queues a batch. `convert` makes the result of the write from that of the batch.
+    pub(crate) fn submit<T: Send + 'static>(
         &self,
-        batch: Batch,
-    ) -> impl Future<Output = Result<Vec<Effect>, WriteError>> + Send + use<> {
-        let writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
-        let submitted = writer.as_ref().map(|writer| writer.submit(batch));
-        async move {
-            match submitted {
-                Some(submitted) => submitted.await,
-                None => Err(RegistryError::Closed.into()),
-            }
+        actor: &str,
+        mutations: Vec<Mutation>,
+        convert: impl FnOnce(BatchResult) -> Result<T, RegistryError> + Send + 'static,
+    ) -> PendingWrite<T> {
+        let batch = Batch { actor: actor.into(), mutations };
+        self.enqueue(|writer| writer.submit(batch, convert))
+    }
+
+    fn enqueue<T: Send + 'static>(
+        &self,
+        request: impl FnOnce(&Writer) -> PendingWrite<T>,
+    ) -> PendingWrite<T> {
+        match &*self.writer.lock() {
+            Some(writer) => request(writer),
+            None => PendingWrite::reject(RegistryError::Closed),
         }
+    }
+
+    /// Returns the search index, which is built from now on if it was not before.
+    pub fn search_index(&self) -> &SearchIndex {
+        self.search.start(&self.store, &self.publisher);
+        &self.search
     }
 
     pub(crate) fn store(&self) -> &Arc<dyn Store> {
         &self.store
     }
 
-    pub(crate) const fn published(&self) -> &Arc<Published> {
-        &self.published
+    pub(crate) const fn publisher(&self) -> &Arc<Publisher> {
+        &self.publisher
     }
 
-    pub(crate) const fn blobs(&self) -> &Blobs {
-        &self.blobs
+    pub(crate) fn blobs(&self) -> &BlobCache {
+        &self.publisher.blobs
     }
 
-    pub(crate) const fn executor(&self) -> &OnceLock<Arc<dyn Execute>> {
-        &self.executor
+    pub(crate) const fn config(&self) -> &RegistryConfig {
+        &self.config
     }
 
-    pub(crate) const fn arguments(&self) -> &Arguments {
-        &self.arguments
-    }
-
-    pub(crate) const fn keys(&self) -> &OnceLock<Arc<dyn Identify>> {
-        &self.keys
-    }
-
-    /// Has whoever keeps a view of a user be asked whether the key is still good. Whoever comes first stays.
-    pub fn identify_with(&self, keys: Arc<dyn Identify>) {
-        if self.keys.set(keys).is_err() {
-            tracing::warn!("keys are looked up by whoever was there first");
-        }
-    }
-
-    /// Tells everyone who follows the tools to ask for them again, whether they changed or not.
+    /// Notifies all subscribers that the tools should be listed again, whether they changed or not.
     pub fn refresh_tools(&self) {
-        self.published.refreshed.send_modify(|times| *times += 1);
+        self.publisher.tools_refresh.send_modify(|count| *count += 1);
     }
 
-    /// How often that was done, for those who tell of it.
+    /// Subscribes to the number of [`refresh_tools`](Self::refresh_tools) calls.
     #[must_use]
-    pub fn refreshed(&self) -> watch::Receiver<u64> {
-        self.published.refreshed.subscribe()
+    pub fn tools_refreshes(&self) -> watch::Receiver<u64> {
+        self.publisher.tools_refresh.subscribe()
     }
 
-    /// Runs a look at what others have done to the store on the writer's thread, where it cannot cross
-    /// a write of ours, and publishes what it finds. Queued when called. Returns how many changes there
-    /// were.
-    pub(crate) fn foreign(
-        &self,
-        look: Box<dyn FnOnce(Timestamp) -> Foreign + Send>,
-    ) -> impl Future<Output = Result<usize, RegistryError>> + Send + use<> {
-        let writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
-        let queued = writer.as_ref().map(|writer| writer.look(look));
-        async move {
-            match queued {
-                Some(queued) => queued.await,
-                None => Err(RegistryError::Closed),
-            }
-        }
+    /// Runs a check for changes that other processes made to the store, and publishes what it finds. It runs on the
+    /// writer thread, so it cannot cross a write of this process. Returns the number of changes.
+    pub fn apply_external(&self, check: ExternalCheck) -> PendingWrite<usize> {
+        self.enqueue(|writer| writer.check_external(check))
     }
 
-    /// The bus, if there is one and it is still there.
+    /// Returns the bus, if there is one and it still runs.
     pub(crate) fn bus(&self) -> Option<Arc<dyn Bus>> {
         self.bus.as_ref()?.upgrade()
     }
@@ -270,17 +256,25 @@ impl Registry {
         let output =
             bus.call(id, Json::from(data), self.config.handler_timeout).await.map_err(failed)?;
         output.parse().map_err(|error| {
-            failed(skills_bus::CallError::remote("invalid_result", error.to_string()))
+            failed(skills_bus::CallError::remote(Code::InvalidResult, error.to_string()))
         })
     }
 
-    /// Stops taking writes, waits for those that are queued, and ends the writer.
+    /// Subscribes to the state of the writer thread.
+    #[must_use]
+    pub fn writer_health(&self) -> watch::Receiver<WriterHealth> {
+        self.publisher.health.subscribe()
+    }
+
+    /// Stops accepting writes, waits for the queued ones, and ends the writer thread.
     pub fn close(&self) {
-        drop(self.writer.lock().unwrap_or_else(PoisonError::into_inner).take());
-        let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
+        drop(self.writer.lock().take());
+        let thread = self.thread.lock().take();
         if thread.is_some_and(|thread| thread.join().is_err()) {
-            tracing::error!("the writer thread ended with a panic");
+            tracing::error!("writer thread ended with a panic");
         }
+        self.publisher.index_signal.close();
+        self.search.join();
     }
 }
 

@@ -1,39 +1,29 @@
-//! The bus's key-value store: durable, on the same write path as the registry's own content.
+//! Bus state: the key-value store of the bus, durable and on the write path of the registry's own content.
 //!
-//! Values are JSON text. What the functions `state::*` look like on a bus is not known here.
+//! Values are JSON text. This module does not know the `state::*` functions.
 
 use std::sync::Arc;
 
-use skills_store::{
-    Batch, BatchError, Compute, Effect, Mutation, NewValue, StateChange, StateEntry, Store,
-    StoreError,
+use skills_store::{BatchError, Compute, Effect, Mutation, NewValue, Store, StoreError};
+
+use crate::{
+    FeedSubscription, PendingWrite, Registry, RegistryError, StateChange, StateEntry,
+    writer::BatchResult,
 };
 
-use crate::{Registry, RegistryError, Subscription, writer::WriteError};
-
-/// A handle to the bus state.
+/// Handle of the bus state.
 #[derive(Debug, Clone)]
 pub struct BusState {
     registry: Arc<Registry>,
 }
 
-/// What became of a conditional write.
+/// Result of a conditional write.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Swap {
-    /// It was written.
+    /// The value was written.
     Done(StateChange),
-    /// Something else is there, as JSON text.
+    /// The condition does not hold for the current value, which is JSON text.
     Conflict(Option<String>),
-}
-
-impl Swap {
-    /// The change of a write that had no condition.
-    fn done(self) -> Result<StateChange, RegistryError> {
-        match self {
-            Self::Done(change) => Ok(change),
-            Self::Conflict(_) => Err(RegistryError::Unexpected("a write without a condition")),
-        }
-    }
 }
 
 impl BusState {
@@ -41,64 +31,42 @@ impl BusState {
         Self { registry }
     }
 
-    /// Sets a value. Queued when called.
+    /// Sets a value.
     pub fn set(
         &self,
         actor: &str,
         scope: String,
         key: String,
         value: String,
-    ) -> impl Future<Output = Result<StateChange, RegistryError>> + Send + use<> {
+    ) -> PendingWrite<StateChange> {
         let value = NewValue::Given(value);
-        let write = self.write(actor, Mutation::StateSet { scope, key, value });
-        async move { write.await?.done() }
+        let mutation = Mutation::StateSet { scope, key, value };
+        self.registry.submit(actor, vec![mutation], to_state_change)
     }
 
-    /// Sets a value to what `compute` makes of the present one, in one step. Queued when called.
+    /// Sets a value to the result of `compute` on the current one, atomically.
     pub fn compute(
         &self,
         actor: &str,
         scope: String,
         key: String,
         compute: Compute,
-    ) -> impl Future<Output = Result<Swap, RegistryError>> + Send + use<> {
+    ) -> PendingWrite<Swap> {
         let value = NewValue::Computed(compute);
-        self.write(actor, Mutation::StateSet { scope, key, value })
+        let mutation = Mutation::StateSet { scope, key, value };
+        self.registry.submit(actor, vec![mutation], |result| match result {
+            Err(BatchError::Conflict { current, .. }) => Ok(Swap::Conflict(current)),
+            result => to_state_change(result).map(Swap::Done),
+        })
     }
 
-    /// Removes a value. Queued when called.
-    pub fn delete(
-        &self,
-        actor: &str,
-        scope: String,
-        key: String,
-    ) -> impl Future<Output = Result<StateChange, RegistryError>> + Send + use<> {
-        let write = self.write(actor, Mutation::StateDelete { scope, key });
-        async move { write.await?.done() }
+    /// Removes a value.
+    pub fn delete(&self, actor: &str, scope: String, key: String) -> PendingWrite<StateChange> {
+        let mutation = Mutation::StateDelete { scope, key };
+        self.registry.submit(actor, vec![mutation], to_state_change)
     }
 
-    fn write(
-        &self,
-        actor: &str,
-        mutation: Mutation,
-    ) -> impl Future<Output = Result<Swap, RegistryError>> + Send + use<> {
-        let write = self.registry.submit(Batch { actor: actor.into(), mutations: vec![mutation] });
-        async move {
-            match write.await {
-                Ok(effects) => match effects.into_iter().next() {
-                    Some(Effect::State(change)) => Ok(Swap::Done(change)),
-                    _ => Err(RegistryError::Unexpected("a write of the state")),
-                },
-                Err(WriteError::Batch(BatchError::Conflict { current, .. })) => {
-                    Ok(Swap::Conflict(current))
-                }
-                Err(WriteError::Batch(error)) => Err(error.into()),
-                Err(WriteError::Registry(error)) => Err(error),
-            }
-        }
-    }
-
-    /// One value.
+    /// Returns a value.
     ///
     /// # Errors
     /// When the store cannot be read.
@@ -106,7 +74,7 @@ impl BusState {
         self.read(move |store| store.state_get(&scope, &key)).await
     }
 
-    /// The values of a scope after a position, in the order of their first insertion.
+    /// Returns the values of a scope after a position, in the order of their first insertion.
     ///
     /// # Errors
     /// When the store cannot be read.
@@ -120,7 +88,7 @@ impl BusState {
         self.read(move |store| store.state_page(&scope, after, limit, max_bytes)).await
     }
 
-    /// How many values a scope has, and their size in bytes.
+    /// Returns the number of values of a scope and their size in bytes.
     ///
     /// # Errors
     /// When the store cannot be read.
@@ -128,7 +96,7 @@ impl BusState {
         self.read(move |store| store.state_size(&scope)).await
     }
 
-    /// The scopes that hold something, sorted.
+    /// Returns the scopes that are not empty, sorted.
     ///
     /// # Errors
     /// When the store cannot be read.
@@ -136,10 +104,10 @@ impl BusState {
         self.read(|store| store.state_scopes()).await
     }
 
-    /// Every change of the bus state from now on.
+    /// Subscribes to all changes of the bus state from now on.
     #[must_use]
-    pub fn changes(&self) -> Subscription<Arc<StateChange>> {
-        self.registry.published().state.subscribe()
+    pub fn changes(&self) -> FeedSubscription<Arc<StateChange>> {
+        self.registry.publisher().state.subscribe()
     }
 
     async fn read<T: Send + 'static>(
@@ -149,5 +117,12 @@ impl BusState {
         let store = Arc::clone(self.registry.store());
         let read = tokio::task::spawn_blocking(move || query(&*store));
         Ok(read.await.map_err(|_| RegistryError::Closed)??)
+    }
+}
+
+fn to_state_change(result: BatchResult) -> Result<StateChange, RegistryError> {
+    match result?.pop() {
+        Some(Effect::State(change)) => Ok(change),
+        _ => Err(RegistryError::Unexpected("a write of the state")),
     }
 }

@@ -1,9 +1,9 @@
-//! The one thread that writes.
+//! The writer thread, the only one that changes the store and the catalog.
 //!
-//! Batches wait in one queue. The thread takes all that are waiting, commits them as one group (one
-//! flush of the disk for all of them), swaps the catalog, announces the changes, and only then answers
-//! those who wait. So whoever has an answer can read what they wrote, and announcements are in commit
-//! order.
+//! Batches wait in one queue. The thread commits all waiting batches as one group (one flush of the disk), publishes
+//! the result, and only then replies. So a client that has a reply can read what it wrote, and notifications are in
+//! commit order. On a store that carries out batches concurrently, `concurrent_writes` takes the place of the groups. A
+//! panic is caught; `recovery` brings the catalog up to the store again.
 
 use std::{
     collections::VecDeque,
@@ -14,84 +14,63 @@ use std::{
     thread,
 };
 
-use arc_swap::ArcSwap;
 use skills_core::Timestamp;
-use skills_store::{
-    Batch, BatchError, Change, Effect, Mutation, NewValue, StateChange, Store, StoreError,
-};
-use tokio::sync::{mpsc, oneshot, watch};
+use skills_store::{Batch, BatchError, Change, Effect, Mutation, NewValue, Store, StoreError};
+use tokio::sync::{mpsc, oneshot};
 
 use crate::{
-    Catalog, RegistryError,
-    feed::Feed,
-    live::{LiveChange, LiveUpdate},
+    PendingWrite, RegistryError,
+    concurrent_writes::{ConcurrentWrites, StoredWrite},
+    live::LiveUpdate,
+    publisher::Publisher,
+    recovery::{self, Panicked},
 };
 
-/// How many batches one group may have; more would keep the first of them waiting.
-const GROUP: usize = 512;
-/// How many bytes one group may have, for the same reason.
-const GROUP_BYTES: usize = 8 << 20;
-/// How much may wait in the queue.
+/// Most batches of a group; more would keep the first of them waiting.
+pub(crate) const MAX_GROUP_BATCHES: usize = 512;
+/// Most bytes of a group, unless its first batch alone has more.
+pub(crate) const MAX_GROUP_BYTES: usize = 8 << 20;
+/// Most bytes that may wait in the queue.
 const MAX_QUEUED_BYTES: usize = 256 << 20;
-/// What a batch costs in the queue beside its content.
+/// Memory that a batch takes in the queue beside its content.
 const BATCH_OVERHEAD: usize = 512;
-/// What the news of something that is not stored cost beside its id.
-const LIVE_OVERHEAD: usize = 64;
 
-/// Why a batch was not carried out.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum WriteError {
-    #[error(transparent)]
-    Batch(#[from] BatchError),
-    #[error(transparent)]
-    Registry(#[from] RegistryError),
-}
+/// Result of one batch, whose group was committed.
+pub(crate) type BatchResult = Result<Vec<Effect>, BatchError>;
+pub(crate) type WriteReply = oneshot::Sender<Result<BatchResult, RegistryError>>;
 
-type Reply = oneshot::Sender<Result<Vec<Effect>, WriteError>>;
-
-/// What somebody else has done to the store, and whether finding that out went well.
-#[derive(Debug, Default)]
-pub struct Foreign {
-    /// In the order of their revisions.
-    pub changes: Vec<Change>,
-    /// Why there may be more.
-    pub error: Option<StoreError>,
-}
-
-impl From<Result<Option<Change>, StoreError>> for Foreign {
-    fn from(result: Result<Option<Change>, StoreError>) -> Self {
-        match result {
-            Ok(change) => Self { changes: change.into_iter().collect(), error: None },
-            Err(error) => Self { changes: vec![], error: Some(error) },
-        }
-    }
-}
-
-type Look = Box<dyn FnOnce(Timestamp) -> Foreign + Send>;
-type LookReply = oneshot::Sender<Result<usize, RegistryError>>;
-
+/// Compares what was read from the store with the known entries and returns the changes that other processes made, in
+/// the order of their revisions. It must not block.
+pub(crate) type ExternalCheck = Box<dyn FnOnce(Timestamp) -> Vec<Change> + Send>;
+type ExternalReply = oneshot::Sender<usize>;
 type LiveReply = oneshot::Sender<()>;
 
-enum Request {
-    Write { batch: Batch, bytes: usize, reply: Reply },
-    Look { look: Look, reply: LookReply },
-    Live { updates: Vec<LiveUpdate>, reply: LiveReply },
+pub(crate) enum Request {
+    Write(QueuedWrite),
+    Stored(StoredWrite),
+    External {
+        check: ExternalCheck,
+        reply: ExternalReply,
+    },
+    Live {
+        updates: Vec<LiveUpdate>,
+        reply: LiveReply,
+    },
+    /// The registry closes: the thread ends after the requests before this one.
+    Close,
 }
 
-/// What the writer changes besides the store.
-#[derive(Debug)]
-pub(crate) struct Published {
-    pub(crate) catalog: ArcSwap<Catalog>,
-    pub(crate) changes: Feed<Arc<Change>>,
-    pub(crate) state: Feed<Arc<StateChange>>,
-    pub(crate) live: Feed<LiveChange>,
-    /// How often the tools were to be asked for again.
-    pub(crate) refreshed: watch::Sender<u64>,
+/// A write in the queue.
+pub(crate) struct QueuedWrite {
+    pub(crate) batch: Batch,
+    pub(crate) bytes: usize,
+    pub(crate) reply: WriteReply,
 }
 
-/// The queue in front of the thread.
+/// Handle of the writer thread: the queue in front of it.
 #[derive(Debug)]
 pub(crate) struct Writer {
+    publisher: Arc<Publisher>,
     queue: mpsc::UnboundedSender<Request>,
     queued_bytes: Arc<AtomicUsize>,
 }
@@ -99,147 +78,207 @@ pub(crate) struct Writer {
 impl Writer {
     pub(crate) fn start(
         store: Arc<dyn Store>,
-        published: Arc<Published>,
+        publisher: Arc<Publisher>,
     ) -> std::io::Result<(Self, thread::JoinHandle<()>)> {
         let (queue, requests) = mpsc::unbounded_channel();
         let queued_bytes = Arc::new(AtomicUsize::new(0));
-        let waiting = Arc::clone(&queued_bytes);
+        let (waiting_bytes, shared) = (Arc::clone(&queued_bytes), Arc::clone(&publisher));
+        let concurrent = Arc::clone(&store).as_concurrent();
+        let queues = RequestQueues {
+            concurrent: concurrent.map(|store| ConcurrentWrites::new(store, queue.clone())),
+            ..RequestQueues::default()
+        };
         let thread = thread::Builder::new()
             .name("registry-writer".to_owned())
-            .spawn(move || run(requests, &*store, &published, &waiting))?;
-        Ok((Self { queue, queued_bytes }, thread))
+            .spawn(move || run(requests, queues, &*store, &shared, &waiting_bytes))?;
+        Ok((Self { publisher, queue, queued_bytes }, thread))
     }
 
-    /// Puts a batch in the queue, at once and in order, and returns what to wait for.
-    pub(crate) fn submit(
+    /// Queues a batch. `convert` makes the result of the write from that of the batch.
+    pub(crate) fn submit<T: Send + 'static>(
         &self,
         batch: Batch,
-    ) -> impl Future<Output = Result<Vec<Effect>, WriteError>> + use<> {
-        let bytes = BATCH_OVERHEAD + batch.mutations.iter().map(weight).sum::<usize>();
-        let answer = self.enqueue(batch, bytes);
-        async move { answer?.await.unwrap_or(Err(RegistryError::Closed.into())) }
-    }
-
-    fn enqueue(
-        &self,
-        batch: Batch,
-        bytes: usize,
-    ) -> Result<oneshot::Receiver<Result<Vec<Effect>, WriteError>>, RegistryError> {
+        convert: impl FnOnce(BatchResult) -> Result<T, RegistryError> + Send + 'static,
+    ) -> PendingWrite<T> {
+        let bytes = BATCH_OVERHEAD + batch.mutations.iter().map(mutation_bytes).sum::<usize>();
         if self.queued_bytes.fetch_add(bytes, Ordering::Relaxed) > MAX_QUEUED_BYTES {
             self.queued_bytes.fetch_sub(bytes, Ordering::Relaxed);
-            return Err(RegistryError::Overloaded);
+            return PendingWrite::reject(RegistryError::Overloaded);
         }
-        let (reply, answer) = oneshot::channel();
-        self.queue
-            .send(Request::Write { batch, bytes, reply })
-            .map_err(|_| RegistryError::Closed)?;
-        Ok(answer)
+        let request = |reply| Request::Write(QueuedWrite { batch, bytes, reply });
+        self.send(request, |result| convert(result?))
     }
 
-    /// Queues a look at what others have done. Between two groups of writes there is one at most.
-    pub(crate) fn look(
+    /// Queues a check for external changes. At most one runs between two groups of writes.
+    pub(crate) fn check_external(&self, check: ExternalCheck) -> PendingWrite<usize> {
+        self.send(|reply| Request::External { check, reply }, Ok)
+    }
+
+    /// Queues updates of live clients. They are not stored, but only this thread swaps the catalog.
+    pub(crate) fn update_live(&self, updates: Vec<LiveUpdate>) -> PendingWrite<()> {
+        self.send(|reply| Request::Live { updates, reply }, Ok)
+    }
+
+    fn send<T: Send + 'static, U: Send + 'static>(
         &self,
-        look: Look,
-    ) -> impl Future<Output = Result<usize, RegistryError>> + Send + use<> {
-        let (reply, answer) = oneshot::channel();
-        let sent = self.queue.send(Request::Look { look, reply });
-        async move {
-            sent.map_err(|_| RegistryError::Closed)?;
-            answer.await.unwrap_or(Err(RegistryError::Closed))
+        request: impl FnOnce(oneshot::Sender<T>) -> Request,
+        convert: impl FnOnce(T) -> Result<U, RegistryError> + Send + 'static,
+    ) -> PendingWrite<U> {
+        let (reply, result) = oneshot::channel();
+        if self.queue.send(request(reply)).is_err() {
+            return PendingWrite::reject(self.publisher.closed_error());
         }
+        let publisher = Arc::clone(&self.publisher);
+        PendingWrite::new(
+            async move { convert(result.await.map_err(|_| publisher.dropped_error())?) },
+        )
     }
 }
 
-impl Writer {
-    /// Queues what became of live clients, which is not stored. It comes here because the catalog is swapped
-    /// by one thread alone.
-    pub(crate) fn live(
-        &self,
-        updates: Vec<LiveUpdate>,
-    ) -> impl Future<Output = Result<(), RegistryError>> + Send + use<> {
-        let (reply, answer) = oneshot::channel();
-        let sent = self.queue.send(Request::Live { updates, reply });
-        async move {
-            sent.map_err(|_| RegistryError::Closed)?;
-            answer.await.map_err(|_| RegistryError::Closed)
-        }
+impl Drop for Writer {
+    fn drop(&mut self) {
+        let _ = self.queue.send(Request::Close);
     }
 }
 
-fn weight(mutation: &Mutation) -> usize {
+fn mutation_bytes(mutation: &Mutation) -> usize {
     match mutation {
         Mutation::Put { content, blobs, .. } => {
             content.weight() + blobs.iter().map(|(_, bytes)| bytes.len()).sum::<usize>()
         }
         Mutation::StateSet { value: NewValue::Given(value), .. } => value.len(),
-        Mutation::StateSet { .. } | Mutation::Remove(_) | Mutation::StateDelete { .. } => 0,
+        Mutation::StateSet { .. }
+        | Mutation::Remove(_)
+        | Mutation::Version { .. }
+        | Mutation::StateDelete { .. } => 0,
     }
 }
 
 fn run(
     mut requests: mpsc::UnboundedReceiver<Request>,
+    mut queues: RequestQueues,
     store: &dyn Store,
-    published: &Published,
+    publisher: &Publisher,
     queued_bytes: &AtomicUsize,
 ) {
-    let mut waiting = Waiting::default();
-    while let Some(request) = requests.blocking_recv() {
-        waiting.add(request);
-        waiting.add_all(&mut requests);
-        while !waiting.is_empty() {
-            if let Some(group) = waiting.group() {
-                queued_bytes.fetch_sub(group.bytes, Ordering::Relaxed);
-                group.commit(store, published);
+    while !queues.is_finished()
+        && let Some(request) = requests.blocking_recv()
+    {
+        queues.push(request);
+        queues.receive_all(&mut requests);
+        while queues.has_work() {
+            if let Err(unanswered) = queues.run_next(store, publisher, queued_bytes) {
+                let is_recovered = recovery::recover(store, publisher);
+                // After the recovery, so that a client that gets `OutcomeUnknown` can read what was stored.
+                drop(unanswered);
+                if !is_recovered {
+                    return;
+                }
             }
-            if let Some((look, reply)) = waiting.looks.pop_front() {
-                let Foreign { changes, error } = look(now());
-                let count = changes.len();
-                publish(published, changes.into_iter().map(Effect::Changed).collect());
-                let _ = reply.send(error.map_or(Ok(count), |error| Err(error.into())));
-            }
-            if !waiting.live.is_empty() {
-                publish_live(published, waiting.live.drain(..).collect());
-            }
-            waiting.add_all(&mut requests);
+            queues.receive_all(&mut requests);
         }
     }
 }
 
-/// What waits, each in the order in which it came. A write waits for one look at most, however many came
-/// before it: each may take as long as a slow store does.
+/// Replies of a group that panicked. Dropping them tells the clients that the outcome is unknown.
+pub(crate) struct Unanswered(
+    #[expect(dead_code, reason = "kept for its drop")] pub(crate) Vec<WriteReply>,
+);
+
+impl From<Panicked> for Unanswered {
+    fn from(_: Panicked) -> Self {
+        Self(vec![])
+    }
+}
+
+/// Received requests by kind, each in order. A write waits for one external check at most, however many came before it.
 #[derive(Default)]
-struct Waiting {
-    writes: VecDeque<(Batch, usize, Reply)>,
-    looks: VecDeque<(Look, LookReply)>,
+struct RequestQueues {
+    writes: VecDeque<QueuedWrite>,
+    checks: VecDeque<(ExternalCheck, ExternalReply)>,
     live: VecDeque<(Vec<LiveUpdate>, LiveReply)>,
+    /// Writes in progress on a store that carries them out concurrently.
+    concurrent: Option<ConcurrentWrites>,
+    is_closing: bool,
 }
 
-impl Waiting {
-    fn is_empty(&self) -> bool {
-        self.writes.is_empty() && self.looks.is_empty() && self.live.is_empty()
+impl RequestQueues {
+    /// Returns whether something can be done before the next request.
+    fn has_work(&self) -> bool {
+        let has_writes = match &self.concurrent {
+            Some(open) => open.has_work() || (open.has_room() && !self.writes.is_empty()),
+            None => !self.writes.is_empty(),
+        };
+        has_writes || !self.checks.is_empty() || !self.live.is_empty()
     }
 
-    fn add(&mut self, request: Request) {
+    /// Returns whether the registry closes and every request has its reply.
+    fn is_finished(&self) -> bool {
+        let is_idle = self.concurrent.as_ref().is_none_or(ConcurrentWrites::is_idle);
+        self.is_closing && is_idle && !self.has_work()
+    }
+
+    fn push(&mut self, request: Request) {
         match request {
-            Request::Write { batch, bytes, reply } => self.writes.push_back((batch, bytes, reply)),
-            Request::Look { look, reply } => self.looks.push_back((look, reply)),
+            Request::Write(write) => self.writes.push_back(write),
+            Request::Stored(stored) => {
+                if let Some(open) = &mut self.concurrent {
+                    open.push_stored(stored);
+                }
+            }
+            Request::External { check, reply } => self.checks.push_back((check, reply)),
             Request::Live { updates, reply } => self.live.push_back((updates, reply)),
+            Request::Close => self.is_closing = true,
         }
     }
 
-    fn add_all(&mut self, requests: &mut mpsc::UnboundedReceiver<Request>) {
+    fn receive_all(&mut self, requests: &mut mpsc::UnboundedReceiver<Request>) {
         while let Ok(request) = requests.try_recv() {
-            self.add(request);
+            self.push(request);
         }
     }
 
-    /// The writes that come next, up to what makes a group.
-    fn group(&mut self) -> Option<Group> {
-        let (batch, bytes, reply) = self.writes.pop_front()?;
-        let mut group = Group { batches: vec![batch], replies: vec![reply], bytes };
-        while group.batches.len() < GROUP
-            && group.bytes < GROUP_BYTES
-            && let Some((batch, bytes, reply)) = self.writes.pop_front()
+    /// Carries out the next writes, one external check, and all updates of live clients.
+    fn run_next(
+        &mut self,
+        store: &dyn Store,
+        publisher: &Publisher,
+        queued_bytes: &AtomicUsize,
+    ) -> Result<(), Unanswered> {
+        if let Some(open) = &mut self.concurrent {
+            open.advance(&mut self.writes, publisher, queued_bytes)?;
+        } else if let Some(group) = self.next_group() {
+            queued_bytes.fetch_sub(group.bytes, Ordering::Relaxed);
+            group.commit(store, publisher)?;
+        }
+        if let Some((check, reply)) = self.checks.pop_front() {
+            recovery::catch_panic(|| {
+                let changes = check(Timestamp::now());
+                let count = changes.len();
+                publisher.publish(changes.into_iter().map(Effect::Changed).collect());
+                let _ = reply.send(count);
+            })?;
+        }
+        if !self.live.is_empty() {
+            let (updates, replies): (Vec<_>, Vec<_>) = self.live.drain(..).unzip();
+            let updates: Vec<LiveUpdate> = updates.into_iter().flatten().collect();
+            recovery::catch_panic(|| {
+                publisher.publish_live(&updates, Timestamp::now());
+                for reply in replies {
+                    let _ = reply.send(());
+                }
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Takes the next writes, up to the limits of a group.
+    fn next_group(&mut self) -> Option<WriteGroup> {
+        let QueuedWrite { batch, bytes, reply } = self.writes.pop_front()?;
+        let mut group = WriteGroup { batches: vec![batch], replies: vec![reply], bytes };
+        while group.batches.len() < MAX_GROUP_BATCHES
+            && group.bytes < MAX_GROUP_BYTES
+            && let Some(QueuedWrite { batch, bytes, reply }) = self.writes.pop_front()
         {
             group.batches.push(batch);
             group.replies.push(reply);
@@ -249,77 +288,36 @@ impl Waiting {
     }
 }
 
-/// What is committed together.
-struct Group {
+/// Batches that are committed together.
+struct WriteGroup {
     batches: Vec<Batch>,
-    replies: Vec<Reply>,
+    replies: Vec<WriteReply>,
     bytes: usize,
 }
 
-impl Group {
-    fn commit(self, store: &dyn Store, published: &Published) {
-        match store.commit(self.batches, now()) {
-            Ok(outcome) => {
-                publish(published, outcome.iter().flatten().flatten().cloned().collect());
-                for (reply, result) in self.replies.into_iter().zip(outcome) {
-                    let _ = reply.send(result.map_err(Into::into));
+impl WriteGroup {
+    fn commit(self, store: &dyn Store, publisher: &Publisher) -> Result<(), Unanswered> {
+        let Self { batches, replies, .. } = self;
+        let committed = recovery::catch_panic(|| {
+            let results = store.commit(batches, Timestamp::now())?;
+            publisher.publish(results.iter().flatten().flatten().cloned().collect());
+            Ok::<_, StoreError>(results)
+        });
+        match committed {
+            Ok(Ok(results)) => {
+                for (reply, result) in replies.into_iter().zip(results) {
+                    let _ = reply.send(Ok(result));
                 }
             }
-            Err(error) => refuse(self.replies, error),
+            Ok(Err(error)) => {
+                tracing::error!(%error, writes = replies.len(), "commit failed");
+                let error = RegistryError::from(error);
+                for reply in replies {
+                    let _ = reply.send(Err(error.clone()));
+                }
+            }
+            Err(Panicked) => return Err(Unanswered(replies)),
         }
+        Ok(())
     }
-}
-
-/// Swaps the catalog, then announces: who hears of a change can already read it.
-fn publish(published: &Published, effects: Vec<Effect>) {
-    let (mut changes, mut state) = (Vec::new(), Vec::new());
-    for effect in effects {
-        match effect {
-            Effect::Changed(change) => changes.push(Arc::new(change)),
-            Effect::State(change) => state.push(change),
-            Effect::Nothing => {}
-        }
-    }
-    // A store may carry out the batches of a group side by side.
-    changes.sort_by_key(|change| change.revision);
-    if !changes.is_empty() {
-        let next = published.catalog.load().with(changes.iter().map(AsRef::as_ref));
-        published.catalog.store(Arc::new(next));
-    }
-    for change in changes {
-        let bytes = BATCH_OVERHEAD + change.content.as_ref().map_or(0, |content| content.weight());
-        published.changes.send(change, bytes);
-    }
-    for change in state {
-        let size = |value: &Option<String>| value.as_ref().map_or(0, String::len);
-        let bytes = BATCH_OVERHEAD + size(&change.old) + size(&change.new);
-        published.state.send(Arc::new(change), bytes);
-    }
-}
-
-/// The same for what is not stored.
-fn publish_live(published: &Published, waiting: Vec<(Vec<LiveUpdate>, LiveReply)>) {
-    let (updates, replies): (Vec<_>, Vec<_>) = waiting.into_iter().unzip();
-    let updates: Vec<LiveUpdate> = updates.into_iter().flatten().collect();
-    let (next, told) = published.catalog.load().with_live(&updates, now());
-    published.catalog.store(Arc::new(next));
-    for change in told {
-        let bytes = LIVE_OVERHEAD + change.id.len();
-        published.live.send(change, bytes);
-    }
-    for reply in replies {
-        let _ = reply.send(());
-    }
-}
-
-fn refuse(replies: Vec<Reply>, error: StoreError) {
-    tracing::error!(%error, waiting = replies.len(), "a group of writes was not stored");
-    let error = RegistryError::from(error);
-    for reply in replies {
-        let _ = reply.send(Err(error.clone().into()));
-    }
-}
-
-fn now() -> Timestamp {
-    Timestamp::from_micros(jiff::Timestamp::now().as_microsecond())
 }

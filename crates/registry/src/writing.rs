@@ -1,44 +1,48 @@
-//! Writing: what is checked before it is queued. Every write is queued when it is called, not when its result
-//! is awaited, so that writes keep the order of the calls. Who may write to which layer is decided by who calls.
+//! Writes: the checks before a batch is queued. The caller decides whether a client may write to a layer.
 
 use std::sync::Arc;
 
 use bytes::Bytes;
+use skills_agent_skills::Bundle;
 use skills_core::{
-    Bundle, EntryKey, Kind, Layer, PromptDefinition, PromptName, RuleError, SkillId, Tier,
-    Timestamp, ToolMeta,
-    limits::MAX_SKILL_BYTES,
-    manifest::{Format, Parsed, readable},
-    tool::ToolSource,
+    EntryKey, EntryKind, Layer, PromptDefinition, PromptName, RuleError, SkillId, SkillMeta, Tier,
+    Timestamp, ToolMeta, limits::MAX_SKILL_BYTES, tool::ManifestSource,
 };
-use skills_store::{Batch, Effect, EntryContent, Mutation};
+use skills_manifest::{ManifestFormat, ParsedManifest, tool_document};
+use skills_store::{Action, Change, Effect, EntryContent, Mutation, PublishOptions};
 
-use crate::{Registry, RegistryError, writer::WriteError};
+use crate::{
+    PendingWrite, PublishRequest, Published, Registry, RegistryError, writer::BatchResult,
+};
 
-/// A skill that can be called: its readable document, and the manifest that says how.
+/// A skill that can be called: its document and its manifest.
 #[derive(Debug, Clone)]
 pub struct Tool {
-    /// The root document.
+    /// Root document.
     pub body: String,
-    /// The text of the manifest, as it was given.
+    /// Text of the manifest, unchanged.
     pub source: String,
-    /// What the manifest says. Its `source` is made anew of the text; only the media type is taken.
+    /// Metadata of the manifest. Of its `source` only the media type is used; the rest is computed from the text.
     pub meta: ToolMeta,
 }
 
 impl Tool {
-    /// The tool of a manifest that was read, with a readable document where it brings none.
+    /// Builds the tool of a parsed manifest. Generates a document if the manifest has none.
     ///
     /// # Errors
-    /// When it is too large.
-    pub fn of_manifest(id: &SkillId, parsed: &Parsed, source: String) -> Result<Self, RuleError> {
-        let Parsed { spec, format, .. } = parsed;
+    /// When the manifest is too large.
+    pub fn from_manifest(
+        id: &SkillId,
+        parsed: &ParsedManifest,
+        source: String,
+    ) -> Result<Self, RuleError> {
+        let ParsedManifest { spec, format, .. } = parsed;
         let media_type = match format {
-            Format::Json => "application/json",
-            Format::Markdown => "text/markdown",
+            ManifestFormat::Json => "application/json",
+            ManifestFormat::Markdown => "text/markdown",
         };
         let meta = ToolMeta {
-            source: ToolSource::of(&source, media_type)?,
+            source: ManifestSource::new(&source, media_type)?,
             name: Some(spec.title().to_owned()),
             emoji: spec.emoji.clone(),
             tags: spec.tags.clone(),
@@ -48,224 +52,320 @@ impl Tool {
         };
         let fits = |body: &&str| !body.trim().is_empty() && body.len() <= MAX_SKILL_BYTES;
         let own = spec.docs.as_ref().map(|docs| docs.full_md.as_str()).filter(fits);
-        let body = own.map_or_else(|| readable(spec, id), str::to_owned);
+        let body = own.map_or_else(|| tool_document(spec, id), str::to_owned);
         Ok(Self { body, source, meta })
     }
 }
 
+/// Skill that a text of the key space stands for.
+#[derive(Debug, Clone)]
+pub enum ManifestSkill {
+    /// Manifest.
+    Tool(Box<Tool>),
+    /// Markdown without an endpoint: there is nothing to call.
+    Document(String),
+}
+
+impl ManifestSkill {
+    /// Builds the skill of a parsed text.
+    ///
+    /// # Errors
+    /// When the manifest is too large.
+    pub fn new(id: &SkillId, parsed: &ParsedManifest, source: String) -> Result<Self, RuleError> {
+        let is_markdown = matches!(parsed.format, ManifestFormat::Markdown);
+        if is_markdown && parsed.spec.endpoint().is_none() {
+            return Ok(Self::Document(source));
+        }
+        Tool::from_manifest(id, parsed, source).map(|tool| Self::Tool(Box::new(tool)))
+    }
+
+    fn into_mutation(self, layer: &Layer, id: &SkillId) -> Result<Mutation, RuleError> {
+        let options = PublishOptions::default();
+        match self {
+            Self::Tool(tool) => put_tool(layer, id, *tool, options),
+            Self::Document(body) => Ok(put_bundle(layer, id, Bundle::new(body, vec![])?, options)),
+        }
+    }
+}
+
 impl Registry {
-    /// Registers an official skill of one Markdown document.
+    /// Registers a skill of one Markdown document.
     pub fn register_skill(
         &self,
         actor: &str,
-        id: &str,
-        body: String,
-    ) -> impl Future<Output = Result<Timestamp, RegistryError>> + Send + use<> {
-        self.register_skill_in(actor, &Layer::Official, id, body)
-    }
-
-    /// Registers a skill of one Markdown document in a layer.
-    pub fn register_skill_in(
-        &self,
-        actor: &str,
         layer: &Layer,
         id: &str,
         body: String,
-    ) -> impl Future<Output = Result<Timestamp, RegistryError>> + Send + use<> {
-        let bundle = Bundle::new(body, vec![]);
-        let write = bundle.map(|bundle| self.register_bundle_in(actor, layer, id, bundle));
-        async move { write?.await }
+    ) -> PendingWrite<Timestamp> {
+        match Bundle::new(body, vec![]) {
+            Ok(bundle) => self.register_bundle(actor, layer, id, bundle),
+            Err(error) => PendingWrite::reject(error),
+        }
     }
 
-    /// Registers an official skill of several files, which are stored together or not at all.
+    /// Registers a skill of several files, which are stored together or not at all.
     pub fn register_bundle(
         &self,
         actor: &str,
+        layer: &Layer,
         id: &str,
         bundle: Bundle<Bytes>,
-    ) -> impl Future<Output = Result<Timestamp, RegistryError>> + Send + use<> {
-        self.register_bundle_in(actor, &Layer::Official, id, bundle)
+    ) -> PendingWrite<Timestamp> {
+        let put = self.put_bundle(layer, id, bundle, PublishRequest::default());
+        self.submit_checked(actor, put, to_timestamp)
     }
 
-    /// Registers a skill of several files in a layer, which are stored together or not at all.
-    pub fn register_bundle_in(
+    /// Registers a skill of several files with a message, under a condition on its newest version.
+    pub fn publish_bundle(
         &self,
         actor: &str,
         layer: &Layer,
         id: &str,
         bundle: Bundle<Bytes>,
-    ) -> impl Future<Output = Result<Timestamp, RegistryError>> + Send + use<> {
-        let write = self.skill_id(layer, id).map(|id| {
-            let (meta, root, files) = bundle.into_parts();
-            let files = files.into_iter().map(|(_, bytes)| bytes);
-            let bytes = std::iter::once(Bytes::from(root)).chain(files);
-            let blobs = meta.files.iter().map(|file| file.digest).zip(bytes).collect();
-            let content = EntryContent::Skill(meta);
-            self.put(
-                actor,
-                Mutation::Put { layer: layer.clone(), id: id.to_shared(), content, blobs },
-            )
-        });
-        async move { write?.await }
+        request: PublishRequest,
+    ) -> PendingWrite<Published> {
+        let put = self.put_bundle(layer, id, bundle, request);
+        self.submit_checked(actor, put, to_published)
     }
 
-    /// Registers a tool in a layer: its document and its manifest are stored together or not at all.
-    pub fn register_tool_in(
+    fn put_bundle(
+        &self,
+        layer: &Layer,
+        id: &str,
+        bundle: Bundle<Bytes>,
+        request: PublishRequest,
+    ) -> Result<Vec<Mutation>, RuleError> {
+        let id = self.check_skill_id(layer, id)?;
+        Ok(vec![put_bundle(layer, &id, bundle, request.check()?)])
+    }
+
+    /// Registers a tool: its document and its manifest are stored together or not at all.
+    pub fn register_tool(
         &self,
         actor: &str,
         layer: &Layer,
         id: &str,
         tool: Tool,
-    ) -> impl Future<Output = Result<Timestamp, RegistryError>> + Send + use<> {
-        let id = self.skill_id(layer, id);
-        let write = id.and_then(|id| put_tool(layer, &id, tool)).map(|put| self.put(actor, put));
-        async move { write?.await }
+    ) -> PendingWrite<Timestamp> {
+        let id = self.check_skill_id(layer, id);
+        let put =
+            id.and_then(|id| Ok(vec![put_tool(layer, &id, tool, PublishOptions::default())?]));
+        self.submit_checked(actor, put, to_timestamp)
     }
 
-    /// Whether a tool may be registered in a layer, for those who store something else before it.
+    /// Registers a tool with a message, under a condition on its newest version.
+    pub fn publish_tool(
+        &self,
+        actor: &str,
+        layer: &Layer,
+        id: &str,
+        tool: Tool,
+        request: PublishRequest,
+    ) -> PendingWrite<Published> {
+        let id = self.check_skill_id(layer, id);
+        let put = id.and_then(|id| Ok(vec![put_tool(layer, &id, tool, request.check()?)?]));
+        self.submit_checked(actor, put, to_published)
+    }
+
+    /// Registers the skill of a manifest in a layer and removes the skill of the same id from another, as one batch.
+    /// Returns whether a skill was removed.
+    pub fn move_skill(
+        &self,
+        actor: &str,
+        layer: &Layer,
+        id: &str,
+        skill: ManifestSkill,
+        from: Option<&Layer>,
+    ) -> PendingWrite<bool> {
+        let batch = self.check_skill_id(layer, id).and_then(|id| {
+            let mut batch = vec![skill.into_mutation(layer, &id)?];
+            batch.extend(from.map(|from| remove(EntryKind::Skill, from, id.to_shared())));
+            Ok(batch)
+        });
+        let is_move = from.is_some();
+        self.submit_checked(actor, batch, move |result| Ok(to_removed(result)? && is_move))
+    }
+
+    /// Restores the skills of one id after a change that must not stay. `None` stands for a skill that did not exist.
+    /// The store still has the files, since it keeps old versions.
+    pub fn restore_skill(
+        &self,
+        actor: &str,
+        id: &SkillId,
+        before: Vec<(Layer, Option<SkillMeta>)>,
+    ) -> PendingWrite<()> {
+        let batch = before.into_iter().map(|(layer, meta)| match meta {
+            Some(meta) => {
+                let content = EntryContent::Skill(meta);
+                let options = PublishOptions::default();
+                Mutation::Put { layer, id: id.to_shared(), content, blobs: vec![], options }
+            }
+            None => remove(EntryKind::Skill, &layer, id.to_shared()),
+        });
+        self.submit(actor, batch.collect(), |result| Ok(result.map(drop)?))
+    }
+
+    /// Checks that a skill may be registered in a layer, for callers that store something else first.
     ///
     /// # Errors
-    /// What registering it would be refused with, whatever the store says.
-    pub fn check_tool_in(&self, layer: &Layer, id: &str, tool: &Tool) -> Result<(), RegistryError> {
-        let id = self.skill_id(layer, id)?;
-        put_tool(layer, &id, tool.clone())?;
+    /// Every error of [`move_skill`](Self::move_skill) that does not come from the store.
+    pub fn check_skill(
+        &self,
+        layer: &Layer,
+        id: &str,
+        skill: &ManifestSkill,
+    ) -> Result<(), RegistryError> {
+        let id = self.check_skill_id(layer, id)?;
+        skill.clone().into_mutation(layer, &id)?;
         Ok(())
     }
 
-    /// The id, if a skill in that layer may have it. A skill's files stand before what a tier has at the same
-    /// address, so one of a tier's name could pass for what a user has in private.
-    fn skill_id(&self, layer: &Layer, id: &str) -> Result<SkillId, RuleError> {
+    /// Parses the id of a skill and checks that the layer may have it. The files of a skill come before the copy that
+    /// a tier has at the same URI, so a market skill with a tier's name could pass for a user's private skill.
+    fn check_skill_id(&self, layer: &Layer, id: &str) -> Result<SkillId, RuleError> {
         let parsed: SkillId = id.parse()?;
-        layer.writable()?;
+        layer.check_writable()?;
         let catalog = self.catalog();
-        let mut names = catalog.prefix().names_of(id);
+        let mut names = catalog.prefix().affected_names(id);
         if *layer == Layer::Market && names.any(|name| name.parse::<Tier>().is_ok()) {
             return Err(RuleError::TierName(id.to_owned()));
         }
         Ok(parsed)
     }
 
-    /// Registers an official prompt.
+    /// Registers a prompt.
     pub fn register_prompt(
         &self,
         actor: &str,
-        name: &str,
-        definition: PromptDefinition,
-    ) -> impl Future<Output = Result<Timestamp, RegistryError>> + Send + use<> {
-        self.register_prompt_in(actor, &Layer::Official, name, definition)
-    }
-
-    /// Registers a prompt in a layer.
-    pub fn register_prompt_in(
-        &self,
-        actor: &str,
         layer: &Layer,
         name: &str,
         definition: PromptDefinition,
-    ) -> impl Future<Output = Result<Timestamp, RegistryError>> + Send + use<> {
-        let check = || -> Result<Mutation, RuleError> {
-            let name: PromptName = name.parse()?;
-            layer.writable()?;
-            let content = EntryContent::Prompt(definition.checked()?);
-            let id = name.to_shared();
-            Ok(Mutation::Put { layer: layer.clone(), id, content, blobs: vec![] })
-        };
-        let write = check().map(|put| self.put(actor, put));
-        async move { write?.await }
+    ) -> PendingWrite<Timestamp> {
+        let put = put_prompt(layer, name, definition, PublishRequest::default());
+        self.submit_checked(actor, put, to_timestamp)
     }
 
-    fn put(
-        &self,
-        actor: &str,
-        put: Mutation,
-    ) -> impl Future<Output = Result<Timestamp, RegistryError>> + Send + use<> {
-        let write = self.write(actor, put);
-        async move {
-            match write.await? {
-                Effect::Changed(change) => Ok(change.at),
-                Effect::Nothing | Effect::State(_) => Err(RegistryError::Unexpected("a put")),
-            }
-        }
-    }
-
-    /// Removes an official skill and tells whether there was one.
-    pub fn remove_skill(
-        &self,
-        actor: &str,
-        id: &str,
-    ) -> impl Future<Output = Result<bool, RegistryError>> + Send + use<> {
-        self.remove_skill_in(actor, &Layer::Official, id)
-    }
-
-    /// Removes a skill from a layer and tells whether there was one.
-    pub fn remove_skill_in(
-        &self,
-        actor: &str,
-        layer: &Layer,
-        id: &str,
-    ) -> impl Future<Output = Result<bool, RegistryError>> + Send + use<> {
-        let id = id.parse::<SkillId>().map(|id| id.to_shared());
-        let write = id.map(|id| self.remove(actor, layer, Kind::Skill, id));
-        async move { write?.await }
-    }
-
-    /// Removes an official prompt and tells whether there was one.
-    pub fn remove_prompt(
-        &self,
-        actor: &str,
-        name: &str,
-    ) -> impl Future<Output = Result<bool, RegistryError>> + Send + use<> {
-        self.remove_prompt_in(actor, &Layer::Official, name)
-    }
-
-    /// Removes a prompt from a layer and tells whether there was one.
-    pub fn remove_prompt_in(
+    /// Registers a prompt with a message, under a condition on its newest version.
+    pub fn publish_prompt(
         &self,
         actor: &str,
         layer: &Layer,
         name: &str,
-    ) -> impl Future<Output = Result<bool, RegistryError>> + Send + use<> {
-        let name = name.parse::<PromptName>().map(|name| name.to_shared());
-        let write = name.map(|name| self.remove(actor, layer, Kind::Prompt, name));
-        async move { write?.await }
+        definition: PromptDefinition,
+        request: PublishRequest,
+    ) -> PendingWrite<Published> {
+        let put = put_prompt(layer, name, definition, request);
+        self.submit_checked(actor, put, to_published)
     }
 
-    fn remove(
-        &self,
-        actor: &str,
-        layer: &Layer,
-        kind: Kind,
-        id: Arc<str>,
-    ) -> impl Future<Output = Result<bool, RegistryError>> + Send + use<> {
-        let key = EntryKey { kind, layer: layer.clone(), id };
-        let write = self.write(actor, Mutation::Remove(key));
-        async move { Ok(matches!(write.await?, Effect::Changed(_))) }
+    /// Removes a skill. Returns whether it existed.
+    pub fn remove_skill(&self, actor: &str, layer: &Layer, id: &str) -> PendingWrite<bool> {
+        let id = id.parse::<SkillId>();
+        let batch = id.map(|id| vec![remove(EntryKind::Skill, layer, id.to_shared())]);
+        self.submit_checked(actor, batch, to_removed)
     }
 
-    fn write(
+    /// Removes a prompt. Returns whether it existed.
+    pub fn remove_prompt(&self, actor: &str, layer: &Layer, name: &str) -> PendingWrite<bool> {
+        let name = name.parse::<PromptName>();
+        let batch = name.map(|name| vec![remove(EntryKind::Prompt, layer, name.to_shared())]);
+        self.submit_checked(actor, batch, to_removed)
+    }
+
+    pub(crate) fn submit_checked<T: Send + 'static>(
         &self,
         actor: &str,
-        mutation: Mutation,
-    ) -> impl Future<Output = Result<Effect, RegistryError>> + Send + use<> {
-        let write = self.submit(Batch { actor: actor.into(), mutations: vec![mutation] });
-        async move {
-            match write.await {
-                Ok(mut effects) => effects.pop().ok_or(RegistryError::Unexpected("a batch")),
-                Err(WriteError::Registry(error)) => Err(error),
-                Err(WriteError::Batch(error)) => Err(error.into()),
-            }
+        batch: Result<Vec<Mutation>, RuleError>,
+        convert: impl FnOnce(BatchResult) -> Result<T, RegistryError> + Send + 'static,
+    ) -> PendingWrite<T> {
+        match batch {
+            Ok(mutations) => self.submit(actor, mutations, convert),
+            Err(error) => PendingWrite::reject(error),
         }
     }
 }
 
-fn put_tool(layer: &Layer, id: &SkillId, tool: Tool) -> Result<Mutation, RuleError> {
+fn remove(kind: EntryKind, layer: &Layer, id: Arc<str>) -> Mutation {
+    Mutation::Remove(EntryKey { kind, layer: layer.clone(), id })
+}
+
+/// Returns the time of the last change of a batch.
+fn to_timestamp(result: BatchResult) -> Result<Timestamp, RegistryError> {
+    match result?.pop() {
+        Some(Effect::Changed(change)) => Ok(change.at),
+        _ => Err(RegistryError::Unexpected("a put")),
+    }
+}
+
+/// Returns the version that the last mutation of a batch registered.
+pub(crate) fn to_published(result: BatchResult) -> Result<Published, RegistryError> {
+    match result?.pop() {
+        Some(Effect::Changed(Change {
+            at,
+            action: Action::Put { version, is_new, .. },
+            served,
+            ..
+        })) => {
+            let heads = served.and_then(|served| served.heads);
+            Ok(Published {
+                registered_at: at.to_string(),
+                version,
+                created: is_new,
+                served: heads.map(|heads| heads.served),
+            })
+        }
+        _ => Err(RegistryError::Unexpected("a put")),
+    }
+}
+
+/// Checks a prompt and returns the mutation that stores it.
+fn put_prompt(
+    layer: &Layer,
+    name: &str,
+    definition: PromptDefinition,
+    request: PublishRequest,
+) -> Result<Vec<Mutation>, RuleError> {
+    let id = name.parse::<PromptName>()?.to_shared();
+    layer.check_writable()?;
+    let options = request.check()?;
+    let content = EntryContent::Prompt(definition.validate()?);
+    Ok(vec![Mutation::Put { layer: layer.clone(), id, content, blobs: vec![], options }])
+}
+
+/// Returns whether the last mutation of a batch changed an entry.
+fn to_removed(result: BatchResult) -> Result<bool, RegistryError> {
+    Ok(matches!(result?.last(), Some(Effect::Changed(_))))
+}
+
+/// Returns the mutation that stores a bundle.
+fn put_bundle(
+    layer: &Layer,
+    id: &SkillId,
+    bundle: Bundle<Bytes>,
+    options: PublishOptions,
+) -> Mutation {
+    let (meta, root, files) = bundle.into_parts();
+    let files = files.into_iter().map(|(_, bytes)| bytes);
+    let bytes = std::iter::once(Bytes::from(root)).chain(files);
+    let blobs = meta.files.iter().map(|file| file.digest).zip(bytes).collect();
+    let content = EntryContent::Skill(meta);
+    Mutation::Put { layer: layer.clone(), id: id.to_shared(), content, blobs, options }
+}
+
+/// Checks a tool and returns the mutation that stores it.
+fn put_tool(
+    layer: &Layer,
+    id: &SkillId,
+    tool: Tool,
+    options: PublishOptions,
+) -> Result<Mutation, RuleError> {
     let Tool { body, source, mut meta } = tool;
-    meta.source = ToolSource::of(&source, &meta.source.media_type)?;
+    meta.source = ManifestSource::new(&source, &meta.source.media_type)?;
     let manifest = (meta.source.digest, Bytes::from(source));
     let (mut skill, root, _) = Bundle::<Bytes>::new(body, vec![])?.into_parts();
     let root = skill.files.iter().map(|file| file.digest).zip([Bytes::from(root)]);
     let blobs = root.chain([manifest]).collect();
-    skill.tool = Some(Box::new(meta.checked()?));
+    skill.tool = Some(Box::new(meta.check_size()?));
     let content = EntryContent::Skill(skill);
-    Ok(Mutation::Put { layer: layer.clone(), id: id.to_shared(), content, blobs })
+    Ok(Mutation::Put { layer: layer.clone(), id: id.to_shared(), content, blobs, options })
 }

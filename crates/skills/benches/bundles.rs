@@ -1,10 +1,10 @@
-//! What importing and validating a large folder of skills costs, with the real binary.
+//! Cost of importing and validating a large folder of skills with the real binary.
 //!
 //! The folder has 10 000 bundles of 5 files each. It is imported into a server's empty registry over its bus and
-//! into an empty data directory, imported again unchanged, and validated. Each command is a process of its own,
-//! so its start is part of the figure. The target of each is its slower way.
+//! into an empty data directory, imported again unchanged, and validated. Each command is a process, so its start-up
+//! is included. Each target applies to the slower of both ways.
 //!
-//! `cargo bench --bench bundles` prints Markdown. A target that is missed makes the run fail.
+//! `cargo bench --bench bundles` prints Markdown. A missed target makes the run fail.
 
 #![allow(
     clippy::unwrap_used,
@@ -23,7 +23,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use skills_testkit::{Server, program};
+use skills_testkit::{ServerProcess, program};
 use support::Report;
 
 const BINARY: &str = env!("CARGO_BIN_EXE_skills");
@@ -35,7 +35,7 @@ const IMPORT: Duration = Duration::from_secs(10);
 const AGAIN: Duration = Duration::from_secs(2);
 const VALIDATE: Duration = Duration::from_secs(3);
 
-/// A folder of bundles with as much in them as skills usually have.
+/// Writes a folder of bundles of typical size.
 fn generate(dir: &Path) {
     for number in 0..BUNDLES {
         let name = format!("skill-{number:05}");
@@ -60,7 +60,7 @@ fn timed(command: &mut Command) -> (Duration, Output) {
     (started.elapsed(), output)
 }
 
-/// Imports the folder, and again, into a target that is empty.
+/// Imports the folder twice into an empty target.
 fn imports(target: &[&str], dir: &Path) -> [Duration; 2] {
     [format!("added {BUNDLES}, "), format!("unchanged {BUNDLES}, ")].map(|expected| {
         let (taken, output) = timed(program(BINARY).args(target).arg("add").arg(dir));
@@ -71,7 +71,7 @@ fn imports(target: &[&str], dir: &Path) -> [Duration; 2] {
     })
 }
 
-/// `None` when the binary does not have the command.
+/// Measures `skills validate`; `None` if the binary does not have the command.
 fn validation(dir: &Path) -> Option<Duration> {
     let (taken, output) = timed(program(BINARY).arg("validate").arg(dir));
     let said = String::from_utf8_lossy(&output.stderr);
@@ -96,7 +96,7 @@ fn main() -> ExitCode {
         &format!("Bundles: {BUNDLES} of {FILES} files"),
         &["command", "over a bus", "into a data directory"],
     );
-    let server = Server::start(BINARY, &home.path().join("served"));
+    let server = ServerProcess::start(BINARY, &home.path().join("served"));
     let bus = imports(&["--url", &server.url], &dir);
     drop(server);
     let data = home.path().join("data");

@@ -1,11 +1,10 @@
-//! What the contract costs over the bus, beside references of the same run.
+//! Cost of the contract over the bus, compared with references of the same run.
 //!
-//! Every call is measured in turn with a bare echo call over the same bus whose result is the same JSON
-//! text: caller, hub, echo worker, hub, caller. Durable writes are measured in turn with a raw
-//! `fdatasync` of as many bytes in the same folder. The targets are ratios, because machines are noisy; a target that is
-//! missed makes the run fail.
+//! Every call is measured alternately with an echo call over the same bus whose result is the same JSON text:
+//! caller, hub, echo worker, hub, caller. Durable writes are measured alternately with a raw `fdatasync` of as many
+//! bytes in the same folder. The targets are ratios, because machines are noisy; a missed target makes the run fail.
 //!
-//! `cargo bench` prints Markdown; `BENCH_SECONDS` sets how long one series may take (default 1.5).
+//! `cargo bench` prints Markdown; `BENCH_SECONDS` sets the time of one series (default 1.5).
 
 #![allow(
     clippy::unwrap_used,
@@ -20,7 +19,7 @@ mod support;
 
 use std::{path::Path, process::ExitCode, time::Duration};
 
-use skills_testkit::Server;
+use skills_testkit::ServerProcess;
 use support::{
     Caller, Echo, Registration, Report, Samples, Sync, in_turn, populate, resident_mb,
     series_seconds, start_up,
@@ -29,7 +28,7 @@ use support::{
 const SERVER: &str = env!("CARGO_BIN_EXE_skills");
 
 const KB: usize = 1000;
-/// Skills and the size of each body.
+/// Numbers of skills and sizes of their bodies.
 const DATASETS: [(usize, usize); 4] =
     [(10, 2 * KB), (1000, 2 * KB), (10_000, 2 * KB), (1000, 200 * KB)];
 
@@ -52,13 +51,13 @@ fn main() -> ExitCode {
     report.finish()
 }
 
-fn serve(dir: &Path, skills: usize, bytes: usize) -> Server {
-    let server = Server::start(SERVER, dir);
+fn serve(dir: &Path, skills: usize, bytes: usize) -> ServerProcess {
+    let server = ServerProcess::start(SERVER, dir);
     populate(&server.url, skills, bytes);
     server
 }
 
-/// Every read call within 1.5 x of its echo.
+/// Target: every read call within 1.5 x of its echo.
 fn reads(report: &mut Report) {
     report.section("Reads", &["call", "skills", "body", "result", "call", "echo", "ratio"]);
     for (skills, bytes) in DATASETS {
@@ -106,7 +105,7 @@ fn reads(report: &mut Report) {
     }
 }
 
-/// The same where the catalog has changed since the last listing, so that nothing rendered can be reused.
+/// Target of listings after a write, when no rendered listing can be reused.
 fn listings_after_a_write(report: &mut Report) {
     report.section(
         "Listings right after a write, 2 kB bodies",
@@ -146,7 +145,7 @@ fn listings_after_a_write(report: &mut Report) {
     }
 }
 
-/// List and index cost no more at 200 KB bodies than at 2 KB.
+/// Target: list and index cost no more with bodies of 200 KB than of 2 KB.
 fn bodies_do_not_matter(report: &mut Report) {
     report.section("Listings of 1000 skills", &["call", "2 kB bodies", "200 kB bodies", "ratio"]);
     let dirs = [(); 2].map(|()| tempfile::tempdir().unwrap());
@@ -171,7 +170,7 @@ fn bodies_do_not_matter(report: &mut Report) {
     }
 }
 
-/// A durable register: 2.5 x fdatasync + echo + 150 us.
+/// Target of a durable registration: 2.5 x fdatasync + echo + 150 us.
 fn writes(report: &mut Report) {
     report.section(
         "One writer, `skills::register`",
@@ -215,7 +214,7 @@ fn writes(report: &mut Report) {
     }
 }
 
-/// 64 concurrent writers reach at least three times one writer's rate.
+/// Target: 64 concurrent writers reach at least three times the rate of one.
 fn many_writers(report: &mut Report) {
     report.section("Group commit, 2 kB bodies", &["writers", "registrations/s"]);
     let dir = tempfile::tempdir().unwrap();
@@ -252,14 +251,14 @@ fn many_writers(report: &mut Report) {
     );
 }
 
-/// Resident memory with 10 000 skills of 20 KB, after every one was read.
+/// Measures resident memory with 10 000 skills of 20 KB after reading each.
 fn memory(report: &mut Report) {
     report.section("Resident memory, 10 000 skills of 20 kB", &["when", "resident"]);
     let dir = tempfile::tempdir().unwrap();
     let server = serve(dir.path(), 10_000, 20 * KB);
     let written = resident_mb(server.pid());
     drop(server);
-    let server = Server::start(SERVER, dir.path());
+    let server = ServerProcess::start(SERVER, dir.path());
     let started = resident_mb(server.pid());
     let mut caller = Caller::connect(&server.url);
     for (_, function, payload) in LISTINGS {
@@ -283,7 +282,7 @@ fn memory(report: &mut Report) {
     }
 }
 
-/// Start-up with 10 000 skills at most 300 ms longer than with none.
+/// Target: start-up with 10 000 skills at most 300 ms longer than with none.
 fn starting(report: &mut Report) {
     report.section("Start-up, spawn to serving", &["skills", "median"]);
     let empty = tempfile::tempdir().unwrap();

@@ -1,9 +1,9 @@
-//! What `GET /v1/skills/{id}` costs, with the real binary, beside axum alone that gives the same bytes.
+//! Cost of `GET /v1/skills/{id}` of the real binary, compared with axum alone that sends the same bytes.
 //!
-//! Both are processes of their own. The tools are asked for in turn, without a key and with one; the reference
-//! has the very answers of this server in memory.
+//! Both are processes. The tools are requested in turn, without and with a key; the reference has the answers of
+//! this server in memory.
 //!
-//! `cargo bench --bench gateway` prints Markdown. A target that is missed makes the run fail.
+//! `cargo bench --bench gateway` prints Markdown. A missed target makes the run fail.
 
 #![allow(
     clippy::unwrap_used,
@@ -30,30 +30,28 @@ use std::{
 use axum::{Router, body::Bytes, extract, http::header, routing::get, serve::ListenerExt as _};
 use load::{Connection, Endpoint, compare};
 use serde_json::json;
-use skills_core::{
-    Layer, Owner, SkillId,
-    manifest::{self, Mode},
-};
+use skills_core::{Layer, Owner, SkillId};
+use skills_manifest::{self as manifest, ParseMode};
 use skills_registry::{Registry, RegistryConfig, Tool};
 use skills_store::SqliteStore;
-use skills_testkit::Server;
-use skills_vault::{Act, NewKey, Vault, now};
+use skills_testkit::ServerProcess;
+use skills_vault::{Actor, NewKey, Vault, now};
 use support::{Report, series_seconds};
 use tokio::{net::TcpListener, runtime::Builder};
 
 const BINARY: &str = env!("CARGO_BIN_EXE_skills");
-/// Where the reference finds its answers, if this process is the reference.
+/// Environment variable with the folder of answers, which makes this process the reference.
 const ANSWERS: &str = "BENCH_ANSWERS";
 const TOOLS: usize = 1000;
 const CONNECTIONS: usize = 8;
-/// Of the rate of the reference.
+/// Target as a fraction of the reference's rate.
 const LEAST: f64 = 0.6;
 
 fn id(number: usize) -> String {
     format!("tool-{number:04}")
 }
 
-/// A data directory with tools in it, and a key.
+/// Fills a data directory with tools and returns a key.
 async fn populate(data: &Path) -> String {
     let store = SqliteStore::open(data).unwrap();
     let registry = Registry::open(Arc::new(store), None, RegistryConfig::default()).unwrap();
@@ -75,15 +73,15 @@ async fn populate(data: &Path) -> String {
             "credits_per_call": 1,
         });
         let (skill, text): (SkillId, _) = (id.parse().unwrap(), manifest.to_string());
-        let parsed = manifest::parse(&text, Mode::Strict, Some(&skill)).unwrap();
-        let tool = Tool::of_manifest(&skill, &parsed, text).unwrap();
-        registry.register_tool_in("bench", &Layer::Official, &id, tool).await.unwrap();
+        let parsed = manifest::parse(&text, ParseMode::Strict, Some(&skill)).unwrap();
+        let tool = Tool::from_manifest(&skill, &parsed, text).unwrap();
+        registry.register_tool("bench", &Layer::Official, &id, tool).await.unwrap();
     }
     registry.close();
     let owner: Owner = "ann".parse().unwrap();
-    let new = NewKey { owner: &owner, tier: None, label: None, expires_at: None };
+    let new = NewKey::for_owner(&owner);
     let vault = Vault::open(data, None).unwrap();
-    vault.create_key(Act { by: "bench", at: now() }, &new).unwrap().key.to_string()
+    vault.create_key(Actor { name: "bench", at: now() }, &new).unwrap().key.to_string()
 }
 
 fn request(address: &str, path: &str, key: Option<&str>) -> Vec<u8> {
@@ -97,7 +95,7 @@ fn endpoint(name: &str, address: &str, path: &str, key: Option<&str>) -> Endpoin
     Endpoint { name: name.to_owned(), address: address.to_owned(), requests: requests.collect() }
 }
 
-/// The reference, as a process of this very program.
+/// The reference as a process of this program.
 struct Bare {
     process: Child,
     address: String,
@@ -149,7 +147,7 @@ async fn measure() -> ExitCode {
     let home = tempfile::tempdir().unwrap();
     let (data, answers) = (home.path().join("data"), home.path().join("answers"));
     let key = populate(&data).await;
-    let server = Server::start(BINARY, &data);
+    let server = ServerProcess::start(BINARY, &data);
     let address = server.http.trim_start_matches("http://").to_owned();
     fs::create_dir(&answers).unwrap();
     let mut connection = Connection::open(&address).await;

@@ -1,332 +1,178 @@
-//! Attached to an iii engine: this process as a worker there.
+//! Attached mode: this process as a worker of an iii engine.
 //!
-//! The engine may come before or after us and may go at any time. Content lives in the engine's state, or
-//! in the embedded store where the engine has none.
+//! The engine may start before or after this process and may stop at any time. Content is stored in the engine's state,
+//! or in the embedded store if the engine has no state.
 
-use std::{path::PathBuf, sync::Arc, time::Duration};
+use std::{path::PathBuf, sync::Arc};
 
-use skills_bus::{
-    Bus, CallError,
-    engine::{Connection, EngineBus, EngineConfig},
-};
-use skills_core::Identify;
-use skills_http::{Access, Guard, Readiness};
-use skills_mdp::Host;
-use skills_registry::{
-    Execute, Registry, RegistryConfig, Skills, StateStore,
-    state_store::{self, Place, sync::Follower},
-};
+use skills_bus::Bus;
+use skills_client_setup::ServerCommand;
+use skills_core::Code;
+use skills_engine::{Attachment, EngineBus, EngineConfig, StateScopes};
+use skills_execution::{Executor, PendingExecutor};
+use skills_http::{Access, Readiness};
+use skills_mdp::MdpHost;
+use skills_registry::{Registry, SkillRegistry};
 use skills_vault::Vault;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
     Failure,
-    config::{Config, StoreChoice},
-    late::Late,
-    mdp::{self, Joined},
-    people::People,
-    serve::{Door, app, bind, open_registry, surfaces},
-    state_events::listen,
-    work::blocking,
+    blocking::blocking,
+    composition::{Foundation, HttpSettings, PublishedRegistry, open_registry, open_store},
+    config::{Config, RetentionSettings, StoreChoice},
+    listener::{ListenerSettings, bind},
+    memory,
+    pending_registry::PendingRegistry,
+    retention, writer_watch,
 };
 
-/// How long a state worker may take to appear before the engine counts as one without: workers of one
-/// site start side by side.
-const STATE_GRACE: Duration = Duration::from_secs(3);
-const ASK_AGAIN: Duration = Duration::from_millis(200);
-/// Between two attempts to compare everything with the state.
-const RESYNC_AGAIN: Duration = Duration::from_secs(1);
-
-/// What to attach to, and how.
+/// Options of attached mode.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// Where the engine is and who we are there.
+    /// Connection to the engine, and name of this worker.
     pub engine: EngineConfig,
-    /// The embedded store's directory, should it be needed.
+    /// Directory of the vault and of the embedded store, if they are used.
     pub data_dir: PathBuf,
-    /// Who may ask over HTTP, should it be served.
+    /// Access rules of HTTP, if it is served.
     pub access: Access,
-    /// The configuration file's settings.
+    /// Command by which MCP clients of this machine use the registry, for the console; `None` without a console.
+    pub console: Option<ServerCommand>,
+    /// Settings of the configuration file.
     pub config: Config,
 }
 
 /// Runs as a worker until `shutdown`.
 ///
 /// # Errors
-/// When the settings are wrong, the engine rejects this worker, or the store cannot be used.
+/// When the settings are invalid, the engine rejects this worker, or the store is unusable.
 pub async fn run(options: Options, shutdown: CancellationToken) -> Result<(), Failure> {
-    let Options { engine, data_dir, access, config } = options;
-    let door = Door {
+    let Options { engine, data_dir, access, console, config } = options;
+    let settings = ListenerSettings {
         flag: "http:",
         token: "http_token: or SKILLS_HTTP_TOKEN",
         has_token: access.token.is_some(),
     };
-    let is_private = door.has_token;
-    // A server that does not start leaves nothing behind.
-    Guard::new(access.clone())?;
-    // Without HTTP and without keys there is nothing to keep: a worker leaves no directory that nobody asked for.
-    let people = match config.http.is_some() || Vault::is_in(&data_dir) {
-        true => Some(People::open(&data_dir, &config).await?),
-        false => None,
-    };
-    let access = match &people {
-        Some(people) => people.known(access),
-        None => access,
-    };
-    let keys = Arc::clone(&access.keys);
-    let guard = Guard::new(access)?;
+    // Without HTTP and without keys the worker needs no data directory and creates none.
+    let has_accounts = config.http.is_some() || Vault::exists_in(&data_dir);
+    let accounts_dir = has_accounts.then_some(data_dir.as_path());
+    let foundation = Foundation::open(access, accounts_dir, &config).await?;
     let http = match &config.http {
-        Some(address) => Some(bind(address, &door).await?),
+        Some(address) => Some(bind(address, &settings).await?),
         None => None,
     };
-    let bus = EngineBus::connect(EngineConfig { telemetry: config.telemetry, ..engine })
-        .map_err(|error| Failure::new("bad_engine", error.to_string()))?;
-    let (late, skills) = Late::new();
-    let (registry, opened) = watch::channel(None);
-    let executor = people.as_ref().map(|people| people.executor() as Arc<dyn Execute>);
-    let mut opening =
-        Opening { readiness: Readiness::default(), skills, registry, executor, mdp: None };
-    let served = http.zip(people.as_ref()).map(|(listener, people)| {
-        let gateway = people.gateway(opened);
-        let skills: Arc<dyn Skills> = Arc::new(late);
-        let routes = surfaces(Arc::clone(&skills), is_private, &shutdown);
-        let mdp = Host::start(config.mdp.clone(), Some(skills), shutdown.clone());
-        opening.mdp = Some(mdp.clone());
-        let app = mdp::mount(app(routes, &gateway, guard, opening.readiness.clone()), &mdp);
-        let serving = skills_http::serve(listener, app, shutdown.clone());
-        tokio::spawn(async move {
-            let served = serving.await;
-            mdp.ended().await;
+    let bus = EngineBus::connect(engine)
+        .map_err(|error| Failure::new(Code::BadEngine, error.to_string()))?;
+    let (pending, skills) = PendingRegistry::new();
+    let (executor, pending_executor) = PendingExecutor::channel();
+    let mut surfaces =
+        PendingSurfaces { readiness: Readiness::default(), skills, executor, live_host: None };
+    let mut serving = None;
+    if let Some(listener) = http {
+        let pending: Arc<dyn SkillRegistry> = Arc::new(pending);
+        let host =
+            foundation.start_live_host(config.mdp.clone(), Arc::clone(&pending), shutdown.clone());
+        surfaces.live_host = Some(host.clone());
+        let readiness = surfaces.readiness.clone();
+        let settings = HttpSettings { data_dir: data_dir.clone(), console };
+        let app =
+            foundation.http_app(pending, pending_executor, &host, readiness, settings, &shutdown);
+        let app = app.ok_or_else(|| Failure::new(Code::Internal, "the accounts are not open"))?;
+        let server = skills_http::serve(listener, app, shutdown.clone());
+        serving = Some(tokio::spawn(async move {
+            let served = server.await;
+            host.wait_until_ended().await;
             served
-        })
-    });
+        }));
+    }
+    let _free_pages = memory::return_free_pages();
     let worked = tokio::select! {
-        worked = work(&bus, &data_dir, &config, &keys, &opening) => worked,
+        worked = work(&bus, &data_dir, &config, &foundation, &surfaces) => worked,
         () = shutdown.cancelled() => Ok(()),
     };
-    opening.readiness.set(false);
+    surfaces.readiness.set(false);
     shutdown.cancel();
     bus.shutdown().await;
-    if let Some(served) = served {
-        let _ = served.await;
+    if let Some(serving) = serving {
+        let _ = serving.await;
     }
-    if let Some(people) = people {
-        blocking(move || people.close()).await?;
-    }
+    blocking(move || foundation.close()).await?;
     worked
 }
 
-/// What HTTP waits for: it listens before there is a registry.
-struct Opening {
+/// HTTP surfaces that listen before the registry is open.
+struct PendingSurfaces {
     readiness: Readiness,
-    skills: watch::Sender<Option<Arc<dyn Skills>>>,
-    registry: watch::Sender<Option<Arc<Registry>>>,
-    /// What calls tools, where there may be keys.
-    executor: Option<Arc<dyn Execute>>,
-    mdp: Option<Host>,
+    skills: watch::Sender<Option<Arc<dyn SkillRegistry>>>,
+    executor: watch::Sender<Option<Arc<Executor>>>,
+    live_host: Option<MdpHost>,
 }
 
-impl Opening {
-    /// Lets everyone in. Live clients are part of it for as long as what is returned is kept.
-    #[must_use]
-    fn done(
-        &self,
-        bus: &dyn Bus,
-        registry: &Arc<Registry>,
-        keys: &Arc<dyn Identify>,
-    ) -> Option<Joined> {
-        let joined = self.mdp.as_ref().map(|mdp| mdp::join(mdp, bus, registry, keys));
-        if let Some(executor) = &self.executor {
-            registry.execute_with(Arc::clone(executor));
-        }
-        registry.identify_with(Arc::clone(keys));
-        self.skills.send_replace(Some(registry.clone()));
-        self.registry.send_replace(Some(Arc::clone(registry)));
+impl PendingSurfaces {
+    /// Hands the registry and its executor to the surfaces and reports readiness.
+    fn open(&self, published: &PublishedRegistry) {
+        self.executor.send_replace(published.executor.clone());
+        self.skills.send_replace(Some(published.registry.clone()));
         self.readiness.set(true);
-        joined
     }
 }
 
-/// Waits for the engine, offers the contract, and follows the connection. Ends only with an error.
+/// Publishes a registry, runs until `update` ends or the writer fails, and closes the registry.
+async fn run_registry(
+    registry: Arc<Registry>,
+    bus: &Arc<dyn Bus>,
+    foundation: &Foundation,
+    surfaces: &PendingSurfaces,
+    retention: RetentionSettings,
+    update: impl Future<Output = Result<(), Failure>>,
+) -> Result<(), Failure> {
+    let health = registry.writer_health();
+    let published = foundation.with_executor(registry).publish(bus, surfaces.live_host.as_ref());
+    surfaces.open(&published);
+    let collection = retention::collect_periodically(&published.registry, retention);
+    let outcome = tokio::select! {
+        updated = update => updated,
+        failure = writer_watch::watch_writer(health, &surfaces.readiness) => Err(failure),
+    };
+    drop(collection);
+    let closed = blocking(move || published.close()).await;
+    outcome?;
+    closed
+}
+
+/// Waits for the engine, offers the registry's functions, and follows the connection. Ends only with an error.
 async fn work(
     engine: &EngineBus,
     data_dir: &std::path::Path,
     config: &Config,
-    keys: &Arc<dyn Identify>,
-    opening: &Opening,
+    foundation: &Foundation,
+    surfaces: &PendingSurfaces,
 ) -> Result<(), Failure> {
     let bus: Arc<dyn Bus> = Arc::new(engine.clone());
-    let mut connection = engine.connection();
-    connected(&mut connection).await?;
-    let place = find_state(&bus, &mut connection, config).await?;
-    let settings = config.registry();
-    let Some(place) = place else {
-        let registry = open_registry(data_dir, Some(Arc::downgrade(&bus)), settings).await?;
-        skills_worker::serve(&bus, &registry, keys);
-        let joined = opening.done(&*bus, &registry, keys);
-        let outcome = rejected(&mut connection).await;
-        drop(joined);
-        return close(registry, outcome).await;
+    let mut attachment = Attachment::connect(engine).await?;
+    let (timeout, settings) = (config.handler_timeout(), foundation.registry_config(config));
+    let location = match config.store {
+        StoreChoice::Embedded => None,
+        StoreChoice::Auto => attachment.find_state(timeout, false).await?,
+        StoreChoice::State => attachment.find_state(timeout, true).await?,
     };
-    // Listening comes first, so that what is written while everything is read is not missed.
-    let ear = listen(engine, config)?;
-    let store = Arc::new(state_store(&bus, place, config));
-    let (registry, epoch) = open_state(&bus, &mut connection, &store, settings).await?;
-    let follower = Follower::new(Arc::clone(&registry), store);
-    ear.follow(&follower);
-    skills_worker::serve(&bus, &registry, keys);
-    let joined = opening.done(&*bus, &registry, keys);
-    let outcome = keep_in_step(&follower, &mut connection, epoch).await;
-    drop(joined);
-    close(registry, outcome).await
-}
-
-async fn close(registry: Arc<Registry>, outcome: Result<(), Failure>) -> Result<(), Failure> {
-    let closed = tokio::task::spawn_blocking(move || registry.close()).await;
-    outcome?;
-    closed.map_err(|error| Failure::new("internal", error.to_string()))
-}
-
-/// Waits until there is a connection and returns its number.
-async fn connected(connection: &mut watch::Receiver<Connection>) -> Result<u64, Failure> {
-    loop {
-        match &*connection.borrow_and_update() {
-            Connection::Connected { epoch } => return Ok(*epoch),
-            Connection::Rejected { reason } => return Err(refused(reason)),
-            Connection::Connecting | Connection::Lost { .. } => {}
+    let registry = match location {
+        Some(location) => {
+            attachment.open_registry(location, state_scopes(config), timeout, settings).await?
         }
-        if connection.changed().await.is_err() {
-            return Err(Failure::new("internal", "the connection to the engine is gone"));
+        None => {
+            let store = open_store(data_dir).await?;
+            let registry = open_registry(store, Some(Arc::downgrade(&bus)), settings).await?;
+            skills_registry::bundles::log_unwritable_files(&registry.catalog());
+            registry
         }
-    }
+    };
+    let follow = async { Ok(attachment.follow().await?) };
+    run_registry(registry, &bus, foundation, surfaces, config.retention, follow).await
 }
 
-fn refused(reason: &str) -> Failure {
-    Failure::new("rejected", format!("the engine does not take this worker: {reason}"))
-        .hint("another worker of this name is probably running; III_WORKER_NAME gives this one another name")
-}
-
-/// Waits for the engine to reject this worker, which it may do on any connection.
-async fn rejected(connection: &mut watch::Receiver<Connection>) -> Result<(), Failure> {
-    loop {
-        connected(connection).await?;
-        if connection.changed().await.is_err() {
-            return Ok(());
-        }
-    }
-}
-
-/// Where the content is to live: in the state found at a place, or in the embedded store (`None`).
-async fn find_state(
-    bus: &Arc<dyn Bus>,
-    connection: &mut watch::Receiver<Connection>,
-    config: &Config,
-) -> Result<Option<Place>, Failure> {
-    if config.store == StoreChoice::Embedded {
-        return Ok(None);
-    }
-    let mut deadline = tokio::time::Instant::now() + STATE_GRACE;
-    let mut has_warned = false;
-    let mut is_known_silent = false;
-    loop {
-        connected(connection).await?;
-        match StateStore::find(bus, config.handler_timeout()).await {
-            Ok(Some(place)) => return Ok(Some(place)),
-            Ok(None) if tokio::time::Instant::now() < deadline => {}
-            Ok(None) if config.store == StoreChoice::Auto => {
-                tracing::warn!(
-                    "the engine has no state worker; skills and prompts are kept in the embedded store"
-                );
-                return Ok(None);
-            }
-            Ok(None) if !has_warned => {
-                has_warned = true;
-                tracing::warn!("the engine has no state worker yet; waiting for it (store: state)");
-            }
-            Ok(None) => {}
-            Err(error) => {
-                // That there is no connection is said elsewhere.
-                let is_silent = !matches!(error, CallError::Disconnected(_));
-                if is_silent && !std::mem::replace(&mut is_known_silent, true) {
-                    tracing::warn!(%error, "the state worker does not answer; waiting until it does");
-                }
-                deadline = tokio::time::Instant::now() + STATE_GRACE;
-            }
-        }
-        tokio::time::sleep(ASK_AGAIN).await;
-    }
-}
-
-/// The store in the state of an engine, as it is configured.
-pub(crate) fn state_store(bus: &Arc<dyn Bus>, place: Place, config: &Config) -> StateStore {
-    StateStore::new(
-        Arc::clone(bus),
-        place,
-        state_store::Scopes {
-            skills: config.scopes.skills.clone(),
-            prompts: config.scopes.prompts.clone(),
-        },
-        config.handler_timeout(),
-        tokio::runtime::Handle::current(),
-    )
-}
-
-/// Reads everything, and returns the number of the connection on which it began.
-async fn open_state(
-    bus: &Arc<dyn Bus>,
-    connection: &mut watch::Receiver<Connection>,
-    store: &Arc<StateStore>,
-    settings: RegistryConfig,
-) -> Result<(Arc<Registry>, u64), Failure> {
-    let mut has_warned = false;
-    loop {
-        let epoch = connected(connection).await?;
-        let (stand, weak, settings) = (Arc::clone(store), Arc::downgrade(bus), settings.clone());
-        let open = move || Registry::open(stand, Some(weak), settings);
-        let opened = tokio::task::spawn_blocking(open)
-            .await
-            .map_err(|error| Failure::new("internal", error.to_string()))?;
-        match opened {
-            Ok(registry) => return Ok((registry, epoch)),
-            Err(error) => {
-                if !std::mem::replace(&mut has_warned, true) {
-                    tracing::warn!(%error, "the state cannot be read; trying again until it can");
-                }
-                tokio::time::sleep(RESYNC_AGAIN).await;
-            }
-        }
-    }
-}
-
-/// Compares everything with the state after each reconnection, since events of the time without a
-/// connection never come.
-async fn keep_in_step(
-    follower: &Follower,
-    connection: &mut watch::Receiver<Connection>,
-    mut in_step_with: u64,
-) -> Result<(), Failure> {
-    let mut has_warned = false;
-    loop {
-        let epoch = connected(connection).await?;
-        if epoch != in_step_with {
-            match follower.resync().await {
-                Ok(differences) => {
-                    tracing::debug!(epoch, differences, "in step with the state");
-                    in_step_with = epoch;
-                    has_warned = false;
-                }
-                Err(error) => {
-                    if !std::mem::replace(&mut has_warned, true) {
-                        tracing::warn!(%error, "the state cannot be compared; trying again until it can");
-                    }
-                    tokio::time::sleep(RESYNC_AGAIN).await;
-                }
-            }
-            continue;
-        }
-        if connection.changed().await.is_err() {
-            return Ok(());
-        }
-    }
+/// Scopes of the engine's state that hold the content.
+pub(crate) fn state_scopes(config: &Config) -> StateScopes {
+    StateScopes { skills: config.scopes.skills.clone(), prompts: config.scopes.prompts.clone() }
 }

@@ -1,21 +1,47 @@
-//! The command line, as data. Help, completions and parsing all come from here.
+//! The command line as data. Help, completions and parsing are derived from it.
 
-mod people;
+mod accounts;
+mod bundles;
+mod copies;
+mod duration;
+mod help_options;
+mod prompts;
+mod search;
+mod serve;
+mod set_up;
+mod target;
+mod versions;
 
-use std::{fmt, path::PathBuf};
+use std::{path::PathBuf, process::ExitCode};
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{Args, Parser, Subcommand, ValueEnum, error::ErrorKind};
 use clap_complete::Shell;
-use skills_core::Tier;
-use skills_mcp::Profile;
+use skills_core::{Code, Tier};
 
-pub use people::{GrantArgs, KeyCommand, KeyCreate, KeyRevoke, SecretArgs, SecretCommand};
+use self::target::COMMON_OPTIONS;
+use crate::{Failure, connect, environment};
 
-/// One registry for the skills and prompts that AI agents use.
+pub use self::{
+    accounts::{GrantArgs, KeyCommand, KeyCreateArgs, KeyRevokeArgs, SecretArgs, SecretCommand},
+    bundles::{AddArgs, ConflictArg, RemoveArgs, UpdateArgs, ValidateArgs},
+    copies::{AgentFolders, ExportArgs, ImportArgs, SyncArgs},
+    help_options::command,
+    prompts::PromptCommand,
+    search::{DoctorArgs, DoctorCommand, IndexArgs, KindArg, SearchArgs},
+    serve::{ProfileArg, ServeArgs, SkillsUpdateArg},
+    set_up::{ConnectArgs, InitArgs, PromptAddArgs, SkillPart},
+    target::Target,
+    versions::{
+        DiffArgs, GcArgs, HistoryArgs, LabelArgs, LogArgs, PublishArgs, RollbackArgs,
+        VersionCommand, YankArgs,
+    },
+};
+
+/// Registry of skills and prompts for AI agents.
 ///
-/// Without a command: attach to the iii engine at --url as a worker.
+/// Without a command, attaches to the iii engine at --url as a worker.
 #[derive(Debug, Parser)]
-#[command(name = "skills", version, about, max_term_width = 100)]
+#[command(name = "skills", version, about, max_term_width = 100, disable_help_subcommand = true)]
 pub struct Cli {
     /// Print the worker manifest as JSON and exit
     #[arg(long)]
@@ -24,11 +50,24 @@ pub struct Cli {
     #[command(flatten)]
     pub target: Target,
 
-    /// Configuration file [default: ./config.yaml]
-    #[arg(long, value_name = "PATH", global = true)]
+    /// Configuration file [env: III_CONFIG] [default: ./config.yaml, if it exists]
+    #[arg(long, value_name = "PATH", global = true, help_heading = COMMON_OPTIONS)]
     pub config: Option<PathBuf>,
 
-    /// A header of the handshake with the engine, as name=value; may be repeated
+    /// Format of the log on stderr
+    #[arg(
+        long,
+        value_enum,
+        value_name = "FORMAT",
+        default_value_t,
+        global = true,
+        help_heading = COMMON_OPTIONS,
+        env = "SKILLS_LOG_FORMAT",
+        hide_env_values = true
+    )]
+    pub log_format: LogFormat,
+
+    /// Header to send in the handshake with the engine; can be repeated
     #[arg(long = "header", value_name = "NAME=VALUE")]
     pub headers: Vec<String>,
 
@@ -36,398 +75,252 @@ pub struct Cli {
     pub command: Option<Command>,
 }
 
-/// Where the registry is.
-#[derive(Clone, Args)]
-pub struct Target {
-    /// A running bus [default: ws://127.0.0.1:49134, if one answers there]
-    #[arg(long, value_name = "URL", global = true)]
-    pub url: Option<String>,
-
-    /// Directory of the embedded store [default: ./data]
-    #[arg(long, value_name = "DIR", global = true)]
-    pub data_dir: Option<PathBuf>,
-
-    /// Bearer token of the bus; `serve` asks for it over HTTP too
-    #[arg(long, value_name = "TOKEN", global = true)]
-    pub token: Option<String>,
-
-    /// Key of the user who asks, which shows their private skills; better given as SKILLS_KEY
-    #[arg(long, value_name = "KEY", global = true)]
-    pub key: Option<String>,
+/// Format of the log.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+pub enum LogFormat {
+    /// One line of text per event
+    #[default]
+    Text,
+    /// One JSON object per event
+    Json,
 }
 
-impl fmt::Debug for Target {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { url, data_dir, token: _, key: _ } = self;
-        f.debug_struct("Target")
-            .field("url", url)
-            .field("data_dir", data_dir)
-            .finish_non_exhaustive()
-    }
-}
-
-/// How a command answers.
+/// Output format of a command.
 #[derive(Debug, Clone, Copy, Args)]
-pub struct Format {
-    /// Answer as JSON
+pub struct OutputFormat {
+    /// Print JSON
     #[arg(long)]
     pub json: bool,
 }
 
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Serve bus, registry and HTTP in one process
-    Serve(Serve),
-    /// Serve MCP over standard input and output, for a host that starts this program
+    /// Run the server: bus, registry and HTTP in one process
+    Serve(ServeArgs),
+    /// Serve MCP on stdin and stdout, for a host that starts this program
     Mcp {
-        /// How much is offered
+        /// Features to offer
         #[arg(long, value_enum, value_name = "PROFILE", default_value_t)]
-        profile: McpProfile,
+        profile: ProfileArg,
     },
-    /// Be an ACP agent on standard input and output, for an editor that starts this program
+    /// Run as an ACP agent on stdin and stdout, for an editor that starts this program
     Acp {
-        /// Who is sent the list of skills, which is a proposal and not part of ACP yet
+        /// Clients that get the list of skills, a proposed extension of ACP
         #[arg(long, value_enum, value_name = "WHEN", default_value_t)]
-        skills_update: WhenSkills,
+        skills_update: SkillsUpdateArg,
     },
-    /// List all skills
+    /// List skills
     #[command(visible_alias = "ls")]
     List {
-        /// Of every tier, also those that others shadow
+        /// Include skills that are shadowed by another tier
         #[arg(long)]
         all: bool,
-        /// Only those of a tier
+        /// Only list skills of this tier
         #[arg(long, value_enum, value_name = "TIER")]
-        tier: Option<TierName>,
+        tier: Option<TierArg>,
         #[command(flatten)]
-        format: Format,
+        format: OutputFormat,
     },
-    /// Find skills by words in their id, title or description
-    Search {
-        /// The words
-        #[arg(required = true)]
-        words: Vec<String>,
-        /// At most so many
-        #[arg(long, default_value_t = 20)]
-        limit: usize,
-        #[command(flatten)]
-        format: Format,
-    },
-    /// Show a skill with what is known of it
+    /// Search skills, tools and prompts by words of their names, descriptions and texts
+    Search(SearchArgs),
+    /// Print the index of skills, those that match a query first
+    Index(IndexArgs),
+    /// Show a skill and its metadata
     Show {
-        /// The skill's id
+        /// Id of the skill, or ID@VERSION
         id: String,
-        /// Say in which tier it is stored, what it shadows, and where was looked
+        /// Show the tier it is stored in, the entries it shadows, and the layers searched
         #[arg(long)]
         explain: bool,
-        /// The copy that a tier holds
+        /// Show the copy in this tier
         #[arg(long, value_enum, value_name = "TIER")]
-        tier: Option<TierName>,
+        tier: Option<TierArg>,
         #[command(flatten)]
-        format: Format,
+        format: OutputFormat,
     },
-    /// Print what a URI names: iii://skills, iii://{id} or iii://{id}/{function}
+    /// Print a resource: iii://skills, iii://{id}, iii://{id}@{version} or iii://{id}/{path}
     Read {
-        /// The URI
+        /// URI of the resource
         uri: String,
         #[command(flatten)]
-        format: Format,
+        format: OutputFormat,
     },
-    /// Register skills: folders with a SKILL.md, folders of such folders, archives, Markdown files
-    Add(Add),
-    /// Write the files of a skill into a folder, or everything as lines of the key space
-    Export(Export),
-    /// Keep the folders that agents read in step with the registry
-    Sync(Sync),
+    /// Register skills from folders with a SKILL.md, folders of such folders, archives, Markdown files or repositories
+    Add(AddArgs),
+    /// Fetch skills again from where they came from, and show what would change
+    Update(UpdateArgs),
+    /// Write the files of a skill to a folder, or export the whole data directory
+    Export(ExportArgs),
+    /// Write the registry's skills to the folders that agents read
+    Sync(SyncArgs),
     /// Remove skills
     #[command(visible_alias = "rm")]
-    Remove {
-        /// The skills' ids
-        #[arg(required = true)]
-        ids: Vec<String>,
-        /// From which tier; private needs a key
-        #[arg(long, value_enum, value_name = "TIER", default_value_t)]
-        tier: TierName,
+    Remove(RemoveArgs),
+    #[command(flatten)]
+    Version(VersionCommand),
+    /// Show who changed what, newest first
+    Log(LogArgs),
+    /// Remove the content of old versions
+    Gc(GcArgs),
+    /// Create a skill in a new folder
+    Init(InitArgs),
+    /// Set up an MCP client to use this registry
+    Connect(ConnectArgs),
+    /// Show which registry is used, what it holds and who is connected
+    Status {
         #[command(flatten)]
-        format: Format,
+        format: OutputFormat,
     },
-    /// Say what the specification of Agent Skills thinks of skills on disk
-    Validate(Validate),
-    /// Take in a file of the key space, or copy between an engine's state and the embedded store
-    Import(Import),
-    /// Slash commands
+    /// Check the set-up of this machine
+    Doctor(DoctorArgs),
+    /// Validate skills on disk against the Agent Skills specification
+    Validate(ValidateArgs),
+    /// Import an export file, or copy between an engine's state and the embedded store
+    Import(ImportArgs),
+    /// List and render prompts (slash commands)
     Prompt {
         #[command(subcommand)]
         command: PromptCommand,
     },
-    /// Keys of users, in --data-dir, also while a server runs on it: that knows at once
+    /// Manage user keys in --data-dir (safe while a server runs; takes effect immediately)
     Key {
         #[command(subcommand)]
         command: KeyCommand,
     },
-    /// Secrets of users, in --data-dir, also while a server runs on it: that knows at once
+    /// Manage user secrets in --data-dir (safe while a server runs; takes effect immediately)
     Secret {
         #[command(subcommand)]
         command: SecretCommand,
     },
-    /// Print the completions of a shell
+    /// Print the help of a command, or a page of the documentation
+    Help {
+        /// Command or page
+        topic: Vec<String>,
+    },
+    /// Print a shell completion script
     Completions {
-        /// Which shell
+        /// Shell to generate the script for
         shell: Shell,
     },
 }
 
-/// Where skills are stored, in the order in which names are resolved.
+/// Storage tier, in order of resolution.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
-pub enum TierName {
-    /// Of the user whose key is given
+pub enum TierArg {
+    /// Skills of the user whose key is given
     Private,
-    /// Curated; what workers register
+    /// Curated skills, and what workers register
     #[default]
     Official,
-    /// Published by the community
+    /// Skills published by the community
     Market,
 }
 
-impl From<TierName> for Tier {
-    fn from(tier: TierName) -> Self {
+impl From<TierArg> for Tier {
+    fn from(tier: TierArg) -> Self {
         match tier {
-            TierName::Private => Self::Private,
-            TierName::Official => Self::Official,
-            TierName::Market => Self::Market,
+            TierArg::Private => Self::Private,
+            TierArg::Official => Self::Official,
+            TierArg::Market => Self::Market,
         }
     }
-}
-
-/// How much MCP offers.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
-pub enum McpProfile {
-    /// Resources, prompts and all tools
-    #[default]
-    Full,
-    /// The four tools of the Model Drive Protocol, and nothing else
-    Mdp,
-}
-
-impl From<McpProfile> for Profile {
-    fn from(profile: McpProfile) -> Self {
-        match profile {
-            McpProfile::Full => Self::Full,
-            McpProfile::Mdp => Self::Mdp,
-        }
-    }
-}
-
-/// Which ACP clients are sent `available_skills_update`.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
-pub enum WhenSkills {
-    /// Clients that ask for it when they connect
-    #[default]
-    OptIn,
-    /// All; strict clients fail on it
-    Always,
-    /// None
-    Never,
-}
-
-#[derive(Debug, Subcommand)]
-pub enum PromptCommand {
-    /// List all prompts
-    #[command(visible_alias = "ls")]
-    List {
-        #[command(flatten)]
-        format: Format,
-    },
-    /// Render a prompt
-    Get {
-        /// The prompt's name
-        name: String,
-        /// Its arguments, as name=value
-        #[arg(value_name = "NAME=VALUE")]
-        arguments: Vec<String>,
-        #[command(flatten)]
-        format: Format,
-    },
-}
-
-#[derive(Debug, Clone, Args)]
-pub struct Validate {
-    /// A SKILL.md, the folder it is in, or a folder of such folders
-    #[arg(required = true, value_name = "PATH")]
-    pub paths: Vec<PathBuf>,
-    /// Judge as a client that loads skills does: what it can live with is a warning
-    #[arg(long)]
-    pub lenient: bool,
-    /// Allow letters and digits of every script in names
-    #[arg(long)]
-    pub unicode: bool,
-    #[command(flatten)]
-    pub format: Format,
-}
-
-#[derive(Debug, Clone, Args)]
-pub struct Add {
-    /// Folders, .tar.gz, .tgz and .zip archives, and documents; - reads a document from standard input
-    #[arg(required = true, value_name = "PATH")]
-    pub paths: Vec<PathBuf>,
-    /// The skill's id, if there is one skill [default: its name, else that of its folder or file]
-    #[arg(long)]
-    pub id: Option<String>,
-    /// Into which tier; private needs a key
-    #[arg(long, value_enum, value_name = "TIER", default_value_t)]
-    pub tier: TierName,
-    /// Keep the registry in step with the folders until interrupted
-    #[arg(long, conflicts_with_all = ["id", "dry_run"])]
-    pub watch: bool,
-    /// Say what would be done, and do nothing
-    #[arg(long)]
-    pub dry_run: bool,
-    #[command(flatten)]
-    pub format: Format,
-}
-
-#[derive(Debug, Clone, Args)]
-pub struct Export {
-    /// The skill's id
-    #[arg(required_unless_present = "kv")]
-    pub id: Option<String>,
-    /// The folder that its files are written into
-    #[arg(required_unless_present = "kv")]
-    pub dir: Option<PathBuf>,
-    /// Overwrite what is there and something else
-    #[arg(long)]
-    pub force: bool,
-    /// Print all tiers, keys, profiles and secrets of --data-dir as lines of the key space
-    #[arg(long, conflicts_with_all = ["id", "dir", "force", "json"])]
-    pub kv: bool,
-    #[command(flatten)]
-    pub format: Format,
-}
-
-/// Whose folders are meant, unless they are named.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Agents {
-    /// .agents/skills, which most agents read
-    Agents,
-    /// .claude/skills
-    Claude,
-    /// Both
-    Both,
-}
-
-#[derive(Debug, Clone, Args)]
-pub struct Sync {
-    /// Folders of skills [default: .agents/skills and .claude/skills, if .agents or .claude is there]
-    #[arg(value_name = "DIR", conflicts_with_all = ["to", "user"])]
-    pub dirs: Vec<PathBuf>,
-    /// Whose folders, also where they are not there yet; may be repeated
-    #[arg(long, value_enum, value_name = "AGENTS", value_delimiter = ',')]
-    pub to: Vec<Agents>,
-    /// The folders in the home directory, not in the present one
-    #[arg(long)]
-    pub user: bool,
-    /// Overwrite and take back also what was edited, or is somebody else's
-    #[arg(long)]
-    pub force: bool,
-    /// Keep the folders in step with a running server until interrupted
-    #[arg(long, conflicts_with = "dry_run")]
-    pub watch: bool,
-    /// Say what would be done, and do nothing
-    #[arg(long)]
-    pub dry_run: bool,
-    #[command(flatten)]
-    pub format: Format,
-}
-
-#[derive(Debug, Clone, Args)]
-#[command(group = clap::ArgGroup::new("direction").required(true).args(["file", "from_state", "to_state"]))]
-pub struct Import {
-    /// Lines of the key space, as `export --kv` writes them, into --data-dir; - reads standard input
-    #[arg(value_name = "FILE")]
-    pub file: Option<PathBuf>,
-    /// From the state of the engine at --url into --data-dir
-    #[arg(long)]
-    pub from_state: bool,
-    /// From --data-dir into the state of the engine at --url
-    #[arg(long)]
-    pub to_state: bool,
-    #[command(flatten)]
-    pub format: Format,
-}
-
-#[derive(Debug, Clone, Args)]
-pub struct Serve {
-    /// Where iii workers connect; port 0 picks a free one [default: 127.0.0.1:49134]
-    #[arg(long, value_name = "ADDR")]
-    pub bus: Option<String>,
-
-    /// Where HTTP is served; port 0 picks a free one [default: 127.0.0.1:47372]
-    #[arg(long, value_name = "ADDR")]
-    pub http: Option<String>,
-
-    /// A name that HTTP requests may be addressed to, beside localhost; may be repeated
-    #[arg(long, value_name = "NAME")]
-    pub allow_host: Vec<String>,
-
-    /// An origin whose web pages may ask over HTTP, beside localhost; may be repeated, * is all
-    #[arg(long, value_name = "ORIGIN")]
-    pub allow_origin: Vec<String>,
-
-    /// What clients of the Model Drive Protocol must present to register
-    #[arg(long, value_name = "TOKEN")]
-    pub mdp_token: Option<String>,
-
-    /// An origin that tools may call whatever its address is, such as http://127.0.0.1:8080; with official= before it,
-    /// the tools of that tier only; may be repeated
-    #[arg(long, value_name = "ORIGIN")]
-    pub allow_upstream: Vec<String>,
 }
 
 impl Cli {
-    /// Takes from the environment what no flag has set. A variable that is empty is one that is not set.
-    #[must_use]
-    pub fn with_environment(mut self) -> Self {
-        let path = |name| environment(name).map(PathBuf::from);
-        self.config = self.config.or_else(|| path("III_CONFIG"));
-        self.target.data_dir = self.target.data_dir.or_else(|| path("SKILLS_DATA_DIR"));
-        self.target.token = self.target.token.or_else(|| environment("III_TOKEN"));
-        self.target.key = self.target.key.or_else(|| environment("SKILLS_KEY"));
-        if let Some(Command::Serve(serve)) = &mut self.command {
-            serve.bus = serve.bus.take().or_else(|| environment("SKILLS_BUS"));
-            serve.http = serve.http.take().or_else(|| environment("SKILLS_HTTP"));
-        }
-        self
+    /// Parses the arguments of this process.
+    ///
+    /// # Errors
+    /// The exit code, after help or a usage error was printed; with `--json` the error is JSON.
+    pub fn parse_arguments() -> Result<Self, ExitCode> {
+        Self::try_parse().map_err(|error| {
+            let is_json = || std::env::args_os().any(|argument| argument == "--json");
+            if error.kind() == ErrorKind::DisplayHelp {
+                help_options::print(std::env::args());
+            } else if error.use_stderr() && is_json() {
+                let message = error.render().to_string();
+                let message = message.trim_start_matches("error: ").trim();
+                Failure::new(Code::BadArgument, message).print(true);
+            } else {
+                let _ = error.print();
+            }
+            ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2))
+        })
     }
 
-    /// Whether the answer, and so also an error, is wanted as JSON.
+    /// Fills in settings that no flag sets from the environment.
+    ///
+    /// # Errors
+    /// When a security setting is set and cannot be used.
+    pub fn with_environment(mut self) -> Result<Self, Failure> {
+        if self.manifest
+            || matches!(
+                self.command,
+                Some(
+                    Command::Completions { .. }
+                        | Command::Validate(_)
+                        | Command::Init(_)
+                        | Command::Help { .. }
+                )
+            )
+        {
+            return Ok(self);
+        }
+        let Self { target, config, command, .. } = &mut self;
+        if config.is_none() {
+            *config = environment::required_path("III_CONFIG")?;
+        }
+        target.data_dir = target.data_dir.take().or_else(|| environment::path("SKILLS_DATA_DIR"));
+        target.token = environment::flag_or_token("--token", target.token.take(), "III_TOKEN")?;
+        if target.key.is_none() {
+            target.key = environment::text("SKILLS_KEY")?;
+        }
+        if target.url.is_none() {
+            target.env_url = connect::url_from_environment()?;
+        }
+        if let Some(Command::Serve(serve)) = command {
+            for (slot, name) in [(&mut serve.bus, "SKILLS_BUS"), (&mut serve.http, "SKILLS_HTTP")] {
+                if slot.is_none() {
+                    *slot = environment::text(name)?;
+                }
+            }
+        }
+        Ok(self)
+    }
+
+    /// Returns whether output and errors are printed as JSON.
     #[must_use]
-    pub fn wants_json(&self) -> bool {
+    pub fn is_json(&self) -> bool {
         match &self.command {
             Some(
                 Command::List { format, .. }
-                | Command::Search { format, .. }
+                | Command::Search(SearchArgs { format, .. })
+                | Command::Index(IndexArgs { format, .. })
                 | Command::Show { format, .. }
                 | Command::Read { format, .. }
-                | Command::Add(Add { format, .. })
-                | Command::Export(Export { format, .. })
-                | Command::Sync(Sync { format, .. })
-                | Command::Remove { format, .. }
-                | Command::Import(Import { format, .. })
-                | Command::Validate(Validate { format, .. })
-                | Command::Prompt {
-                    command: PromptCommand::List { format } | PromptCommand::Get { format, .. },
-                },
+                | Command::Add(AddArgs { format, .. })
+                | Command::Update(UpdateArgs { format, .. })
+                | Command::Export(ExportArgs { format, .. })
+                | Command::Sync(SyncArgs { format, .. })
+                | Command::Remove(RemoveArgs { format, .. })
+                | Command::Import(ImportArgs { format, .. })
+                | Command::Init(InitArgs { format, .. })
+                | Command::Connect(ConnectArgs { format, .. })
+                | Command::Status { format }
+                | Command::Doctor(
+                    DoctorArgs { command: None, format }
+                    | DoctorArgs { command: Some(DoctorCommand::Search { format, .. }), .. },
+                )
+                | Command::Validate(ValidateArgs { format, .. })
+                | Command::Log(LogArgs { format, .. })
+                | Command::Gc(GcArgs { format, .. }),
             ) => format.json,
+            Some(Command::Version(command)) => command.format().json,
+            Some(Command::Prompt { command }) => command.format().json,
             Some(Command::Key { command }) => command.format().json,
             Some(Command::Secret { command }) => command.format().json,
             _ => false,
         }
     }
-}
-
-/// A variable of the environment, unless it is empty.
-pub(crate) fn environment(name: &str) -> Option<String> {
-    std::env::var(name).ok().filter(|value| !value.is_empty())
 }
 
 #[cfg(test)]
@@ -437,7 +330,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_definition_is_consistent() {
+    fn the_command_line_definition_is_consistent() {
         Cli::command().debug_assert();
     }
 }

@@ -1,146 +1,278 @@
-//! Which registry a command talks to: a running one if there is one, else the data directory.
+//! Opens the registry of a command: through a running process if there is one, else the data directory.
 
-use std::{path::Path, sync::Arc, time::Duration};
-
-use skills_bus::{BusClient, ClientError, engine::EngineConfig};
-use skills_core::Caller;
-use skills_registry::{Registry, RemoteRegistry, Skills};
-
-use crate::{
-    Failure,
-    cli::{Target, environment},
-    config::Config,
-    keys,
-    people::People,
-    serve::open_registry,
+use std::{
+    fmt,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
 };
 
-/// Where a bus is looked for unless one is named.
-const DEFAULT_URL: &str = "ws://127.0.0.1:49134";
-/// Where the store is unless another directory is named.
-pub(crate) const DEFAULT_DATA_DIR: &str = "data";
+use skills_bus::{BusClient, ClientError, address::without_query};
+use skills_core::{Caller, Code, KeyDirectory};
+use skills_engine::EngineConfig;
+use skills_registry::{Registry, RegistryConfig, SkillRegistry};
+use skills_remote::RemoteRegistry;
 
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
-/// What a call may take on top of the handler it may lead to.
+use crate::{
+    Failure, authentication,
+    cli::Target,
+    composition::{open_registry, open_store},
+    config::Config,
+    data_dir,
+    default_bus::{DEFAULT_ADDRESS, DefaultBus, DefaultBusError},
+    environment,
+    key_watch::KeyWatch,
+    output,
+    registry_socket::{self, StoreAccess},
+    store_host::StoreHost,
+};
+
+pub(crate) const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+/// Time of a call in addition to the timeout of a handler.
 const CALL_MARGIN: Duration = Duration::from_secs(20);
 
-/// The URL from the environment, by the names that iii gives it.
-fn url_from_environment() -> Option<String> {
-    ["III_URL", "III_ENGINE_URL"].into_iter().find_map(environment)
+/// Reads the URL of the bus from the environment variables of iii.
+pub(crate) fn url_from_environment() -> Result<Option<String>, Failure> {
+    match environment::text("III_URL")? {
+        None => environment::text("III_ENGINE_URL"),
+        url => Ok(url),
+    }
 }
 
-/// The bus that is meant: by flag, by environment, or by default.
+/// Returns the URL of the bus: from the flag, the environment, or the default.
 pub(crate) fn url(target: &Target) -> String {
-    named_url(target).unwrap_or_else(|| DEFAULT_URL.to_owned())
+    explicit_url(target).unwrap_or_else(default_url)
 }
 
-/// The bus that is named, by flag or by environment.
-pub(crate) fn named_url(target: &Target) -> Option<String> {
-    target.url.clone().or_else(url_from_environment)
+/// Returns the URL of the bus at the default address.
+fn default_url() -> String {
+    format!("ws://{DEFAULT_ADDRESS}")
 }
 
-/// Whether a bus answers where one is looked for unless it is named.
-pub(crate) async fn answers_by_default(target: &Target) -> bool {
-    BusClient::connect(DEFAULT_URL, target.token.as_deref(), CONNECT_TIMEOUT).await.is_ok()
+/// Returns whether the user gave the address of the bus, which may then get credentials.
+pub(crate) fn is_explicit(target: &Target) -> bool {
+    explicit_url(target).is_some()
 }
 
-/// The same target, with the bus named if that is what it means now: for those who open it again and again,
-/// and must not take a server's store while the server is away.
-pub(crate) async fn settled(mut target: Target) -> Target {
-    if named_url(&target).is_none()
+/// Rejects a token for an engine at the default address: an engine cannot prove its identity with a data directory.
+///
+/// # Errors
+/// When there is a token and no explicit address.
+pub(crate) fn require_explicit_engine(target: &Target) -> Result<(), Failure> {
+    if is_explicit(target) || target.token.is_none() {
+        return Ok(());
+    }
+    let url = default_url();
+    let message =
+        format!("the token (--token or III_TOKEN) is not sent to the default address {url}");
+    Err(Failure::new(Code::AddressNotNamed, message)
+        .hint(format!("give the address of the engine: --url {url} or III_URL")))
+}
+
+/// Returns the URL from the flag or the environment.
+pub(crate) fn explicit_url(target: &Target) -> Option<String> {
+    target.url.clone().or_else(|| target.env_url.clone())
+}
+
+/// Returns whether a bus answers at the default address. Sends no credential.
+pub(crate) async fn default_bus_answers() -> bool {
+    let answer = BusClient::connect(&default_url(), None, CONNECT_TIMEOUT).await;
+    !matches!(answer, Err(ClientError::Unreachable { .. }))
+}
+
+/// Pins a target to the default bus if that answers now. A command that reconnects must not open the store of a server
+/// that restarts.
+pub(crate) async fn pin_default_bus(mut target: Target) -> Target {
+    if explicit_url(&target).is_none()
         && target.data_dir.is_none()
-        && answers_by_default(&target).await
+        && !registry_socket::is_served(&data_dir::locate(&target)).await
+        && default_bus_answers().await
     {
-        target.url = Some(DEFAULT_URL.to_owned());
+        target.is_default_bus_only = true;
     }
     target
 }
 
-/// What a call may take, with the handler it may lead to.
+/// Returns the timeout of a call, including a handler that it may invoke.
 pub(crate) fn call_timeout(config: &Config) -> Duration {
     config.handler_timeout() + CALL_MARGIN
 }
 
-/// How to be a worker of an engine.
+/// Returns the settings of a worker's connection to an engine.
 pub(crate) fn engine(
     target: &Target,
     url: String,
     name: String,
     headers: Vec<(String, String)>,
-) -> EngineConfig {
-    EngineConfig {
+) -> Result<EngineConfig, Failure> {
+    Ok(EngineConfig {
         url,
         name,
-        namespace: environment("III_NAMESPACE"),
-        token: target.token.clone().filter(|token| !token.is_empty()),
+        namespace: environment::text("III_NAMESPACE")?,
+        token: target.token.clone(),
         headers,
         description: env!("CARGO_PKG_DESCRIPTION").to_owned(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
         ..EngineConfig::default()
-    }
+    })
 }
 
-/// Opens the registry that a command means. `create` tells whether an empty store may be made.
+/// Opens the registry of a target. `create` allows to create an empty store.
 pub(crate) async fn open(
     target: &Target,
     config: &Config,
     create: bool,
-) -> Result<Arc<dyn Skills>, Failure> {
-    let named = named_url(target);
-    match (&named, &target.data_dir) {
-        (Some(url), None) => Ok(remote(target, config, url).await?),
-        (Some(url), Some(_)) if target.url.is_some() => Ok(remote(target, config, url).await?),
-        (_, Some(dir)) => local(target, config, dir, create).await,
-        (None, None) => match remote(target, config, DEFAULT_URL).await {
-            Err(ClientError::Unreachable { .. }) => {
-                let dir = Path::new(DEFAULT_DATA_DIR);
-                if !create && !dir.join("skills.db").exists() {
-                    let message = format!(
-                        "no server answers at {DEFAULT_URL}, and there is no store in ./{DEFAULT_DATA_DIR}"
-                    );
-                    return Err(Failure::new("nothing_to_open", message).hint(
-                        "start one with `skills serve`, or name one with --url or --data-dir",
-                    ));
-                }
-                local(target, config, dir, create).await
+) -> Result<Arc<dyn SkillRegistry>, Failure> {
+    Ok(open_with_source(target, config, create).await?.0)
+}
+
+/// Opens the registry of a target and returns where it is.
+pub(crate) async fn open_with_source(
+    target: &Target,
+    config: &Config,
+    create: bool,
+) -> Result<(Arc<dyn SkillRegistry>, RegistrySource), Failure> {
+    let opened = locate(target, config, async |dir| {
+        let (registry, caller) = local_registry(target, config, dir, create).await?;
+        Ok(registry.view(&caller)?)
+    });
+    let (RegistryAccess::Remote(registry) | RegistryAccess::Local(registry), source) =
+        opened.await?;
+    Ok((registry, source))
+}
+
+/// A registry that is used for long. The store of a directory is served to other processes meanwhile.
+pub(crate) struct LongRegistry {
+    pub(crate) skills: Arc<dyn SkillRegistry>,
+    /// Owner of the store, if this process has it open. The user closes it.
+    pub(crate) host: Option<StoreHost>,
+    pub(crate) source: RegistrySource,
+}
+
+/// Opens or creates the registry of a target for a long-running command.
+pub(crate) async fn open_long(target: &Target, config: &Config) -> Result<LongRegistry, Failure> {
+    let opened = locate(target, config, async |dir| {
+        let host = StoreHost::open(dir, config).await?;
+        let (caller, _) = authentication::caller(dir, target.key.as_deref())?;
+        let (skills, _) = host.view(&caller)?;
+        Ok((skills, host))
+    });
+    let (access, source) = opened.await?;
+    Ok(match access {
+        RegistryAccess::Remote(skills) => LongRegistry { skills, host: None, source },
+        RegistryAccess::Local((skills, host)) => LongRegistry { skills, host: Some(host), source },
+    })
+}
+
+/// Location of a registry in use.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum RegistrySource {
+    /// A bus at a URL.
+    Bus(String),
+    /// The store of a directory, through the process that has it open.
+    Served(PathBuf),
+    /// The store of a directory, in this process.
+    Opened(PathBuf),
+}
+
+impl fmt::Display for RegistrySource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Bus(url) => write!(f, "the bus at {}", without_query(url)),
+            Self::Served(dir) => {
+                write!(f, "{}, through the process that has it open", dir.display())
             }
-            connected => Ok(connected?),
-        },
+            Self::Opened(dir) => write!(f, "{}, opened by this process", dir.display()),
+        }
     }
 }
 
-async fn remote(
+impl RegistrySource {
+    /// Returns a text that is the same for the same registry: the URL of the bus, or the data directory.
+    pub(crate) fn identity(&self) -> String {
+        match self {
+            Self::Bus(url) => without_query(url).to_owned(),
+            Self::Served(dir) | Self::Opened(dir) => {
+                let dir = dir.canonicalize().unwrap_or_else(|_| dir.clone());
+                dir.to_string_lossy().into_owned()
+            }
+        }
+    }
+
+    /// Prints which registry is used, if the user wants to know.
+    pub(crate) fn print(&self, target: &Target) {
+        if target.verbose {
+            output::notice("registry", &output::plain(&self.to_string()));
+        }
+    }
+}
+
+/// Registry of a target: behind a bus, or in this process.
+enum RegistryAccess<T> {
+    Remote(Arc<dyn SkillRegistry>),
+    Local(T),
+}
+
+/// Returns the first that applies: an explicit bus, the explicit directory, the process that serves the default
+/// directory, the bus at the default address, the default directory.
+async fn locate<T>(
     target: &Target,
     config: &Config,
-    url: &str,
-) -> Result<Arc<dyn Skills>, ClientError> {
-    let client = BusClient::connect(url, target.token.as_deref(), CONNECT_TIMEOUT).await?;
+    open: impl AsyncFn(&Path) -> Result<T, Failure>,
+) -> Result<(RegistryAccess<T>, RegistrySource), Failure> {
+    let (access, source) = find(target, config, open).await?;
+    source.print(target);
+    Ok((access, source))
+}
+
+async fn find<T>(
+    target: &Target,
+    config: &Config,
+    open: impl AsyncFn(&Path) -> Result<T, Failure>,
+) -> Result<(RegistryAccess<T>, RegistrySource), Failure> {
+    let remote = |client| RegistryAccess::Remote(remote_registry(client, target, config));
+    if let Some(url) = explicit_bus(target) {
+        let client = BusClient::connect(&url, target.token.as_deref(), CONNECT_TIMEOUT).await?;
+        return Ok((remote(client), RegistrySource::Bus(url)));
+    }
+    let dir = data_dir::locate(target);
+    if target.data_dir.is_none() && !registry_socket::is_served(&dir).await {
+        match connect_default_bus(target).await? {
+            Some(client) => {
+                return Ok((remote(client), RegistrySource::Bus(default_url())));
+            }
+            None if target.is_default_bus_only => return Err(default_bus_unreachable()),
+            None => {}
+        }
+    }
+    Ok(match registry_socket::access(&dir, async || open(&dir).await).await? {
+        StoreAccess::Served(client) => (remote(client), RegistrySource::Served(dir)),
+        StoreAccess::Opened(opened) => (RegistryAccess::Local(opened), RegistrySource::Opened(dir)),
+    })
+}
+
+/// Returns the URL of an explicit bus, unless a data directory precedes it.
+pub(crate) fn explicit_bus(target: &Target) -> Option<String> {
+    explicit_url(target).filter(|_| target.url.is_some() || target.data_dir.is_none())
+}
+
+fn default_bus_unreachable() -> Failure {
+    let reason = "nothing answers".to_owned();
+    ClientError::Unreachable { url: default_url(), reason }.into()
+}
+
+fn remote_registry(client: BusClient, target: &Target, config: &Config) -> Arc<dyn SkillRegistry> {
     let remote = RemoteRegistry::new(client, call_timeout(config));
-    Ok(Arc::new(remote.with_key(target.key.clone())))
+    Arc::new(remote.with_key(target.key.clone()))
 }
 
-/// Opens the registry in a directory, as whoever's key is given sees it.
-async fn local(
-    target: &Target,
-    config: &Config,
-    dir: &Path,
-    create: bool,
-) -> Result<Arc<dyn Skills>, Failure> {
-    let (registry, caller) = local_registry(target, config, dir, create).await?;
-    Ok(registry.view(&caller)?)
-}
-
-/// The same, made if it is not there, for a surface that stays and calls tools. Who has it closes what belongs to
-/// people.
-pub(crate) async fn local_with_tools(
-    target: &Target,
-    config: &Config,
-    dir: &Path,
-) -> Result<(Arc<dyn Skills>, People), Failure> {
-    let (registry, caller) = local_registry(target, config, dir, true).await?;
-    let people = People::open(dir, config).await?;
-    registry.execute_with(people.executor());
-    Ok((registry.view(&caller)?, people))
+/// Connects to the bus at the default address; `None` if nothing answers there.
+async fn connect_default_bus(target: &Target) -> Result<Option<BusClient>, Failure> {
+    match DefaultBus::new(target).connect(target).await {
+        Ok(client) => Ok(Some(client)),
+        Err(DefaultBusError::Client(ClientError::Unreachable { .. })) => Ok(None),
+        Err(refusal) => Err(refusal.into()),
+    }
 }
 
 async fn local_registry(
@@ -149,17 +281,19 @@ async fn local_registry(
     dir: &Path,
     create: bool,
 ) -> Result<(Arc<Registry>, Caller), Failure> {
-    if !create && !dir.join("skills.db").exists() {
-        return Err(Failure::new(
-            "nothing_to_open",
-            format!("there is no store in {}", dir.display()),
-        )
-        .hint("check --data-dir, or make one with `skills serve` or `skills add`"));
+    if !create && !data_dir::has_store(dir)? {
+        let message = if target.data_dir.is_some() {
+            format!("{} has no store", dir.display())
+        } else {
+            format!("no server answers at {}, and {} has no store", default_url(), dir.display())
+        };
+        return Err(Failure::new(Code::NothingToOpen, message).hint(
+            "register skills with `skills add PATH`, start a server with `skills serve`, or give another registry with --data-dir or --url",
+        ));
     }
-    let (caller, keys) = keys::caller(dir, target.key.as_deref())?;
-    let registry = open_registry(dir, None, config.registry()).await?;
-    if let Some(keys) = keys {
-        registry.identify_with(Arc::new(keys));
-    }
+    let store = open_store(dir).await?;
+    let (caller, keys) = authentication::caller(dir, target.key.as_deref())?;
+    let keys = keys.map(|keys| Arc::new(KeyWatch::new(Arc::new(keys))) as Arc<dyn KeyDirectory>);
+    let registry = open_registry(store, None, RegistryConfig { keys, ..config.registry() }).await?;
     Ok((registry, caller))
 }

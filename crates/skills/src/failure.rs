@@ -1,40 +1,58 @@
-//! How an error is shown: a sentence, a code for machines, and what to do about it.
+//! Errors of commands: a message, a stable code, and a hint.
 
 use anstyle::{AnsiColor, Style};
 use serde_json::{Value, json};
 use skills_bundles::BundleError;
 use skills_bus::ClientError;
-use skills_http::BadRule;
+use skills_core::{Code, Coded};
+use skills_engine::AttachError;
+use skills_http::AccessRuleError;
 use skills_registry::RegistryError;
-use skills_vault::{MasterKeyError, VaultError};
+use skills_vault::{AdminSecretTooShort, MasterKeyError, VaultError};
 
-/// Why a command failed.
-#[derive(Debug, PartialEq, Eq)]
+use crate::{
+    config::ConfigError,
+    output::{error_json, labelled, plain},
+};
+
+/// Error of a command.
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Failure {
-    /// Stable, for machines.
-    pub code: String,
-    /// What went wrong.
+    /// Stable error code.
+    pub code: Code,
+    /// Code that another program sent, for [`Code::Remote`].
+    pub(crate) remote_code: Option<String>,
+    /// Message: what failed, on what, and why.
     pub message: String,
-    /// What to do about it.
+    /// Next step for the user.
     pub hint: Option<String>,
 }
 
 impl Failure {
-    /// A failure without a hint.
-    pub fn new(code: &str, message: impl Into<String>) -> Self {
-        Self { code: code.to_owned(), message: message.into(), hint: None }
+    /// Creates an error without a hint.
+    pub fn new(code: Code, message: impl Into<String>) -> Self {
+        Self { code, remote_code: None, message: message.into(), hint: None }
     }
 
-    /// Adds what to do about it.
+    /// Creates an error with the code, message and hint of another one.
+    pub(crate) fn from_coded(error: &dyn Coded) -> Self {
+        let code = error.code();
+        let remote_code = (code == Code::Remote).then(|| error.code_text().into_owned());
+        let hint = error.hint().map(Into::into);
+        Self { code, remote_code, message: error.to_string(), hint }
+    }
+
+    /// Adds a hint.
     #[must_use]
     pub fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());
         self
     }
 
-    /// Code, message and hint, as machines get them.
+    /// Returns code, message and hint as JSON.
     pub(crate) fn to_json(&self) -> Value {
-        let Self { code, message, hint } = self;
+        let Self { code, remote_code, message, hint } = self;
+        let code = remote_code.as_deref().unwrap_or(code.as_str());
         let mut error = json!({ "code": code, "message": message });
         if let Some(hint) = hint {
             error["hint"] = json!(hint);
@@ -42,75 +60,56 @@ impl Failure {
         error
     }
 
-    /// Prints it on stderr, where it does not get into the way of an answer.
+    /// Prints the error on stderr.
     pub fn print(&self, json: bool) {
         let Self { message, hint, .. } = self;
         if json {
-            anstream::eprintln!("{}", json!({ "error": self.to_json() }));
+            error_json(&json!({ "error": self.to_json() }));
             return;
         }
         let red = Style::new().bold().fg_color(Some(AnsiColor::Red.into()));
-        let bold = Style::new().bold();
-        anstream::eprintln!("{red}error:{red:#} {message}");
+        labelled(red, "error", message);
         if let Some(hint) = hint {
-            anstream::eprintln!("{bold}hint:{bold:#} {hint}");
+            labelled(Style::new().bold(), "hint", hint);
         }
     }
 }
 
-impl From<RegistryError> for Failure {
-    fn from(error: RegistryError) -> Self {
-        let failure = Self::new(error.code(), error.to_string());
-        match error.hint() {
-            Some(hint) => failure.hint(hint),
-            None => failure,
-        }
-    }
+macro_rules! from_coded {
+    ($($error:ty),*) => {
+        $(impl From<$error> for Failure {
+            fn from(error: $error) -> Self {
+                Self::from_coded(&error)
+            }
+        })*
+    };
 }
 
-impl From<VaultError> for Failure {
-    fn from(error: VaultError) -> Self {
-        let failure = Self::new(error.code(), error.to_string());
-        match error.hint() {
-            Some(hint) => failure.hint(hint),
-            None => failure,
-        }
-    }
-}
-
-impl From<MasterKeyError> for Failure {
-    fn from(error: MasterKeyError) -> Self {
-        Self::new(error.code(), error.to_string())
-            .hint("`openssl rand -hex 32` makes one that can be used")
-    }
-}
+from_coded!(RegistryError, VaultError, MasterKeyError, AdminSecretTooShort, AccessRuleError);
+from_coded!(AttachError, ConfigError);
 
 impl From<BundleError> for Failure {
     fn from(error: BundleError) -> Self {
-        // Names of files may hold anything.
-        let failure = Self::new(error.code(), crate::output::plain(&error.to_string()));
-        match error.hint() {
-            Some(hint) => failure.hint(hint),
-            None => failure,
-        }
-    }
-}
-
-impl From<BadRule> for Failure {
-    fn from(error: BadRule) -> Self {
-        Self::new(error.code(), error.to_string()).hint(error.hint())
+        // File names may contain control characters.
+        Self { message: plain(&error.to_string()), ..Self::from_coded(&error) }
     }
 }
 
 impl From<ClientError> for Failure {
     fn from(error: ClientError) -> Self {
         let (code, hint) = match &error {
-            ClientError::BadUrl { .. } => ("bad_url", "a bus URL looks like ws://127.0.0.1:49134"),
-            ClientError::Unreachable { .. } => {
-                ("unreachable", "start one with `skills serve`, or name another with --url")
+            ClientError::BadUrl { .. } => {
+                (Code::BadUrl, "a bus URL looks like ws://127.0.0.1:49134")
             }
+            ClientError::Unreachable { .. } => {
+                (Code::Unreachable, "start one with `skills serve`, or give another with --url")
+            }
+            ClientError::Unproven { .. } => (
+                Code::UnprovenServer,
+                "another process listens there; if you trust it, give its address with --url or III_URL",
+            ),
             ClientError::Unauthorized { .. } => {
-                ("unauthorized", "give its token with --token or III_TOKEN")
+                (Code::Unauthorized, "give its token with --token or III_TOKEN")
             }
         };
         Self::new(code, error.to_string()).hint(hint)
@@ -119,6 +118,6 @@ impl From<ClientError> for Failure {
 
 impl From<std::io::Error> for Failure {
     fn from(error: std::io::Error) -> Self {
-        Self::new("io", error.to_string())
+        Self::new(Code::Io, error.to_string())
     }
 }

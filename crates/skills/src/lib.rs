@@ -1,44 +1,53 @@
-//! The binary's parts.
+//! The binary: command line, configuration, composition of the server.
 //!
-//! - [`cli`]: the command line, as data
-//! - [`config`]: the configuration file
-//! - [`attach`]: a worker of an iii engine
-//! - [`serve`]: the server: hub, registry and HTTP in one process
-//! - `connect`: which registry a command talks to
-//! - `events`: being told of things on a bus
-//! - `keys`: whom the keys of users stand for
-//! - `follow`: a registry behind a bus, kept in step, for surfaces that stay
-//! - `late`: a registry that is still being opened
-//! - `open`: which registry a surface that stays is given
-//! - `people`: what a server knows of people
-//! - `system`: what a server asks of the system for itself
-//! - `commands`: what each command does
-//! - `output`: what it prints
-//! - `work`: what waits for disks and cores
-//! - `failure`: how an error is shown
-//! - `manifest`: `--manifest`
-//! - `mdp`: the Model Drive Protocol: its settings, and where its routes are
+//! - [`cli`]: the command line as data; `commands`: one module per command
+//! - [`config`], `environment`, `token_rules`: settings
+//! - [`serve`]: the server; [`attach`]: a worker of an iii engine; `composition`: the parts of both, in order of start-up
+//! - `retention`: removal of old versions; `memory`, `writer_watch`: other tasks of a server
+//! - `accounts`, `authentication`, `key_watch`: the vault of a server, and callers by key
+//! - `server_state`: the state of the process that the gateway and the console show
+//! - `connect`: the registry of a command; `surface_registry`: the registry of a long-running surface
+//! - `data_dir`, `registry_socket`, `store_host`: the data directory, its socket, and a process that owns its store
+//! - `default_bus`, `server_file`: proof of the server at the default address
+//! - `pending_registry`: a registry that is still opening; `remote_mirror`: a registry behind a bus
+//! - `output`, `terminal`, `failure`: text, JSON and errors for the user
 
+mod accounts;
 pub mod attach;
+mod authentication;
+mod blocking;
 pub mod cli;
 mod commands;
+mod composition;
 pub mod config;
 mod connect;
-mod events;
-pub mod exempt;
+mod data_dir;
+mod default_bus;
+mod environment;
 mod failure;
-mod follow;
-mod keys;
-mod late;
+mod index_watch;
+mod key_watch;
+mod listener;
 mod manifest;
 mod mdp;
-mod open;
+mod memory;
 mod output;
-mod people;
+mod pending_registry;
+mod process_limits;
+mod registry_socket;
+mod remote_mirror;
+mod retention;
+mod search_miss_log;
+mod search_model;
 pub mod serve;
-mod state_events;
-mod system;
-mod work;
+mod server_file;
+mod server_state;
+mod store_host;
+mod surface_registry;
+mod terminal;
+mod token_rules;
+mod writer_watch;
 
 pub use commands::run;
 pub use failure::Failure;
+pub use output::use_json_stderr;

@@ -1,36 +1,38 @@
-//! `skills`: one registry for the skills and prompts that agents use.
+//! `skills`: registry of skills and prompts for AI agents.
 
 use std::{io::IsTerminal as _, process::ExitCode, time::Duration};
 
-use clap::Parser as _;
-use skills::{Failure, cli::Cli};
-use skills_bus::engine::log::is_noise;
+use skills::{
+    Failure,
+    cli::{Cli, LogFormat},
+};
 use tokio::runtime::Runtime;
 use tracing_subscriber::{
     EnvFilter, Layer as _,
-    filter::{LevelFilter, filter_fn},
+    filter::{FilterExt as _, LevelFilter, filter_fn},
     layer::SubscriberExt as _,
     util::SubscriberInitExt as _,
 };
 
-/// Large answers are trees of small pieces for a moment, and the C library's allocator gives their pages back
-/// to the system after each of them.
+/// Large answers consist of many small allocations, whose pages the C library's allocator would return to the system after
+/// each answer.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// How long what blocks may take to end after all else has.
-const LAST_MOMENTS: Duration = Duration::from_millis(100);
+/// Longest wait for blocking tasks at exit.
+const EXIT_TIMEOUT: Duration = Duration::from_millis(100);
 
 fn main() -> ExitCode {
-    let cli = Cli::parse().with_environment();
-    start_log();
-    let json = cli.wants_json();
-    let ran = Runtime::new().map_err(Failure::from).and_then(|runtime| {
-        let ran = runtime.block_on(skills::run(cli));
-        runtime.shutdown_timeout(LAST_MOMENTS);
-        ran
-    });
-    match ran {
+    let cli = match Cli::parse_arguments() {
+        Ok(cli) => cli,
+        Err(code) => return code,
+    };
+    let json = cli.is_json();
+    if json {
+        skills::use_json_stderr();
+    }
+    start_log(if json { LogFormat::Json } else { cli.log_format });
+    match start(cli) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
             failure.print(json);
@@ -39,20 +41,32 @@ fn main() -> ExitCode {
     }
 }
 
-/// Quiet by default, and never on stdout: that belongs to the answer.
-fn start_log() {
+fn start(cli: Cli) -> Result<(), Failure> {
+    let cli = cli.with_environment()?;
+    let runtime = Runtime::new()?;
+    let ran = runtime.block_on(skills::run(cli));
+    runtime.shutdown_timeout(EXIT_TIMEOUT);
+    ran
+}
+
+/// Starts logging to stderr, at level WARN unless `RUST_LOG` is set; stdout is for answers.
+fn start_log(format: LogFormat) {
     let filter =
         EnvFilter::builder().with_default_directive(LevelFilter::WARN.into()).from_env_lossy();
-    // What libraries repeat is said once by us, or to the client; who asks for more gets all of it.
+    // Repeated messages of libraries are dropped unless RUST_LOG is set: we log them once, or tell the client.
     let is_detailed = std::env::var_os(EnvFilter::DEFAULT_ENV).is_some();
+    let is_wanted = filter_fn(move |event| {
+        is_detailed || !(skills_mcp::is_noise(event) || skills_acp::is_noise(event))
+    });
+    // One combined filter with a level: a disabled event then costs one comparison.
+    let filter = filter.and(is_wanted.with_max_level_hint(LevelFilter::TRACE));
     let log = tracing_subscriber::fmt::layer()
         .with_writer(std::io::stderr)
-        .with_ansi(std::io::stderr().is_terminal())
-        .with_filter(filter)
-        .with_filter(filter_fn(move |event| {
-            let is_noise =
-                is_noise(event) || skills_mcp::is_noise(event) || skills_acp::is_noise(event);
-            is_detailed || !is_noise
-        }));
-    tracing_subscriber::registry().with(log).init();
+        // Reported on stderr, which would panic if that is closed or on a full disk.
+        .log_internal_errors(false);
+    let log = match format {
+        LogFormat::Text => log.with_ansi(std::io::stderr().is_terminal()).boxed(),
+        LogFormat::Json => log.json().boxed(),
+    };
+    tracing_subscriber::registry().with(log.with_filter(filter)).init();
 }

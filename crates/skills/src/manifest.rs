@@ -1,4 +1,4 @@
-//! `--manifest`: what this worker is, for those who install it.
+//! `--manifest`: the worker manifest, which installers read.
 
 use serde_json::{Value, json};
 

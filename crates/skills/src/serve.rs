@@ -1,308 +1,260 @@
 //! The server: hub, registry and HTTP in one process.
 
-use std::{
-    net::SocketAddr,
-    path::{Path, PathBuf},
-    sync::{Arc, Weak},
-    time::Duration,
-};
+use std::{net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
 
-use axum::Router;
-use skills_bus::{Bus, Hub, HubConfig};
-use skills_gateway::Gateway;
-use skills_http::{Access, App, Guard, Mark, Readiness, Terms, Wing, Wording};
-use skills_mcp::{Mcp, Settings};
-use skills_mdp::Host;
-use skills_registry::{Registry, RegistryConfig, Skills};
-use skills_store::SqliteStore;
-use tokio::{
-    net::{TcpListener, lookup_host},
-    sync::watch,
-};
+use skills_bus::{Bus, Hub, HubConfig, ServerSecret};
+use skills_client_setup::ServerCommand;
+use skills_core::{Code, origin::WebHost};
+use skills_execution::PendingExecutor;
+use skills_http::{Access, Readiness};
+use skills_mdp::MdpHost;
+use tokio::net::{TcpListener, UnixListener};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
     Failure,
-    config::Config,
-    mdp::{self, Joined},
-    people::People,
+    composition::{Foundation, HttpSettings, PublishedRegistry, open_registry, open_store},
+    config::{Config, RetentionSettings},
+    data_dir, index_watch,
+    listener::{ListenerSettings, bind, bind_bus},
+    memory,
+    output::counted,
+    registry_socket::RegistrySocket,
+    retention,
+    server_file::ServerFile,
+    store_host, writer_watch,
 };
 
-/// Everything is over this long after the signal, whatever still runs.
-const STOP_WITHIN: Duration = Duration::from_millis(2400);
-/// How long the writes that are still queued may then take.
-const CLOSE_WITHIN: Duration = Duration::from_millis(400);
+/// Longest graceful shutdown after the signal.
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_millis(2400);
+/// Longest wait for queued writes after that.
+const CLOSE_TIMEOUT: Duration = Duration::from_millis(400);
 
-/// What to serve, where.
+/// Options of the server.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// Where iii workers connect.
+    /// Address for iii workers.
     pub bus: String,
-    /// Where HTTP is served.
+    /// Address for HTTP.
     pub http: String,
-    /// The store's directory.
+    /// Data directory.
     pub data_dir: PathBuf,
-    /// What workers must present; needed when the bus is reachable from other machines.
+    /// Token of workers; required if the bus is reachable from other machines.
     pub token: Option<String>,
-    /// Who may ask over HTTP; whom keys stand for that the data directory does not know.
+    /// Access rules of HTTP, and a directory of keys that the data directory does not have.
     pub access: Access,
-    /// The configuration file's settings.
+    /// Command by which MCP clients of this machine use the registry, for the console; `None` without a console.
+    pub console: Option<ServerCommand>,
+    /// Settings of the configuration file.
     pub config: Config,
 }
 
-/// A server that listens and is ready to run.
+/// A bound server that is ready to run.
 pub struct Server {
+    foundation: Foundation,
     hub: Hub,
-    /// The same hub as the registry knows it, which holds it weakly.
-    offered: Arc<dyn Bus>,
-    registry: Arc<Registry>,
-    people: People,
+    /// The hub as a bus. The registry only has a weak reference to it.
+    hub_bus: Arc<dyn Bus>,
+    published: PublishedRegistry,
     bus: TcpListener,
     http: TcpListener,
-    guard: Guard,
-    /// Clients of the Model Drive Protocol, who part when `parting` is cancelled.
-    mdp: Host,
-    /// Makes clients part of the registry and the bus.
-    joined: Joined,
-    parting: CancellationToken,
+    /// Host of live clients, which disconnects them when `live_shutdown` is cancelled.
+    live_host: MdpHost,
+    live_shutdown: CancellationToken,
     data_dir: PathBuf,
-    has_token: bool,
+    /// Command of MCP clients; `None` without a console.
+    console: Option<ServerCommand>,
+    /// Versions that are kept.
+    retention: RetentionSettings,
+    /// Proof of this server for commands on the same data directory.
+    file: Option<ServerFile>,
+    /// Socket in the data directory, for processes of the same user.
+    socket: Option<(UnixListener, RegistrySocket)>,
 }
 
 impl Server {
-    /// Opens the store, binds both addresses and offers the contract on the hub.
+    /// Binds both addresses, opens vault and store, and offers the registry's functions on the hub.
     ///
     /// # Errors
-    /// When a rule of the access or the store cannot be used, or an address cannot be bound.
+    /// When an access rule or the store is unusable, or an address cannot be bound.
     pub async fn start(options: Options) -> Result<Self, Failure> {
-        let Options { bus, http, data_dir, token, access, config } = options;
+        let Options { bus, http, data_dir, token, access, console, config } = options;
         let bus = bind_bus(&bus, token.is_some()).await?;
-        let has_token = access.token.is_some();
-        let door = Door { flag: "--http", token: HTTP_TOKEN, has_token };
-        let http = bind(&http, &door).await?;
-        // A server that does not start leaves nothing behind.
-        Guard::new(access.clone())?;
-        let people = People::open(&data_dir, &config).await?;
-        let access = people.known(access);
-        let keys = Arc::clone(&access.keys);
-        let guard = Guard::new(access)?;
+        let settings = ListenerSettings {
+            flag: "--http",
+            token: "--token, III_TOKEN or SKILLS_HTTP_TOKEN",
+            has_token: access.token.is_some(),
+        };
+        let http = bind(&http, &settings).await?;
+        // Foundation::open rejects entries that are no hosts.
+        let hosts = access.hosts.iter().filter_map(|host| WebHost::parse_authority(host));
+        let allowed_hosts = hosts.map(|(host, _)| host).collect();
+        let foundation = Foundation::open(access, Some(&data_dir), &config).await?;
+        let secret = ServerSecret::random();
         let hub = Hub::new(HubConfig {
             name: "skills".to_owned(),
             token,
+            content_ports: vec![http.local_addr()?.port()],
+            allowed_hosts,
+            secret: Some(secret.clone()),
             inject_caller_id: config.inject_caller_id,
+            counter: Some(foundation.counter("bus")),
             ..HubConfig::default()
         });
-        let offered: Arc<dyn Bus> = Arc::new(hub.clone());
-        let weak = Some(Arc::downgrade(&offered));
-        let registry = open_registry(&data_dir, weak, config.registry()).await?;
-        registry.execute_with(people.executor());
-        registry.identify_with(Arc::clone(&keys));
-        skills_worker::serve(&offered, &registry, &keys);
-        skills_worker::state::serve(&offered, &registry);
-        let parting = CancellationToken::new();
-        let mdp = Host::start(config.mdp, Some(registry.clone()), parting.clone());
-        let joined = mdp::join(&mdp, &*offered, &registry, &keys);
+        let hub_bus: Arc<dyn Bus> = Arc::new(hub.clone());
+        let weak_bus = Some(Arc::downgrade(&hub_bus));
+        let settings = foundation.registry_config(&config);
+        let store = store_host::take_over(&data_dir, async || open_store(&data_dir).await).await?;
+        let registry = open_registry(store, weak_bus, settings).await?;
+        skills_registry::bundles::log_unwritable_files(&registry.catalog());
+        let live_shutdown = CancellationToken::new();
+        let live_host =
+            foundation.start_live_host(config.mdp, registry.clone(), live_shutdown.clone());
+        let published = foundation.with_executor(registry).publish(&hub_bus, Some(&live_host));
+        skills_worker::state::serve(&hub_bus, &published.registry);
+        foundation.serve_administration(&hub, &hub_bus, &published.registry);
+        let file = ServerFile::write(&data_dir, bus.local_addr()?, http.local_addr()?, secret)
+            .inspect_err(|error| {
+                tracing::warn!(%error, "cannot write server.json, commands need --url to send credentials");
+            })
+            .ok();
+        let socket = RegistrySocket::bind(&data_dir)
+            .inspect_err(|error| {
+                tracing::warn!(%error, "cannot listen in the data directory, commands need --url");
+            })
+            .ok();
         Ok(Self {
+            foundation,
             hub,
-            offered,
-            registry,
-            people,
+            hub_bus,
+            published,
             bus,
             http,
-            guard,
-            mdp,
-            joined,
-            parting,
+            live_host,
+            live_shutdown,
             data_dir,
-            has_token,
+            console,
+            retention: config.retention,
+            file,
+            socket,
         })
     }
 
-    /// Where iii workers connect.
+    /// Returns the address for iii workers.
     ///
     /// # Errors
-    /// When the socket is gone.
+    /// When the socket is closed.
     pub fn bus_address(&self) -> std::io::Result<SocketAddr> {
         self.bus.local_addr()
     }
 
-    /// Where HTTP is served.
+    /// Returns the address for HTTP.
     ///
     /// # Errors
-    /// When the socket is gone.
+    /// When the socket is closed.
     pub fn http_address(&self) -> std::io::Result<SocketAddr> {
         self.http.local_addr()
     }
 
-    /// What a person wants to know when it has started.
+    /// Returns the start message: version, addresses and data directory.
     ///
     /// # Errors
-    /// When a socket is gone.
+    /// When a socket is closed.
     pub fn banner(&self) -> std::io::Result<String> {
-        let catalog = self.registry.catalog();
+        let catalog = self.published.registry.catalog();
         let http = self.http_address()?;
-        let count = |number: usize, what: &str| {
-            format!("{number} {what}{}", if number == 1 { "" } else { "s" })
-        };
+        let console = self.console.as_ref().map(|_| format!("\n  ui    http://{http}/"));
         Ok(format!(
-            "skills {} is serving\n  bus   ws://{}\n  http  http://{http}\n  mcp   http://{http}/mcp\n  mdp   ws://{http}\n  data  {} ({}, {})",
+            "skills {} is serving\n  bus   ws://{}\n  http  http://{http}{}\n  mcp   http://{http}/mcp\n  mdp   ws://{http}\n  data  {} ({}, {})",
             env!("CARGO_PKG_VERSION"),
             self.bus_address()?,
-            self.data_dir.display(),
-            count(catalog.skills().len(), "skill"),
-            count(catalog.prompts().len(), "prompt"),
+            console.unwrap_or_default(),
+            data_dir::display(&self.data_dir),
+            counted(catalog.skills().len(), "skill"),
+            counted(catalog.prompts().len(), "prompt"),
         ))
     }
 
-    /// Serves until `shutdown`, then lets what runs finish and closes the store.
+    /// Serves until `shutdown`, then drains connections and closes the store.
     ///
     /// # Errors
-    /// When a listener fails.
+    /// When a listener fails or the writer thread has stopped.
     pub async fn run(self, shutdown: CancellationToken) -> Result<(), Failure> {
-        let Self { hub, offered: _offered, registry, people, bus, http, guard, .. } = self;
-        let Self { mdp, joined, parting, has_token, .. } = self;
-        // Kept to the end: what waits for the registry would otherwise be told that it is gone.
-        let (_opened, opened) = watch::channel(Some(Arc::clone(&registry)));
-        let gateway = people.gateway(opened);
-        let routes = surfaces(registry.clone(), has_token, &shutdown);
+        let Self { foundation, hub, hub_bus: _hub_bus, published, bus, http, .. } = self;
+        let Self { live_host, live_shutdown, retention, file, socket, console, data_dir, .. } =
+            self;
+        let registry = Arc::clone(&published.registry);
+        let _free_pages = memory::return_free_pages();
+        let collection = retention::collect_periodically(&registry, retention);
         let readiness = Readiness::default();
         readiness.set(true);
-        let draining = readiness.clone();
-        let signal = shutdown.clone();
+        let app = published.executor.clone().map(PendingExecutor::ready).and_then(|executor| {
+            let skills = registry.clone();
+            let settings = HttpSettings { data_dir, console };
+            foundation.http_app(
+                skills,
+                executor,
+                &live_host,
+                readiness.clone(),
+                settings,
+                &shutdown,
+            )
+        });
+        let app = app.ok_or_else(|| Failure::new(Code::Internal, "the accounts are not open"))?;
+        let (signal, draining) = (shutdown.clone(), readiness.clone());
         tokio::spawn(async move {
             signal.cancelled().await;
             draining.set(false);
-            parting.cancel();
+            live_shutdown.cancel();
         });
+        let (owner, socket) = socket.unzip();
+        if let Some(listener) = owner {
+            let (hub, stop) = (hub.clone(), shutdown.clone());
+            tokio::spawn(async move { hub.serve_owner(listener, stop).await });
+        }
         let serving = async {
             let hub = hub.serve(bus, shutdown.clone());
-            let app = mdp::mount(app(routes, &gateway, guard, readiness), &mdp);
             let http = skills_http::serve(http, app, shutdown.clone());
             let served = tokio::try_join!(hub, http).map(drop);
             if served.is_ok() {
-                mdp.ended().await;
+                live_host.wait_until_ended().await;
             }
             served
         };
         let deadline = async {
             shutdown.cancelled().await;
-            tokio::time::sleep(STOP_WITHIN).await;
+            tokio::time::sleep(SHUTDOWN_TIMEOUT).await;
         };
-        let outcome = tokio::select! {
-            served = serving => served,
-            () = deadline => {
-                tracing::warn!("some connections did not end in time");
-                Ok(())
+        let serving = async {
+            tokio::select! {
+                served = serving => served,
+                () = deadline => {
+                    tracing::warn!("shutdown timeout, closing the remaining connections");
+                    Ok(())
+                }
             }
         };
-        drop(joined);
-        // Queued writes are still stored; their callers may be gone, the promise is not.
+        tokio::pin!(serving);
+        let indexing = registry.search_index().progress();
+        let outcome = tokio::select! {
+            served = serving.as_mut() => served.map_err(Failure::from),
+            failure = writer_watch::watch_writer(registry.writer_health(), &readiness) => {
+                tracing::error!("stopping: {}", failure.message);
+                shutdown.cancel();
+                let _ = serving.await;
+                Err(failure)
+            }
+            never = index_watch::watch_index(indexing, &readiness) => match never {},
+        };
+        drop((file, socket, collection));
+        // Queued writes are still stored, even if their callers are gone.
         let close = tokio::task::spawn_blocking(move || {
-            registry.close();
-            people.close();
+            published.close();
+            foundation.close();
         });
-        if tokio::time::timeout(CLOSE_WITHIN, close).await.is_err() {
-            tracing::error!(
-                "the disk did not take the last writes in time; they were not acknowledged"
-            );
+        if tokio::time::timeout(CLOSE_TIMEOUT, close).await.is_err() {
+            tracing::error!("close timeout, unacknowledged writes are lost");
         }
-        Ok(outcome?)
-    }
-}
-
-/// What is served over HTTP.
-pub(crate) fn app(routes: Router, gateway: &Gateway, guard: Guard, readiness: Readiness) -> App {
-    let wording = Wording { under: "/v1/", body: skills_gateway::refused };
-    let shared = gateway.clone();
-    let mark = Mark::new(move |caller, answer| skills_gateway::mark(&shared, caller, answer));
-    let terms = Terms { mark: Some(mark), ..Terms::default() };
-    let gateway = Wing::new(skills_gateway::routes(gateway), terms);
-    App { wings: vec![gateway], wordings: vec![wording], ..App::new(routes, guard, readiness) }
-}
-
-/// The surfaces that speak HTTP.
-pub(crate) fn surfaces(
-    skills: Arc<dyn Skills>,
-    is_private: bool,
-    shutdown: &CancellationToken,
-) -> Router {
-    let discovery = skills_discovery::Settings { is_private };
-    let discovery = skills_discovery::routes(Arc::clone(&skills), discovery);
-    let settings = Settings { is_private, shutdown: shutdown.clone(), ..Settings::default() };
-    let mcp = Mcp::new(skills, settings);
-    skills_mcp::http::routes(&mcp).merge(discovery)
-}
-
-/// Opens the store in a directory and the registry on it, away from the async threads.
-pub(crate) async fn open_registry(
-    data_dir: &Path,
-    bus: Option<Weak<dyn Bus>>,
-    config: RegistryConfig,
-) -> Result<Arc<Registry>, Failure> {
-    let data_dir = data_dir.to_owned();
-    let open = move || {
-        let store = SqliteStore::open(&data_dir).map_err(skills_registry::RegistryError::from)?;
-        Registry::open(Arc::new(store), bus, config)
-    };
-    let opened = tokio::task::spawn_blocking(open)
-        .await
-        .map_err(|error| Failure::new("internal", error.to_string()))?;
-    Ok(opened?)
-}
-
-async fn resolve(address: &str, flag: &str) -> Result<Vec<SocketAddr>, Failure> {
-    let addresses = lookup_host(address).await.map(Iterator::collect::<Vec<_>>);
-    addresses.ok().filter(|found| !found.is_empty()).ok_or_else(|| {
-        Failure::new("bad_address", format!("{flag} {address} is not an address"))
-            .hint(format!("it looks like {flag} 127.0.0.1:49134; port 0 picks a free one"))
-    })
-}
-
-/// A listener, as whoever set it knows it.
-pub(crate) struct Door {
-    /// What sets its address.
-    pub(crate) flag: &'static str,
-    /// What sets its token.
-    pub(crate) token: &'static str,
-    /// Whether it has one.
-    pub(crate) has_token: bool,
-}
-
-const BUS_TOKEN: &str = "--token or III_TOKEN";
-const HTTP_TOKEN: &str = "--token, III_TOKEN or SKILLS_HTTP_TOKEN";
-
-/// Resolves an address, which must be a loopback one where nobody is asked for a token.
-async fn listenable(address: &str, door: &Door) -> Result<Vec<SocketAddr>, Failure> {
-    let addresses = resolve(address, door.flag).await?;
-    if !door.has_token && addresses.iter().any(|address| !address.ip().is_loopback()) {
-        let message = format!("{address} can be reached from other machines, and no token is set");
-        let hint = format!("give one with {}, or listen on 127.0.0.1", door.token);
-        return Err(Failure::new("token_needed", message).hint(hint));
-    }
-    Ok(addresses)
-}
-
-pub(crate) async fn bind(address: &str, door: &Door) -> Result<TcpListener, Failure> {
-    let addresses = listenable(address, door).await?;
-    TcpListener::bind(addresses.as_slice()).await.map_err(|error| {
-        Failure::new("bind", format!("cannot listen on {address}: {error}"))
-            .hint(format!("choose another address with {}, or port 0 for a free one", door.flag))
-    })
-}
-
-async fn bind_bus(address: &str, has_token: bool) -> Result<TcpListener, Failure> {
-    let door = Door { flag: "--bus", token: BUS_TOKEN, has_token };
-    let addresses = listenable(address, &door).await?;
-    match TcpListener::bind(addresses.as_slice()).await {
-        Err(error) if error.kind() == std::io::ErrorKind::AddrInUse => {
-            let message = format!(
-                "{address} is taken: an iii engine or another skills server is probably running there"
-            );
-            Err(Failure::new("address_in_use", message).hint(format!(
-                "talk to it with --url ws://{address}, or serve on a free port with --bus 127.0.0.1:0"
-            )))
-        }
-        Err(_) => bind(address, &door).await,
-        Ok(listener) => Ok(listener),
+        outcome
     }
 }

@@ -1,88 +1,190 @@
-//! Where entries, their change log, blobs and bus state are kept.
+//! Stores for entries, their change log, blobs and bus state.
 //!
 //! - [`Store`]: the trait; one commit is one group of batches, each all or nothing
-//! - [`model`]: batches, changes and entries, the plain data that crosses the trait
+//! - [`concurrent`]: batches of a store behind a network
+//! - [`model`]: batches, changes and entries: the plain data of the trait
+//! - [`versions`]: versions of entries, labels, the log, and the rule of the served version
 //! - [`memory`]: in memory, for tests
 //! - [`sqlite`]: durable, in one file
 //!
-//! A store keeps what it is given. It does not know what a function, a protocol or a caller is, and
-//! it applies no rule of content: that happened before.
+//! A store knows no function, protocol or caller, and checks no rule of content: the registry does that before.
 
+pub mod concurrent;
 mod error;
 pub mod memory;
 pub mod model;
 pub mod sqlite;
+pub mod versions;
+
+use std::sync::Arc;
 
 use bytes::Bytes;
-use skills_core::{Digest, EntryKey, Timestamp};
+use skills_core::{Digest, EntryKey, Timestamp, VersionSelector};
 
+pub use concurrent::{BatchCallback, ConcurrentStore, FinishBatch, FinishLookup};
 pub use error::{BatchError, StoreError};
 pub use memory::MemoryStore;
 pub use model::{
-    Batch, Change, Compute, Effect, Entry, EntryContent, Mutation, NewValue, Refusal, StateChange,
-    StateEntry,
+    Batch, Change, Compute, Effect, EntryContent, Mutation, NewValue, Refusal, ServedVersion,
+    StateChange, StateEntry, StoredEntry,
 };
+pub use skills_sqlite::DatabaseError;
 pub use sqlite::SqliteStore;
+pub use versions::{
+    Action, CollectionSize, ExpiredVersions, FoundVersion, Labels, LogFilter, LogRecord,
+    PublishOptions, Removal, Retention, StoredVersion, VersionHeads, VersionMutation, VersionPage,
+};
 
-/// What happened to each batch of a group, in the order of the group.
+/// Message of [`StoreError::NoHistory`].
+pub const NO_HISTORY: &str =
+    "this store keeps no history; versions and labels need the embedded store (store: embedded)";
+
+/// Results of the batches of a group, in the order of the group.
 pub type GroupOutcome = Vec<Result<Vec<Effect>, BatchError>>;
 
-/// A durable home for the registry. All calls block; the caller decides on which thread.
+/// Durable storage of a registry. All calls block; the caller decides on which thread.
 pub trait Store: Send + Sync + std::fmt::Debug + 'static {
-    /// The newest version of every entry, without bodies, in no particular order.
+    /// Returns the served version of every entry that has one, without bodies, in no particular order.
     ///
     /// # Errors
     /// When the store cannot be read.
-    fn entries(&self) -> Result<Vec<Entry>, StoreError>;
+    fn entries(&self) -> Result<Vec<StoredEntry>, StoreError>;
 
-    /// The revision of the newest change, of an entry that may be gone since; 0 when there is none.
+    /// Returns the revision of the newest change, or 0. Its entry may have been removed.
     ///
     /// # Errors
     /// When the store cannot be read.
     fn revision(&self) -> Result<u64, StoreError>;
 
-    /// Commits a group of batches and returns when it is durable. Each batch happens as a whole or
-    /// not at all, whatever becomes of the others. `now` is the wall clock; the moment a change is
-    /// stamped with is never earlier than that of the change before it.
+    /// Commits a group of batches and returns when it is durable. Each batch is atomic by itself. `now` is the wall
+    /// clock; the time of a change is always later than that of the change before it.
     ///
     /// # Errors
     /// When nothing of the group was stored.
     fn commit(&self, group: Vec<Batch>, now: Timestamp) -> Result<GroupOutcome, StoreError>;
 
-    /// The bytes with this digest.
+    /// Returns the blob with this digest.
     ///
     /// # Errors
     /// When the store cannot be read.
     fn blob(&self, digest: &Digest) -> Result<Option<Bytes>, StoreError>;
 
-    /// The changes after a revision, oldest first, at most `limit`.
+    /// Returns whether [`blob`](Self::blob) reads from memory or a local file. It then takes microseconds, unless the
+    /// file has to be read from the disk.
+    fn is_local(&self) -> bool {
+        false
+    }
+
+    /// Returns the changes after a revision, oldest first, at most `limit`.
     ///
     /// # Errors
-    /// When the store cannot be read, or does not have all of them any more.
+    /// When the store cannot be read, or has dropped some of these changes.
     fn changes(&self, after: u64, limit: usize) -> Result<Vec<Change>, StoreError>;
 
-    /// Looks for an entry where it is kept, for stores that others write to as well; a difference to
-    /// what was known comes back as a change. Called on the writer's thread only.
+    /// Returns versions of an entry, newest first, with numbers below `before`, at most `limit`. Versions of a removed
+    /// entry count; a page without versions and `is_present` stands for an entry that never existed.
+    ///
+    /// # Errors
+    /// When the store cannot be read, or keeps no history.
+    fn versions(
+        &self,
+        _key: &EntryKey,
+        _before: Option<u64>,
+        _limit: usize,
+    ) -> Result<VersionPage, StoreError> {
+        Err(StoreError::NoHistory(NO_HISTORY))
+    }
+
+    /// Returns the version of an entry that a selector means. A digest and the author's version mean the newest
+    /// version that is not yanked, or else the newest; a label and `latest` never mean a yanked one.
+    ///
+    /// # Errors
+    /// When the store cannot be read, or keeps no history.
+    fn version(
+        &self,
+        _key: &EntryKey,
+        _selector: &VersionSelector,
+    ) -> Result<FoundVersion, StoreError> {
+        Err(StoreError::NoHistory(NO_HISTORY))
+    }
+
+    /// Returns records of the change log that pass a filter, newest first, with revisions below `before`, at most
+    /// `limit`.
+    ///
+    /// # Errors
+    /// When the store cannot be read, or keeps no history.
+    fn log(
+        &self,
+        _filter: &LogFilter,
+        _before: Option<u64>,
+        _limit: usize,
+    ) -> Result<Vec<LogRecord>, StoreError> {
+        Err(StoreError::NoHistory(NO_HISTORY))
+    }
+
+    /// Returns versions that a retention rule no longer keeps, at most `limit`, from an entry on. Versions with a label,
+    /// served ones, and the newest of each entry are always kept.
+    ///
+    /// # Errors
+    /// When the store cannot be read, or keeps no history.
+    fn expired(
+        &self,
+        _retention: &Retention,
+        _now: Timestamp,
+        _from: Option<&EntryKey>,
+        _limit: usize,
+    ) -> Result<ExpiredVersions, StoreError> {
+        Err(StoreError::NoHistory(NO_HISTORY))
+    }
+
+    /// Returns the size of all versions that a retention rule no longer keeps.
+    ///
+    /// # Errors
+    /// When the store cannot be read, or keeps no history.
+    fn expired_size(
+        &self,
+        _retention: &Retention,
+        _now: Timestamp,
+    ) -> Result<CollectionSize, StoreError> {
+        Err(StoreError::NoHistory(NO_HISTORY))
+    }
+
+    /// Gives space of removed content back to the system, a bounded amount of it. Returns whether there is more.
+    ///
+    /// # Errors
+    /// When the store cannot be written.
+    fn release_space(&self) -> Result<bool, StoreError> {
+        Ok(false)
+    }
+
+    /// Returns this store as one that carries out batches concurrently. The registry then does not use
+    /// [`commit`](Self::commit).
+    fn as_concurrent(self: Arc<Self>) -> Option<Arc<dyn ConcurrentStore>> {
+        None
+    }
+
+    /// Looks up an entry in a store that other processes write to. Returns the step that compares it with the known
+    /// version, or `None` if no other process writes to the store.
     ///
     /// # Errors
     /// When the store cannot be read.
-    fn lookup(&self, _key: &EntryKey, _now: Timestamp) -> Result<Option<Change>, StoreError> {
+    fn lookup(self: Arc<Self>, _key: &EntryKey) -> Result<Option<FinishLookup>, StoreError> {
         Ok(None)
     }
 
-    /// Whether [`entries`](Self::entries) has told of all there is.
+    /// Returns whether [`entries`](Self::entries) has listed all entries.
     fn is_complete(&self) -> bool {
         true
     }
 
-    /// One value of the bus state, as JSON text.
+    /// Returns a value of the bus state as JSON text.
     ///
     /// # Errors
     /// When the store cannot be read.
     fn state_get(&self, scope: &str, key: &str) -> Result<Option<String>, StoreError>;
 
-    /// The values of a scope in the order of their first insertion, after the position `after`
-    /// (0 for the start), at most `limit` of them and at most one more than fits in `max_bytes`.
+    /// Returns the values of a scope in the order of their first insertion, after the position `after` (0 for the
+    /// start), at most `limit` of them and at most one more than fits in `max_bytes`.
     ///
     /// # Errors
     /// When the store cannot be read.
@@ -94,13 +196,13 @@ pub trait Store: Send + Sync + std::fmt::Debug + 'static {
         max_bytes: usize,
     ) -> Result<Vec<StateEntry>, StoreError>;
 
-    /// How many values a scope has, and their size in bytes.
+    /// Returns the number of values of a scope and their size in bytes.
     ///
     /// # Errors
     /// When the store cannot be read.
     fn state_size(&self, scope: &str) -> Result<(u64, u64), StoreError>;
 
-    /// The scopes that hold at least one value, sorted.
+    /// Returns the scopes that have at least one value, sorted.
     ///
     /// # Errors
     /// When the store cannot be read.

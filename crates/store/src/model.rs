@@ -1,40 +1,45 @@
-//! The plain data that goes into a store and comes out of it.
+//! Plain data of the [`Store`](crate::Store) trait.
 
 use std::{fmt, sync::Arc};
 
 use bytes::Bytes;
-use skills_core::{Digest, EntryKey, Kind, Layer, PromptDefinition, SkillMeta, Timestamp};
+use skills_core::{
+    Code, Digest, EntryKey, EntryKind, Layer, PromptDefinition, SkillMeta, Timestamp,
+};
 
-use crate::BatchError;
+use crate::{
+    Action, BatchError,
+    versions::{PublishOptions, VersionHeads, VersionMutation},
+};
 
-/// What an entry holds, without the bytes of its files.
+/// Content of an entry, without the bytes of its files.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum EntryContent {
     /// A skill.
     Skill(SkillMeta),
     /// A prompt.
     Prompt(PromptDefinition),
-    /// What is stored cannot be read. Such an entry is told of, never passed over, and never written.
+    /// Stored data that cannot be read. Such an entry is listed, never skipped, and never written.
     Corrupt {
-        /// What it was.
-        kind: Kind,
-        /// What is wrong with it.
+        /// Kind of the entry.
+        kind: EntryKind,
+        /// Damage.
         reason: String,
     },
 }
 
 impl EntryContent {
-    /// Which kind of entry this is.
+    /// Returns the kind of the entry.
     #[must_use]
-    pub const fn kind(&self) -> Kind {
+    pub const fn kind(&self) -> EntryKind {
         match self {
-            Self::Skill(_) => Kind::Skill,
-            Self::Prompt(_) => Kind::Prompt,
+            Self::Skill(_) => EntryKind::Skill,
+            Self::Prompt(_) => EntryKind::Prompt,
             Self::Corrupt { kind, .. } => *kind,
         }
     }
 
-    /// About how many bytes of memory it takes.
+    /// Returns the approximate memory size in bytes.
     #[must_use]
     pub fn weight(&self) -> usize {
         match self {
@@ -43,14 +48,57 @@ impl EntryContent {
                 let text = |text: &Option<String>| text.as_ref().map_or(0, String::len);
                 let agent = skill.agent.as_ref().map_or(0, |agent| agent.bytes() + 256);
                 let tool = skill.tool.as_ref().map_or(0, |tool| tool.bytes() + 256);
-                text(&skill.title) + text(&skill.description) + files.sum::<usize>() + agent + tool
+                let provenance = skill.provenance.as_ref();
+                let provenance = provenance.map_or(0, |provenance| provenance.bytes() + 128);
+                let texts = text(&skill.heading)
+                    + text(&skill.first_paragraph)
+                    + text(&skill.frontmatter_version);
+                texts + files.sum::<usize>() + agent + tool + provenance
             }
             Self::Prompt(prompt) => prompt.bytes() + 64 * prompt.arguments.len(),
             Self::Corrupt { reason, .. } => reason.len(),
         }
     }
 
-    /// What identifies this version.
+    /// Returns the content digest, which is the same on every server.
+    #[must_use]
+    pub fn content_digest(&self) -> Digest {
+        match self {
+            Self::Skill(skill) => skill.content_digest(),
+            other => other.digest(),
+        }
+    }
+
+    /// Returns the digests of the blobs, each once.
+    #[must_use]
+    pub fn blob_digests(&self) -> Vec<Digest> {
+        match self {
+            Self::Skill(skill) => skill.blob_digests(),
+            Self::Prompt(_) | Self::Corrupt { .. } => vec![],
+        }
+    }
+
+    /// Returns the author's own version.
+    #[must_use]
+    pub fn author_version(&self) -> Option<&str> {
+        match self {
+            Self::Skill(skill) => skill.author_version(),
+            Self::Prompt(_) | Self::Corrupt { .. } => None,
+        }
+    }
+
+    /// Returns the bytes and the number of the files. A prompt is its own file.
+    #[must_use]
+    pub fn size(&self) -> (u64, u64) {
+        match self {
+            Self::Skill(skill) => (skill.total_bytes(), skill.files.len() as u64),
+            Self::Prompt(prompt) => (prompt.bytes() as u64, 1),
+            Self::Corrupt { .. } => (0, 0),
+        }
+    }
+
+    /// Returns the digest that tells whether a registration changes the entry. Unlike the content digest, it includes
+    /// executable bits.
     #[must_use]
     pub fn digest(&self) -> Digest {
         match self {
@@ -61,68 +109,76 @@ impl EntryContent {
     }
 }
 
-/// Mutations that happen together or not at all.
+/// Mutations that are committed atomically.
 #[derive(Debug, Clone)]
 pub struct Batch {
-    /// Who asked for them; kept in the log.
+    /// Actor of the mutations for the change log.
     pub actor: Arc<str>,
-    /// In order.
+    /// Mutations in order.
     pub mutations: Vec<Mutation>,
 }
 
-/// One thing to do.
+/// Change to an entry or to the bus state.
 #[derive(Debug, Clone)]
 pub enum Mutation {
     /// Create or replace an entry.
     Put {
-        /// Where.
+        /// Layer of the entry.
         layer: Layer,
-        /// Under which id or name.
+        /// Id or name.
         id: Arc<str>,
-        /// What.
+        /// New content.
         content: EntryContent,
-        /// The bytes of the files that `content` names.
+        /// Bytes of the files that `content` names.
         blobs: Vec<(Digest, Bytes)>,
+        /// Condition and message.
+        options: PublishOptions,
+    },
+    /// Change labels or versions of an entry.
+    Version {
+        /// Key of the entry.
+        key: EntryKey,
+        /// The change.
+        change: VersionMutation,
     },
     /// Remove an entry; removing one that is not there is no change.
     Remove(EntryKey),
     /// Set a value of the bus state.
     StateSet {
-        /// Group of keys.
+        /// Scope of the key.
         scope: String,
-        /// Name in the group.
+        /// Key in the scope.
         key: String,
-        /// To what.
+        /// New value.
         value: NewValue,
     },
     /// Remove a value of the bus state.
     StateDelete {
-        /// Group of keys.
+        /// Scope of the key.
         scope: String,
-        /// Name in the group.
+        /// Key in the scope.
         key: String,
     },
 }
 
-/// What comes of a present value, if there is one.
+/// Function that computes a new value from the current one.
 pub type Compute = Arc<dyn Fn(Option<&str>) -> Result<String, Refusal> + Send + Sync>;
 
-/// A value of the bus state to be, as JSON text.
+/// New value of the bus state as JSON text.
 #[derive(Clone)]
 pub enum NewValue {
-    /// This one.
+    /// A fixed value.
     Given(String),
-    /// What comes of the present one, if there is one. Reading and writing are one step, so no update
-    /// is lost in between.
+    /// A value computed from the current one. Read and write are one step, so no update is lost.
     Computed(Compute),
 }
 
 impl NewValue {
-    /// The value to store where `present` is.
-    pub(crate) fn after(&self, present: Option<&str>) -> Result<String, Refusal> {
+    /// Returns the value that replaces `current`.
+    pub(crate) fn apply(&self, current: Option<&str>) -> Result<String, Refusal> {
         match self {
             Self::Given(value) => Ok(value.clone()),
-            Self::Computed(compute) => compute(present),
+            Self::Computed(compute) => compute(current),
         }
     }
 }
@@ -136,12 +192,12 @@ impl fmt::Debug for NewValue {
     }
 }
 
-/// Why nothing comes of a present value.
+/// Reason why a new value is not computed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Refusal {
-    /// It is not the one that was expected.
+    /// The current value is not the expected one.
     Conflict,
-    /// It means nothing to us.
+    /// The current value cannot be parsed.
     Unreadable(String),
 }
 
@@ -155,7 +211,7 @@ impl Refusal {
         match self {
             Self::Conflict => BatchError::Conflict { scope, key, current },
             Self::Unreadable(reason) => BatchError::Failed {
-                code: "unreadable_value".to_owned(),
+                code: Code::UnreadableValue.into(),
                 message: format!(
                     "the value of {key:?} in scope {scope:?} cannot be read: {reason}"
                 ),
@@ -164,67 +220,134 @@ impl Refusal {
     }
 }
 
-/// What one mutation did.
+/// Effect of one mutation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Effect {
     /// An entry changed.
     Changed(Change),
-    /// There was nothing to remove.
+    /// The content of a version was removed.
+    Erased {
+        /// The change.
+        change: Change,
+        /// Digests of the blobs that no other version has.
+        blobs: Vec<Digest>,
+        /// Bytes of these blobs.
+        bytes: u64,
+    },
+    /// There was nothing to do: the entry to remove did not exist, or the version to collect must stay.
     Nothing,
+    /// A label or a yank was as requested already.
+    Unchanged {
+        /// Version that the request was about.
+        version: Option<u64>,
+        /// Served version.
+        served: Option<u64>,
+    },
     /// A value of the bus state was set or removed.
     State(StateChange),
 }
 
-/// One line of the change log.
+/// Committed change: an entry of the change log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Change {
-    /// Position in the log; grows by one.
+    /// Revision; grows by one with each change.
     pub revision: u64,
-    /// When; strictly later than the change before it.
+    /// Time; strictly later than that of the change before.
     pub at: Timestamp,
-    /// Who.
+    /// Actor.
     pub actor: Arc<str>,
-    /// What.
+    /// Changed entry.
     pub key: EntryKey,
-    /// The version it replaced.
-    pub before: Option<Digest>,
-    /// The new version, or `None` when the entry was removed.
-    pub content: Option<Arc<EntryContent>>,
+    /// Act.
+    pub action: Action,
+    /// True if the plain id reads something else than before, or its content was registered again. Subscribers are
+    /// notified of no other change.
+    pub affects_served: bool,
+    /// Served version after the change; `None` when the plain id reads nothing.
+    pub served: Option<ServedVersion>,
 }
 
-/// The newest version of an entry.
+impl Change {
+    /// Creates the change of a store without history.
+    #[must_use]
+    pub fn without_history(
+        revision: u64,
+        at: Timestamp,
+        actor: Arc<str>,
+        key: EntryKey,
+        content: Option<Arc<EntryContent>>,
+    ) -> Self {
+        let action = match content {
+            Some(_) => Action::Put { version: None, is_new: true, message: None },
+            None => Action::Remove,
+        };
+        let served = content.map(|content| ServedVersion {
+            registered_at: at,
+            content: Some(content),
+            heads: None,
+        });
+        Self { revision, at, actor, key, action, affects_served: true, served }
+    }
+
+    /// Returns the content of the served version, if the change may have replaced it.
+    #[must_use]
+    pub fn content(&self) -> Option<&Arc<EntryContent>> {
+        self.served.as_ref()?.content.as_ref()
+    }
+
+    /// Returns whether the plain id reads something after the change.
+    #[must_use]
+    pub const fn is_served(&self) -> bool {
+        self.served.is_some()
+    }
+}
+
+/// Version that the plain id of an entry reads.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Entry {
-    /// What identifies it.
-    pub key: EntryKey,
-    /// The change that made this version.
-    pub revision: u64,
-    /// When that was.
+pub struct ServedVersion {
+    /// Time of its last registration.
     pub registered_at: Timestamp,
-    /// What it holds.
-    pub content: Arc<EntryContent>,
+    /// Content; `None` in a change that leaves it as it is, or in an old change whose content is gone.
+    pub content: Option<Arc<EntryContent>>,
+    /// Version numbers; `None` in a store without history.
+    pub heads: Option<VersionHeads>,
 }
 
-/// What happened to a value of the bus state; both values as JSON text.
+/// Served version of an entry.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StoredEntry {
+    /// Key of the entry.
+    pub key: EntryKey,
+    /// Revision of the last registration of this version.
+    pub revision: u64,
+    /// Time of that registration.
+    pub registered_at: Timestamp,
+    /// Content.
+    pub content: Arc<EntryContent>,
+    /// Version numbers; `None` in a store without history.
+    pub heads: Option<VersionHeads>,
+}
+
+/// Change of a value of the bus state; both values are JSON text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StateChange {
-    /// Group of keys.
+    /// Scope of the key.
     pub scope: String,
-    /// Name in the group.
+    /// Key in the scope.
     pub key: String,
-    /// The value before.
+    /// Value before the change.
     pub old: Option<String>,
-    /// The value now.
+    /// Value after the change.
     pub new: Option<String>,
 }
 
-/// One value of the bus state, with its position in the scope.
+/// Value of the bus state with its position in the scope.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StateEntry {
-    /// Grows in the order of first insertion.
+    /// Position; grows in the order of first insertion.
     pub position: i64,
-    /// Name in the group.
+    /// Key in the scope.
     pub key: String,
-    /// JSON text.
+    /// Value as JSON text.
     pub value: String,
 }

@@ -1,17 +1,18 @@
-//! The published contract, beside which more may be offered.
+//! The published contract, without the additions of this project.
 
 use serde_json::{Map, Value};
 
-/// What bundles and tiers add to the inputs of the contract.
-const FIELDS: [&str; 3] = ["files", "key", "tier"];
+/// Fields that bundles, tiers and versions add to the inputs of the contract.
+const FIELDS: [&str; 7] =
+    ["executable", "expected_version", "files", "key", "message", "source", "tier"];
 const DEFINITIONS: [&str; 2] = ["FileContent", "Tier"];
 
-/// The schema of an input without what was added to it. All of that may be left out, so it is no other contract
-/// for those who do.
+/// Removes the added fields from an input schema. They are all optional, so callers of the published contract are
+/// not affected.
 ///
 /// # Panics
-/// When it may not be left out.
-pub fn as_published(mut schema: Value) -> Value {
+/// If an added field is required.
+pub fn published_schema(mut schema: Value) -> Value {
     let required = schema["required"].as_array().cloned().unwrap_or_default();
     assert!(!required.iter().any(|field| FIELDS.contains(&field.as_str().unwrap_or_default())));
     if let Some(fields) = schema.as_object_mut() {

@@ -1,16 +1,21 @@
-//! HTTP by hand: one request on a connection of its own, with exactly the headers that a test wants.
+//! HTTP requests on their own connection, with exactly the headers that a test sets.
 
 use std::{
     io::{Read as _, Write as _},
-    net::TcpStream,
+    net::{Ipv4Addr, TcpStream},
     thread,
 };
 
 use serde_json::Value;
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    net::TcpSocket,
+    time::timeout,
+};
 
 use crate::DEADLINE;
 
-/// What is asked. Without a `Host` of the test's own it names the address that it is sent to.
+/// HTTP request. Unless the test sets `Host`, it is the address of the server.
 #[derive(Debug, Clone)]
 pub struct Request {
     line: String,
@@ -19,12 +24,12 @@ pub struct Request {
 }
 
 impl Request {
-    /// Any method and target.
+    /// Creates a request with any method and target.
     pub fn new(method: &str, target: &str) -> Self {
         Self { line: format!("{method} {target} HTTP/1.1"), headers: vec![], body: vec![] }
     }
 
-    /// The most frequent one.
+    /// Creates a GET request.
     pub fn get(target: &str) -> Self {
         Self::new("GET", target)
     }
@@ -44,7 +49,7 @@ impl Request {
         self.header("Content-Length", &length)
     }
 
-    /// The bytes of the request.
+    /// Returns the bytes of the request.
     pub fn bytes(&self, address: &str) -> Vec<u8> {
         let mut text = format!("{}\r\nConnection: close\r\n", self.line);
         if !self.headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("host")) {
@@ -56,56 +61,76 @@ impl Request {
         [text.as_bytes(), b"\r\n", &self.body].concat()
     }
 
-    /// Sends it to `host:port` or `http://host:port` and waits for the answer.
+    /// Sends the request to `host:port` or `http://host:port` and waits for the response.
     ///
     /// # Panics
-    /// When there is none.
-    pub fn send(&self, address: &str) -> Answer {
+    /// If there is no response.
+    pub fn send(&self, address: &str) -> Response {
         let address = address.strip_prefix("http://").unwrap_or(address);
-        let said = exchange(address, &self.bytes(address));
-        let said = said.unwrap_or_else(|| panic!("no answer to {}", self.line));
-        Answer::parse(&said)
-            .unwrap_or_else(|| panic!("no answer: {:?}", String::from_utf8_lossy(&said)))
+        let output = exchange(address, &self.bytes(address));
+        let output = output.unwrap_or_else(|| panic!("no answer to {}", self.line));
+        Response::parse(&output)
+            .unwrap_or_else(|| panic!("no answer: {:?}", String::from_utf8_lossy(&output)))
+    }
+
+    /// Sends the request from an address of this machine, such as `127.0.0.2`, which makes it another client.
+    ///
+    /// # Panics
+    /// If there is no response in time.
+    pub async fn send_from(&self, source: Ipv4Addr, address: &str) -> Response {
+        let address = address.strip_prefix("http://").unwrap_or(address);
+        let socket = TcpSocket::new_v4().unwrap();
+        socket.bind((source, 0).into()).unwrap();
+        let exchange = async {
+            let mut stream = socket.connect(address.parse().unwrap()).await.unwrap();
+            stream.write_all(&self.bytes(address)).await.unwrap();
+            let mut output = Vec::new();
+            stream.read_to_end(&mut output).await.unwrap();
+            output
+        };
+        let output = timeout(2 * DEADLINE, exchange).await;
+        let output = output.unwrap_or_else(|_| panic!("no answer in time to {}", self.line));
+        Response::parse(&output).unwrap_or_else(|| panic!("no answer to {}", self.line))
     }
 }
 
-/// Sends bytes and returns all that comes back until the other end closes; `None` when it cannot be
-/// reached or breaks the connection before it has said anything.
+/// Sends bytes and returns everything received until the server closes; `None` if it cannot be reached or closes
+/// without an answer.
 ///
 /// # Panics
-/// When it does not close in time.
+/// If the server does not close in time.
 pub fn exchange(address: &str, bytes: &[u8]) -> Option<Vec<u8>> {
     let mut stream = TcpStream::connect(address).ok()?;
     stream.set_read_timeout(Some(DEADLINE)).unwrap();
     stream.set_write_timeout(Some(DEADLINE)).unwrap();
     let mut sending = stream.try_clone().unwrap();
-    let mut said = Vec::new();
+    let mut output = Vec::new();
     thread::scope(|scope| {
-        // Who does not want the rest may hang up; the answer tells.
+        // The server may close before it has read everything; the response tells.
         scope.spawn(move || drop(sending.write_all(bytes)));
-        if let Err(error) = stream.read_to_end(&mut said) {
+        if let Err(error) = stream.read_to_end(&mut output) {
             let late = [std::io::ErrorKind::WouldBlock, std::io::ErrorKind::TimedOut];
             assert!(!late.contains(&error.kind()), "{address} did not close in time");
         }
     });
-    (!said.is_empty()).then_some(said)
+    (!output.is_empty()).then_some(output)
 }
 
-/// What came back.
+/// HTTP response.
 #[derive(Debug, Clone)]
-pub struct Answer {
-    /// Such as 200.
+pub struct Response {
+    /// Status code.
     pub status: u16,
     headers: Vec<(String, String)>,
-    /// As it came.
+    /// Body as received.
     pub body: Vec<u8>,
 }
 
-impl Answer {
-    /// Reads an answer; `None` when it is none.
-    pub fn parse(said: &[u8]) -> Option<Self> {
-        let end = said.windows(4).position(|window| window == b"\r\n\r\n")?;
-        let head = std::str::from_utf8(&said[..end]).ok()?;
+impl Response {
+    /// Parses a response; `None` if it is malformed.
+    pub fn parse(output: &[u8]) -> Option<Self> {
+        let end = output.windows(4).position(|window| window == b"\r\n\r\n")?;
+        let head = std::str::from_utf8(&output[..end]).ok()?;
         let mut lines = head.split("\r\n");
         let status = lines.next()?.split(' ').nth(1)?.parse().ok()?;
         let header = |line: &str| {
@@ -113,15 +138,15 @@ impl Answer {
             Some((name.to_ascii_lowercase(), value.trim().to_owned()))
         };
         let headers = lines.map(header).collect::<Option<_>>()?;
-        Some(Self { status, headers, body: said[end + 4..].to_vec() })
+        Some(Self { status, headers, body: output[end + 4..].to_vec() })
     }
 
-    /// All headers in order, their names in lower case.
+    /// Returns all headers in order, with names in lower case.
     pub fn headers(&self) -> &[(String, String)] {
         &self.headers
     }
 
-    /// All values of a header, joined.
+    /// Returns all values of a header, joined.
     pub fn header(&self, name: &str) -> Option<String> {
         let values: Vec<_> = self
             .headers
@@ -132,16 +157,16 @@ impl Answer {
         (!values.is_empty()).then(|| values.join(", "))
     }
 
-    /// The body as JSON.
+    /// Returns the body as JSON.
     ///
     /// # Panics
-    /// When it is none.
+    /// If the body is no JSON.
     pub fn json(&self) -> Value {
         serde_json::from_slice(&self.body)
             .unwrap_or_else(|error| panic!("{error}: {:?}", String::from_utf8_lossy(&self.body)))
     }
 
-    /// Status and code of an error.
+    /// Returns status and error code.
     pub fn refusal(&self) -> (u16, String) {
         (self.status, self.json()["error"]["code"].as_str().unwrap_or_default().to_owned())
     }

@@ -1,14 +1,18 @@
-//! For tests and benchmarks only: a worker that speaks the protocol by hand, and a server process.
+//! Fixtures for tests and benchmarks: protocol clients written by hand, and processes.
 //!
-//! Nothing here knows the code under test; it sees it as users do, over a socket. Nothing sleeps: every
-//! wait is for a frame or a condition, with a deadline.
+//! Nothing here depends on the code under test: it is seen as users see it, over sockets. Nothing sleeps: every wait
+//! is for a frame or a condition, with a deadline.
 //!
-//! - [`Server`]: a running `skills serve`; [`Process`], [`program`], [`run`]: any other command
-//! - [`Worker`]: a connection that serves and calls functions; [`Peer`]: one that reads only when told to
-//! - [`Request`]: what is asked over HTTP, and its [`Answer`]
-//! - [`as_published`]: the schema of an input as the contract has it
+//! - [`ServerProcess`]: a running `skills serve`; [`Process`], [`program`], [`run`]: any other command
+//! - [`Worker`]: a bus connection that serves and calls functions; [`Peer`]: a raw bus connection
+//! - [`Request`], [`Response`]: HTTP
+//! - [`SelfSignedTls`]: TLS of a server that no system trusts
+//! - [`published_schema`]: an input schema without additions to the contract
 //! - [`mdp::Client`]: a client of the Model Drive Protocol
-//! - [`Random`]: randomness that a failing test can name
+//! - [`ReservedPort`]: a port for a server that stops and starts again
+//! - [`ProcessMemory`]: current and peak memory of a process
+//! - [`thread_cpu_time`]: processor time of a thread
+//! - [`Random`]: reproducible randomness
 
 #![allow(
     clippy::unwrap_used,
@@ -18,23 +22,33 @@
 )]
 
 mod contract;
+mod cpu_time;
 mod http;
 pub mod mdp;
+mod memory;
 mod peer;
+mod port;
 mod process;
 mod random;
 mod server;
+mod tls;
 mod worker;
 
-pub use contract::as_published;
-pub use http::{Answer, Request, exchange};
+pub use contract::published_schema;
+pub use cpu_time::thread_cpu_time;
+pub use http::{Request, Response, exchange};
+pub use memory::ProcessMemory;
 pub use peer::Peer;
-pub use process::{Process, Ran, Transcript, program, restricted, run, run_with_input};
+pub use port::ReservedPort;
+pub use process::{
+    CommandOutput, Process, Transcript, program, run, run_with_input, unprivileged_program,
+};
 pub use random::{Random, SEED_VARIABLE};
-pub use server::Server;
+pub use server::ServerProcess;
+pub use tls::SelfSignedTls;
 pub use worker::{CallFailure, Handler, Worker, next};
 
 use std::time::Duration;
 
-/// How long anything may take before a test gives up on it.
-pub const DEADLINE: Duration = Duration::from_secs(30);
+/// Deadline of every wait.
+pub const DEADLINE: Duration = Duration::from_secs(60);

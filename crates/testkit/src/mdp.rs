@@ -1,4 +1,4 @@
-//! A client of the Model Drive Protocol that speaks it by hand.
+//! Client of the Model Drive Protocol, written by hand.
 
 use futures_util::{SinkExt as _, StreamExt as _};
 use serde_json::{Value, json};
@@ -7,55 +7,58 @@ use tokio_tungstenite::{WebSocketStream, tungstenite::Message};
 
 use crate::{DEADLINE, Peer};
 
-/// What a client is told.
+/// Event on a client's connection.
 #[derive(Debug, PartialEq)]
-pub enum Said {
-    /// A message.
+pub enum ClientEvent {
+    /// Message.
     Message(Value),
-    /// Good-bye, with its code and reason.
+    /// Close frame with code and reason.
     Close(u16, String),
-    /// Nothing any more.
+    /// Connection lost without a close frame.
     Gone,
 }
 
-/// A connection of a client.
+/// Connection of a live client.
 pub struct Client(WebSocketStream<TcpStream>);
 
 impl Client {
     /// Connects to `ws://…`.
     ///
     /// # Panics
-    /// When that is refused.
+    /// If the server refuses.
     pub async fn connect(url: &str) -> Self {
         Self::connect_with(url, &[]).await.unwrap_or_else(|status| panic!("{url}: HTTP {status}"))
     }
 
-    /// Connects with more headers, or is told the status with which that was refused.
+    /// Connects with additional headers.
+    ///
+    /// # Errors
+    /// The HTTP status with which the server refused.
     ///
     /// # Panics
-    /// When there is no answer.
+    /// If there is no answer.
     pub async fn connect_with(url: &str, headers: &[(&'static str, &str)]) -> Result<Self, u16> {
         Ok(Self(Peer::connect_with(url, headers).await?.into_socket()))
     }
 
     /// Connects and registers.
-    pub async fn registered(url: &str, id: &str, paths: Value) -> Self {
+    pub async fn connect_registered(url: &str, id: &str, paths: Value) -> Self {
         let mut client = Self::connect(url).await;
         client.send(&registration(id, paths)).await;
-        client.is_heard().await;
+        client.wait_until_processed().await;
         client
     }
 
-    /// Waits until the other end has read all that was sent to it.
+    /// Waits until the server has handled all messages sent so far.
     ///
     /// # Panics
-    /// When it ends the connection instead.
-    pub async fn is_heard(&mut self) {
+    /// If the server ends the connection instead.
+    pub async fn wait_until_processed(&mut self) {
         self.send(&json!({"type": "ping", "timestamp": 1})).await;
         loop {
             match self.next().await {
-                Said::Message(message) if message["type"] == "pong" => return,
-                Said::Message(_) => {}
+                ClientEvent::Message(message) if message["type"] == "pong" => return,
+                ClientEvent::Message(_) => {}
                 other => panic!("not heard but {other:?}"),
             }
         }
@@ -69,54 +72,54 @@ impl Client {
     /// Sends a frame.
     ///
     /// # Panics
-    /// When the connection is gone.
+    /// If the connection is lost.
     pub async fn send_raw(&mut self, message: Message) {
         self.0.send(message).await.unwrap();
     }
 
-    /// What comes next.
+    /// Returns the next event.
     ///
     /// # Panics
-    /// When nothing does.
-    pub async fn next(&mut self) -> Said {
+    /// If none arrives in time.
+    pub async fn next(&mut self) -> ClientEvent {
         loop {
             match timeout(DEADLINE, self.0.next()).await.expect("nothing came in time") {
                 Some(Ok(Message::Text(text))) => {
-                    return Said::Message(serde_json::from_str(&text).unwrap());
+                    return ClientEvent::Message(serde_json::from_str(&text).unwrap());
                 }
                 Some(Ok(Message::Close(Some(close)))) => {
-                    return Said::Close(close.code.into(), close.reason.to_string());
+                    return ClientEvent::Close(close.code.into(), close.reason.to_string());
                 }
-                Some(Ok(Message::Close(None)) | Err(_)) | None => return Said::Gone,
+                Some(Ok(Message::Close(None)) | Err(_)) | None => return ClientEvent::Gone,
                 Some(Ok(_)) => {}
             }
         }
     }
 
-    /// The next call.
+    /// Returns the next call.
     ///
     /// # Panics
-    /// When the connection ends instead.
-    pub async fn asked(&mut self) -> Value {
+    /// If the connection ends instead.
+    pub async fn next_call(&mut self) -> Value {
         loop {
             match self.next().await {
-                Said::Message(message) if message["type"] == "callClient" => return message,
-                Said::Message(_) => {}
+                ClientEvent::Message(message) if message["type"] == "callClient" => return message,
+                ClientEvent::Message(_) => {}
                 other => panic!("no call but {other:?}"),
             }
         }
     }
 
-    /// How it ends.
+    /// Waits for the close frame and returns its code and reason.
     ///
     /// # Panics
-    /// When it ends without a word.
-    pub async fn closed(&mut self) -> (u16, String) {
+    /// If the connection is lost without one.
+    pub async fn wait_for_close(&mut self) -> (u16, String) {
         loop {
             match self.next().await {
-                Said::Close(code, reason) => return (code, reason),
-                Said::Message(_) => {}
-                Said::Gone => panic!("gone without a word"),
+                ClientEvent::Close(code, reason) => return (code, reason),
+                ClientEvent::Message(_) => {}
+                ClientEvent::Gone => panic!("the connection ended without a close frame"),
             }
         }
     }
@@ -129,38 +132,41 @@ impl Client {
     }
 
     /// Answers every call from now on, until the connection ends.
-    pub fn serving(mut self, result: impl Fn(&Value) -> Value + Send + 'static) -> JoinHandle<()> {
+    pub fn serve_calls(
+        mut self,
+        result: impl Fn(&Value) -> Value + Send + 'static,
+    ) -> JoinHandle<()> {
         tokio::spawn(async move {
             loop {
                 match self.next().await {
-                    Said::Message(call) if call["type"] == "callClient" => {
+                    ClientEvent::Message(call) if call["type"] == "callClient" => {
                         let result = result(&call);
                         self.answer(&call, result).await;
                     }
-                    Said::Message(_) => {}
+                    ClientEvent::Message(_) => {}
                     _ => return,
                 }
             }
         })
     }
 
-    /// Ends without a word.
+    /// Drops the connection without a close frame.
     pub fn kill(self) {
         drop(self);
     }
 }
 
-/// A good result.
+/// Builds a successful result.
 pub fn ok(data: impl Into<Value>) -> Value {
     json!({"ok": true, "data": data.into()})
 }
 
-/// A skill as a client describes it.
+/// Builds the descriptor of a skill.
 pub fn skill(path: &str) -> Value {
     json!({"type": "skill", "path": path})
 }
 
-/// The message that registers a client.
+/// Builds the message that registers a client.
 pub fn registration(id: &str, paths: Value) -> Value {
     let client = json!({"id": id, "name": format!("Name of {id}"), "paths": paths});
     json!({"type": "registerClient", "client": client})

@@ -1,4 +1,4 @@
-//! A connection without a mind of its own: it reads only when it is told to.
+//! Raw bus connection that reads only when the test asks for a frame.
 
 use futures_util::{SinkExt as _, StreamExt as _};
 use serde_json::Value;
@@ -15,7 +15,7 @@ use tokio_tungstenite::{
 
 use crate::DEADLINE;
 
-/// A WebSocket to a bus.
+/// WebSocket connection to a bus.
 pub struct Peer {
     socket: WebSocketStream<TcpStream>,
 }
@@ -24,12 +24,12 @@ impl Peer {
     /// Connects to a bus.
     ///
     /// # Panics
-    /// When that is refused.
+    /// If the bus refuses.
     pub async fn connect(url: &str) -> Self {
         Self::connect_with(url, &[]).await.unwrap_or_else(|status| panic!("{url}: HTTP {status}"))
     }
 
-    /// Connects with more headers.
+    /// Connects with additional headers.
     ///
     /// # Errors
     /// The HTTP status with which the handshake was refused.
@@ -61,7 +61,7 @@ impl Peer {
         self.send_raw(Message::text(frame.to_string())).await;
     }
 
-    /// Sends anything.
+    /// Sends any WebSocket message.
     pub async fn send_raw(&mut self, message: Message) {
         self.socket.send(message).await.unwrap();
     }
@@ -69,7 +69,7 @@ impl Peer {
     /// Reads the next frame; `None` when the connection has ended.
     ///
     /// # Panics
-    /// When none comes.
+    /// If none arrives in time.
     pub async fn next(&mut self) -> Option<Value> {
         loop {
             let message =
@@ -85,8 +85,8 @@ impl Peer {
     /// Reads frames until one has this type.
     ///
     /// # Panics
-    /// When none comes.
-    pub async fn next_of(&mut self, kind: &str) -> Value {
+    /// If none arrives.
+    pub async fn next_of_type(&mut self, kind: &str) -> Value {
         loop {
             let frame = self.next().await.unwrap_or_else(|| panic!("the end before {kind}"));
             if frame["type"] == kind {

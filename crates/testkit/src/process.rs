@@ -1,15 +1,18 @@
-//! Running a program and keeping what it says.
+//! Child processes and their output.
 
 use std::{
     io::{BufRead as _, BufReader, Read, Write as _},
     process::{Child, Command, Stdio},
-    sync::{Arc, Condvar, Mutex},
+    sync::{
+        Arc, Condvar, Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
     thread,
 };
 
 use crate::DEADLINE;
 
-/// Variables that would change what the program does.
+/// Environment variables that change the behaviour of the program.
 const VARIABLES: [&str; 18] = [
     "ADMIN_KEY",
     "INTERNAL_API_SECRET",
@@ -31,18 +34,23 @@ const VARIABLES: [&str; 18] = [
     "SKILLS_HTTP_TOKEN",
 ];
 
-/// A command that the caller's environment does not influence.
+/// Builds a command without the variables of the caller's environment, and with a data folder that does not exist.
 pub fn program(binary: &str) -> Command {
+    static COUNT: AtomicUsize = AtomicUsize::new(0);
     let mut command = Command::new(binary);
     for variable in VARIABLES {
         command.env_remove(variable);
     }
+    let count = COUNT.fetch_add(1, Ordering::Relaxed);
+    let data_home = format!("skills-test-{}-{count}", std::process::id());
+    command.env("XDG_DATA_HOME", std::env::temp_dir().join(data_home));
     command
 }
 
-/// The same for a program that may not read what permissions forbid, also when tests run as root, who may.
-pub fn restricted(binary: &str) -> Command {
-    let is_root = Command::new("id").arg("-u").output().is_ok_and(|said| said.stdout == b"0\n");
+/// Builds a command for a program without root's right to ignore file permissions, even if the tests run as root.
+pub fn unprivileged_program(binary: &str) -> Command {
+    let is_root =
+        Command::new("id").arg("-u").output().is_ok_and(|captured| captured.stdout == b"0\n");
     if !is_root {
         return program(binary);
     }
@@ -52,95 +60,95 @@ pub fn restricted(binary: &str) -> Command {
 }
 
 #[derive(Default)]
-struct Said {
+struct StreamText {
     text: String,
     ended: bool,
 }
 
-/// What a process says on one of its streams. It is read as it comes, so the process never waits.
+/// Output stream of a process, read continuously so that the process never blocks.
 #[derive(Clone)]
-pub struct Transcript(Arc<(Mutex<Said>, Condvar)>);
+pub struct Transcript(Arc<(Mutex<StreamText>, Condvar)>);
 
 impl Transcript {
-    pub(crate) fn of(stream: impl Read + Send + 'static) -> Self {
+    pub(crate) fn from_stream(stream: impl Read + Send + 'static) -> Self {
         let transcript = Self(Arc::default());
         let shared = Arc::clone(&transcript.0);
         thread::spawn(move || {
-            let (said, changed) = &*shared;
+            let (captured, changed) = &*shared;
             let mut stream = BufReader::new(stream);
             let mut line = Vec::new();
             while matches!(stream.read_until(b'\n', &mut line), Ok(count) if count > 0) {
-                said.lock().unwrap().text.push_str(&String::from_utf8_lossy(&line));
+                captured.lock().unwrap().text.push_str(&String::from_utf8_lossy(&line));
                 changed.notify_all();
                 line.clear();
             }
-            said.lock().unwrap().ended = true;
+            captured.lock().unwrap().ended = true;
             changed.notify_all();
         });
         transcript
     }
 
-    /// Everything so far.
-    pub fn so_far(&self) -> String {
+    /// Returns the output so far.
+    pub fn contents(&self) -> String {
         self.0.0.lock().unwrap().text.clone()
     }
 
-    /// Waits until something is said.
+    /// Waits until the output contains some words.
     ///
     /// # Panics
-    /// When the stream ends without it, or the deadline passes.
+    /// If the stream ends without them or the deadline passes.
     pub fn wait_for(&self, words: &str) -> String {
-        self.wait(|said| said.text.contains(words) || said.ended)
+        self.wait(|captured| captured.text.contains(words) || captured.ended)
             .filter(|text| text.contains(words))
-            .unwrap_or_else(|| panic!("{words:?} was never said, only: {}", self.so_far()))
+            .unwrap_or_else(|| panic!("{words:?} was not printed, only: {}", self.contents()))
     }
 
     /// Waits until the stream ends; `None` when the deadline passes first.
-    pub(crate) fn to_the_end(&self) -> Option<String> {
-        self.wait(|said| said.ended)
+    pub(crate) fn wait_for_end(&self) -> Option<String> {
+        self.wait(|captured| captured.ended)
     }
 
-    fn wait(&self, enough: impl Fn(&Said) -> bool) -> Option<String> {
-        let (said, changed) = &*self.0;
-        let guard = said.lock().unwrap();
-        let (said, timeout) =
-            changed.wait_timeout_while(guard, DEADLINE, |said| !enough(said)).unwrap();
-        (!timeout.timed_out()).then(|| said.text.clone())
+    fn wait(&self, enough: impl Fn(&StreamText) -> bool) -> Option<String> {
+        let (captured, changed) = &*self.0;
+        let guard = captured.lock().unwrap();
+        let (captured, timeout) =
+            changed.wait_timeout_while(guard, DEADLINE, |captured| !enough(captured)).unwrap();
+        (!timeout.timed_out()).then(|| captured.text.clone())
     }
 }
 
-/// How a program ended, and what it said.
+/// Exit code and output of a command.
 #[derive(Debug)]
-pub struct Ran {
-    /// Its exit code; `None` after a signal.
+pub struct CommandOutput {
+    /// Exit code; `None` after a signal.
     pub code: Option<i32>,
-    /// The answer.
+    /// Standard output.
     pub stdout: String,
-    /// The complaints.
+    /// Standard error.
     pub stderr: String,
 }
 
 /// Runs a command to its end.
 ///
 /// # Panics
-/// When it does not end in time.
-pub fn run(command: &mut Command) -> Ran {
+/// If it does not end in time.
+pub fn run(command: &mut Command) -> CommandOutput {
     run_with_input(command, b"")
 }
 
-/// The same with something on standard input.
+/// Runs a command to its end with input on stdin.
 ///
 /// # Panics
-/// When it does not end in time.
-pub fn run_with_input(command: &mut Command, input: &[u8]) -> Ran {
+/// If it does not end in time.
+pub fn run_with_input(command: &mut Command, input: &[u8]) -> CommandOutput {
     let (mut child, stdout, stderr) = spawn(command.stdin(Stdio::piped()));
-    // A program that does not read its input is none of our business.
+    // The program may ignore its input.
     let _ = child.stdin.take().unwrap().write_all(input);
-    let Some((stdout, stderr)) = stdout.to_the_end().zip(stderr.to_the_end()) else {
+    let Some((stdout, stderr)) = stdout.wait_for_end().zip(stderr.wait_for_end()) else {
         let _ = child.kill();
-        panic!("{command:?} did not end in time: {}{}", stdout.so_far(), stderr.so_far());
+        panic!("{command:?} did not end in time: {}{}", stdout.contents(), stderr.contents());
     };
-    Ran { code: child.wait().unwrap().code(), stdout, stderr }
+    CommandOutput { code: child.wait().unwrap().code(), stdout, stderr }
 }
 
 pub(crate) fn spawn(command: &mut Command) -> (Child, Transcript, Transcript) {
@@ -149,17 +157,17 @@ pub(crate) fn spawn(command: &mut Command) -> (Child, Transcript, Transcript) {
         .stderr(Stdio::piped())
         .spawn()
         .unwrap_or_else(|error| panic!("{command:?}: {error}"));
-    let stdout = Transcript::of(child.stdout.take().unwrap());
-    let stderr = Transcript::of(child.stderr.take().unwrap());
+    let stdout = Transcript::from_stream(child.stdout.take().unwrap());
+    let stderr = Transcript::from_stream(child.stderr.take().unwrap());
     (child, stdout, stderr)
 }
 
-/// A program that runs beside the test. Dropping it kills it.
+/// Process that runs beside the test. Dropping it kills it.
 pub struct Process {
     child: Child,
-    /// Where answers belong.
+    /// Standard output.
     pub stdout: Transcript,
-    /// The log.
+    /// Standard error.
     pub stderr: Transcript,
 }
 
@@ -170,12 +178,12 @@ impl Process {
         Self { child, stdout, stderr }
     }
 
-    /// The process id.
+    /// Returns the process id.
     pub fn pid(&self) -> u32 {
         self.child.id()
     }
 
-    /// Whether it has not ended.
+    /// Returns whether the process is running.
     pub fn is_running(&mut self) -> bool {
         self.child.try_wait().unwrap().is_none()
     }
@@ -186,13 +194,13 @@ impl Process {
         assert!(Command::new("kill").args(["-s", name, &pid]).status().unwrap().success());
     }
 
-    /// Waits for its end: its exit code and all that it said on stderr.
+    /// Waits for the end of the process and returns exit code and stderr.
     ///
     /// # Panics
-    /// When it does not end in time.
+    /// If it does not end in time.
     pub fn wait(mut self) -> (Option<i32>, String) {
-        let said = self.stderr.to_the_end().expect("the process did not end in time");
-        (self.child.wait().unwrap().code(), said)
+        let captured = self.stderr.wait_for_end().expect("the process did not end in time");
+        (self.child.wait().unwrap().code(), captured)
     }
 }
 

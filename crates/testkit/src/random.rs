@@ -1,19 +1,19 @@
-//! Numbers that look random and can be had again.
+//! Reproducible pseudo-random numbers.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// The variable that brings back a run that failed.
+/// Environment variable with the seed of a run to repeat.
 pub const SEED_VARIABLE: &str = "SKILLS_TEST_SEED";
 
-/// A generator (SplitMix64) whose seed a failing test can name.
+/// Generator (SplitMix64) whose seed a failing test reports.
 pub struct Random {
-    /// What it started from.
+    /// Initial seed.
     pub seed: u64,
     state: u64,
 }
 
 impl Random {
-    /// From the seed in the environment, else from the clock.
+    /// Creates a generator with the seed of the environment, else of the clock.
     pub fn new() -> Self {
         let given = std::env::var(SEED_VARIABLE).ok().map(|seed| seed.parse().unwrap());
         let clock = || SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_micros();
@@ -29,7 +29,7 @@ impl Random {
         mixed ^ (mixed >> 31)
     }
 
-    /// A number from 0 to `end`, without `end`.
+    /// Returns a number from 0 to `end`, exclusive.
     pub fn below(&mut self, end: usize) -> usize {
         usize::try_from(self.next() % u64::try_from(end).unwrap()).unwrap()
     }

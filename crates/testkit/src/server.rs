@@ -1,4 +1,4 @@
-//! The binary as a server of its own.
+//! The binary as a server process.
 
 use std::{
     path::Path,
@@ -9,20 +9,20 @@ use std::{
 use crate::process::{Transcript, program, spawn};
 
 /// A running `skills serve`. Dropping it kills it.
-pub struct Server {
+pub struct ServerProcess {
     child: Child,
     /// `ws://…`
     pub url: String,
     /// `http://…`
     pub http: String,
-    /// What it says where answers belong: nothing.
+    /// Standard output, which must stay empty.
     pub stdout: Transcript,
-    /// The banner and the log.
+    /// Standard error: banner and log.
     pub stderr: Transcript,
 }
 
-impl Server {
-    /// The command that starts a server on free ports.
+impl ServerProcess {
+    /// Builds the command that starts a server on free ports.
     pub fn command(binary: &str, data_dir: &Path) -> Command {
         let mut command = program(binary);
         command
@@ -31,20 +31,20 @@ impl Server {
         command
     }
 
-    /// Starts a server on free ports and waits until it says that it serves.
+    /// Starts a server on free ports and waits until it serves.
     pub fn start(binary: &str, data_dir: &Path) -> Self {
         Self::start_with(binary, data_dir, &[])
     }
 
-    /// The same with more arguments.
+    /// Starts a server with additional arguments and waits until it serves.
     pub fn start_with(binary: &str, data_dir: &Path, arguments: &[&str]) -> Self {
         Self::spawn(Self::command(binary, data_dir).args(arguments))
     }
 
-    /// Runs any command that becomes a server, and waits until it says that it serves.
+    /// Runs a command that becomes a server and waits until it serves.
     ///
     /// # Panics
-    /// When it does not.
+    /// If it does not.
     pub fn spawn(command: &mut Command) -> Self {
         let (child, stdout, stderr) = spawn(command.stdin(Stdio::null()));
         // The line about the data is the last of the banner.
@@ -56,30 +56,30 @@ impl Server {
         Self { child, url: address("ws://"), http: address("http://"), stdout, stderr }
     }
 
-    /// The process id.
+    /// Returns the process id.
     pub fn pid(&self) -> u32 {
         self.child.id()
     }
 
-    /// Kills it with SIGKILL, as a power cut would.
+    /// Kills the server with SIGKILL, as a power cut would.
     pub fn kill(mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
     }
 
-    /// Asks it to stop; see [`Self::wait`].
+    /// Stops the server with SIGTERM; see [`Self::wait`].
     pub fn stop(self) -> (Option<i32>, Duration, String) {
         self.signal("TERM");
         self.wait()
     }
 
-    /// Waits for its end: its exit code, how long it took, and all that it said on stderr.
+    /// Waits for the end of the server. Returns exit code, duration and stderr.
     ///
     /// # Panics
-    /// When it does not end in time.
+    /// If it does not end in time.
     pub fn wait(mut self) -> (Option<i32>, Duration, String) {
         let started = Instant::now();
-        let said = self.stderr.to_the_end().expect("the server did not stop in time");
+        let said = self.stderr.wait_for_end().expect("the server did not stop in time");
         let status = self.child.wait().unwrap();
         (status.code(), started.elapsed(), said)
     }
@@ -91,7 +91,7 @@ impl Server {
     }
 }
 
-impl Drop for Server {
+impl Drop for ServerProcess {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();

@@ -1,4 +1,4 @@
-//! A worker on the bus: calls functions, serves functions, and keeps what it was told.
+//! Bus worker that calls functions, serves functions, and records other frames.
 
 use std::{
     collections::HashMap,
@@ -18,30 +18,30 @@ use uuid::Uuid;
 
 use crate::{DEADLINE, Peer};
 
-/// What a call failed with.
+/// Error of a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CallFailure {
-    /// The code.
+    /// Error code.
     pub code: String,
-    /// The sentence.
+    /// Error message.
     pub message: String,
 }
 
-/// Serves a function: `None` never answers.
+/// Handler of a function; `None` never answers.
 pub type Handler = Arc<dyn Fn(Value) -> Option<Result<Value, CallFailure>> + Send + Sync>;
 
-type Answer = Result<Value, CallFailure>;
+type CallResult = Result<Value, CallFailure>;
 
 #[derive(Default)]
 struct Shared {
     handlers: Mutex<HashMap<String, Handler>>,
-    pending: Mutex<HashMap<String, oneshot::Sender<Answer>>>,
+    pending: Mutex<HashMap<String, oneshot::Sender<CallResult>>>,
 }
 
-/// A connected worker. Dropping it cuts the connection without a word.
+/// Connected worker. Dropping it drops the connection without a close frame.
 pub struct Worker {
     outgoing: mpsc::UnboundedSender<Message>,
-    /// Frames that are neither calls of our functions nor answers to our calls.
+    /// Frames that are neither calls of served functions nor answers to own calls.
     pub frames: mpsc::UnboundedReceiver<Value>,
     shared: Arc<Shared>,
     connection: JoinHandle<()>,
@@ -57,13 +57,13 @@ impl Worker {
     /// Connects to a bus.
     ///
     /// # Panics
-    /// When that is refused.
+    /// If the bus refuses.
     pub async fn connect(url: &str) -> Self {
-        Self::of(Peer::connect(url).await)
+        Self::from_peer(Peer::connect(url).await)
     }
 
-    /// Lets a connection answer and call by itself.
-    pub fn of(peer: Peer) -> Self {
+    /// Turns a raw connection into a worker.
+    pub fn from_peer(peer: Peer) -> Self {
         let (outgoing, to_send) = mpsc::unbounded_channel();
         let (other, frames) = mpsc::unbounded_channel();
         let shared = Arc::new(Shared::default());
@@ -77,14 +77,14 @@ impl Worker {
         Self { outgoing, frames, shared, connection }
     }
 
-    /// Says that it can take large messages, as SDKs since 0.25 do.
+    /// Announces support for large messages, as SDKs since 0.25 do.
     pub async fn identify(&self) {
         let features = ["observe.v1", "large-messages.v1"];
         let data = json!({ "runtime": "rust", "version": "0.25.0", "features": features });
         self.ok("engine::workers::register", data).await;
     }
 
-    /// Whether the connection is still there.
+    /// Returns whether the connection is open.
     pub fn is_connected(&self) -> bool {
         !self.connection.is_finished()
     }
@@ -94,19 +94,27 @@ impl Worker {
         self.send_raw(Message::text(frame.to_string()));
     }
 
-    /// Sends anything.
+    /// Sends any WebSocket message.
     pub fn send_raw(&self, message: Message) {
         let _ = self.outgoing.send(message);
     }
 
-    /// Starts a call now, in order, and returns what to wait for.
-    pub fn start(&self, function_id: &str, data: &Value) -> impl Future<Output = Answer> + use<> {
+    /// Sends a call now and returns a future of its result.
+    pub fn start(
+        &self,
+        function_id: &str,
+        data: &Value,
+    ) -> impl Future<Output = CallResult> + use<> {
         let id = Uuid::new_v4().to_string();
         let (answer, result) = oneshot::channel();
         self.shared.pending.lock().unwrap().insert(id.clone(), answer);
-        self.send(&json!({
+        let frame = json!({
             "type": "invokefunction", "invocation_id": id, "function_id": function_id, "data": data,
-        }));
+        });
+        if self.outgoing.send(Message::text(frame.to_string())).is_err() {
+            // The connection has failed its pending calls already.
+            self.shared.pending.lock().unwrap().remove(&id);
+        }
         let function_id = function_id.to_owned();
         async move {
             let gone = |_| Err(CallFailure { code: "gone".into(), message: function_id.clone() });
@@ -118,7 +126,7 @@ impl Worker {
     }
 
     /// Calls a function and waits for its answer.
-    pub async fn call(&self, function_id: &str, data: Value) -> Answer {
+    pub async fn call(&self, function_id: &str, data: Value) -> CallResult {
         self.start(function_id, &data).await
     }
 
@@ -138,18 +146,18 @@ impl Worker {
         }
     }
 
-    /// Serves a function and waits until the bus knows it.
+    /// Registers a function and waits until the bus has it.
     pub async fn serve(
         &self,
         function_id: &str,
-        handler: impl Fn(Value) -> Option<Answer> + Send + Sync + 'static,
+        handler: impl Fn(Value) -> Option<CallResult> + Send + Sync + 'static,
     ) {
         self.shared.handlers.lock().unwrap().insert(function_id.to_owned(), Arc::new(handler));
         self.send(&json!({ "type": "registerfunction", "id": function_id }));
-        self.settle().await;
+        self.flush().await;
     }
 
-    /// Serves a function that hands everything it receives to the returned channel.
+    /// Serves a function and returns a channel of its payloads.
     pub async fn collect(&self, function_id: &str) -> mpsc::UnboundedReceiver<Value> {
         let (sender, receiver) = mpsc::unbounded_channel();
         self.serve(function_id, move |data| {
@@ -167,7 +175,7 @@ impl Worker {
         id
     }
 
-    /// The same under an id of the caller's choice.
+    /// Subscribes a function under a chosen subscription id.
     pub async fn subscribe_as(
         &self,
         id: &str,
@@ -179,13 +187,13 @@ impl Worker {
             "type": "registertrigger", "id": id, "trigger_type": trigger_type,
             "function_id": function_id, "config": config,
         }));
-        self.settle().await;
+        self.flush().await;
     }
 
     /// Waits for the next frame of a type that is neither a call nor an answer.
     ///
     /// # Panics
-    /// When none comes.
+    /// If none arrives.
     pub async fn frame(&mut self, kind: &str) -> Value {
         loop {
             let frame = next(&mut self.frames).await;
@@ -195,16 +203,16 @@ impl Worker {
         }
     }
 
-    /// Waits until the bus has handled every frame sent so far: it reads them in order.
-    pub async fn settle(&self) {
+    /// Waits until the bus has handled every frame sent so far, in order.
+    pub async fn flush(&self) {
         self.ok("engine::workers::list", json!({})).await;
     }
 }
 
-/// The next item of a channel, within the deadline.
+/// Returns the next item of a channel.
 ///
 /// # Panics
-/// When none comes.
+/// If none arrives in time.
 pub async fn next(channel: &mut mpsc::UnboundedReceiver<Value>) -> Value {
     timeout(DEADLINE, channel.recv()).await.expect("nothing came in time").expect("the end")
 }
@@ -236,7 +244,8 @@ async fn run(
         }
     };
     tokio::select! { () = send => {}, () = receive => {} }
-    // Who still waits for an answer learns that none will come.
+    // Dropping the senders fails all pending calls; later ones cannot be sent.
+    to_send.close();
     shared.pending.lock().unwrap().clear();
 }
 

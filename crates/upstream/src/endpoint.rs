@@ -1,82 +1,87 @@
-//! From the template of an address to a URL.
+//! Construction of the URL from the endpoint's template.
 //!
-//! Values may fill in a path or a query; they never choose the host, another path above, or anything that
-//! the manifest does not leave open.
+//! Values may fill in a path or a query. They can neither choose the host nor leave the path of the manifest.
 
 use serde_json::{Map, Value};
-use skills_core::template::{Encoding, Piece, Template, endpoint_of};
+use skills_manifest::template::{Template, TemplatePart, ValueEncoding, endpoint_template};
 use url::Url;
 
-use crate::{ExecuteError, Origin, values::Values};
+use crate::{UpstreamError, UpstreamOrigin, values::Values};
 
-/// What ends the host in a URL. Browsers take the backslash for a slash, and so does the parser.
-const AFTER_HOST: [char; 4] = ['/', '\\', '?', '#'];
+/// Characters that end the host in a URL. The parser treats a backslash as a slash, like browsers.
+const HOST_END: [char; 4] = ['/', '\\', '?', '#'];
 
-/// The URL that a template stands for.
-pub(crate) fn url(template: &Template<'_>, values: &Values<'_>) -> Result<Url, ExecuteError> {
+/// Expands an endpoint to a URL.
+pub(crate) fn expand_url(
+    template: &Template<'_>,
+    values: &Values<'_>,
+) -> Result<Url, UpstreamError> {
     let fixed = fixed_origin(template)?;
-    let text =
-        values.expanded(template, Encoding::Component)?.map_err(ExecuteError::MissingParameters)?;
+    let text = values
+        .expand(template, ValueEncoding::Component)?
+        .map_err(UpstreamError::MissingParameters)?;
     if template.placeholders().next().is_some() && has_dot_segment(&text) {
-        let reason = "with them the path would lead to another place (\".\" or \"..\")";
-        return Err(ExecuteError::InvalidParameters { reason: reason.to_owned() });
+        let reason = "they would change the path (\".\" or \"..\")";
+        return Err(UpstreamError::InvalidParameters { reason: reason.to_owned() });
     }
-    let mut url = parsed(&text)?;
-    if fixed.is_some_and(|fixed| Origin::of(&url) != Some(fixed)) {
+    let mut url = parse_url(&text)?;
+    if fixed.is_some_and(|fixed| UpstreamOrigin::from_url(&url) != Some(fixed)) {
         return Err(placeholder_in_host());
     }
     url.set_fragment(None);
     Ok(url)
 }
 
-/// The origin that an implementation calls; `None` when it has no endpoint, or one that cannot be called.
+/// Returns the origin that an implementation calls; `None` if it has no valid endpoint.
 #[must_use]
-pub fn origin_of(implementation: &Map<String, Value>) -> Option<Origin> {
-    let endpoint = endpoint_of(implementation)?;
+pub fn origin_of(implementation: &Map<String, Value>) -> Option<UpstreamOrigin> {
+    let endpoint = endpoint_template(implementation)?;
     match fixed_origin(&Template::parse(endpoint)).ok()? {
         Some(origin) => Some(origin),
-        None => Origin::of(&parsed(endpoint).ok()?),
+        None => UpstreamOrigin::from_url(&parse_url(endpoint).ok()?),
     }
 }
 
-/// The origin that stands in the template before any placeholder; `None` when there is no placeholder.
-fn fixed_origin(template: &Template<'_>) -> Result<Option<Origin>, ExecuteError> {
-    for piece in template.pieces() {
-        if let Piece::Text(text) = piece {
+/// Returns the origin before the first placeholder of a template; `None` if there is no placeholder.
+fn fixed_origin(template: &Template<'_>) -> Result<Option<UpstreamOrigin>, UpstreamError> {
+    for piece in template.parts() {
+        if let TemplatePart::Text(text) = piece {
             if text.contains("{{") {
-                return Err(ExecuteError::invalid("its endpoint has {{ that opens no placeholder"));
+                return Err(UpstreamError::invalid(
+                    "its endpoint has {{ that opens no placeholder",
+                ));
             }
-            // A parser of URLs passes over line breaks, so they could hide what the text says.
+            // URL parsers ignore line breaks, so they could hide the host.
             if text.contains(char::is_control) {
-                return Err(ExecuteError::invalid("its endpoint has control characters"));
+                return Err(UpstreamError::invalid("its endpoint has control characters"));
             }
         }
     }
-    let start = match template.pieces() {
-        [] | [Piece::Text(_)] => return Ok(None),
-        [Piece::Text(start), ..] => *start,
-        [Piece::Placeholder(_), ..] => return Err(placeholder_in_host()),
+    let start = match template.parts() {
+        [] | [TemplatePart::Text(_)] => return Ok(None),
+        [TemplatePart::Text(start), ..] => *start,
+        [TemplatePart::Placeholder(_), ..] => return Err(placeholder_in_host()),
     };
     let host = start.find("://").map(|found| found + "://".len());
-    match host.filter(|host| start[*host..].contains(AFTER_HOST)) {
-        Some(_) => Ok(Origin::of(&parsed(start)?)),
+    match host.filter(|host| start[*host..].contains(HOST_END)) {
+        Some(_) => Ok(UpstreamOrigin::from_url(&parse_url(start)?)),
         None => Err(placeholder_in_host()),
     }
 }
 
-fn placeholder_in_host() -> ExecuteError {
-    ExecuteError::invalid(
+fn placeholder_in_host() -> UpstreamError {
+    UpstreamError::invalid(
         "its endpoint must name scheme, host and port before any placeholder, such as \
          https://example.com/{{path}}",
     )
 }
 
-fn parsed(text: &str) -> Result<Url, ExecuteError> {
+fn parse_url(text: &str) -> Result<Url, UpstreamError> {
     Url::parse(text)
-        .map_err(|error| ExecuteError::invalid(format!("its endpoint is no URL: {error}")))
+        .map_err(|error| UpstreamError::invalid(format!("its endpoint is no URL: {error}")))
 }
 
-/// Whether the path has a segment that a parser takes for "here" or "above".
+/// Returns whether the path has a segment that a parser resolves as `.` or `..`.
 fn has_dot_segment(text: &str) -> bool {
     let rest = text.split_once("://").map_or(text, |(_, rest)| rest);
     let path = rest.split(['?', '#']).next().unwrap_or(rest);
@@ -92,14 +97,18 @@ mod tests {
     use proptest::prelude::*;
     use serde_json::json;
 
+    use skills_core::Coded as _;
+
     use super::*;
     use crate::Secret;
 
-    fn made(template: &str, value: &str) -> Result<String, &'static str> {
+    fn build(template: &str, value: &str) -> Result<String, &'static str> {
         let params = Map::from_iter([("v".to_owned(), json!(value))]);
         let secrets = BTreeMap::from([("K".to_owned(), Secret::new("s/s"))]);
         let values = Values { params: &params, secrets: &secrets, max: 200 };
-        url(&Template::parse(template), &values).map(String::from).map_err(|error| error.code())
+        expand_url(&Template::parse(template), &values)
+            .map(String::from)
+            .map_err(|error| error.code().as_str())
     }
 
     #[test]
@@ -114,7 +123,7 @@ mod tests {
             ("https://a.test/#{{v}}", "x", "https://a.test/"),
             ("https://a.test:8443\\{{v}}", "x", "https://a.test:8443/x"),
         ] {
-            assert_eq!(made(template, value).as_deref(), Ok(wanted), "{template}");
+            assert_eq!(build(template, value).as_deref(), Ok(wanted), "{template}");
         }
     }
 
@@ -141,13 +150,13 @@ mod tests {
             ("https://a.test/%2e{{v}}", ".", "invalid_parameters"),
             ("https://a.test/{{none}}", "", "missing_parameters"),
         ] {
-            assert_eq!(made(template, value), Err(wanted), "{template}");
+            assert_eq!(build(template, value), Err(wanted), "{template}");
         }
-        assert_eq!(made("https://a.test/{{v}}", &"x".repeat(200)), Err("request_too_large"));
+        assert_eq!(build("https://a.test/{{v}}", &"x".repeat(200)), Err("request_too_large"));
     }
 
     #[test]
-    fn the_origin_of_an_implementation() {
+    fn the_origin_of_an_implementation_is_that_of_its_endpoint() {
         let of = |implementation: Value| {
             origin_of(implementation.as_object().unwrap()).map(|origin| origin.to_string())
         };
@@ -167,9 +176,9 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_host_and_the_segments_stay(value in "\\PC{0,20}|[./\\\\@:?#%2eE]{0,8}") {
-            if let Ok(made) = made("https://a.test/one/{{v}}/two", &value) {
-                let url = Url::parse(&made).unwrap();
+        fn values_change_neither_host_nor_segments(value in "\\PC{0,20}|[./\\\\@:?#%2eE]{0,8}") {
+            if let Ok(built) = build("https://a.test/one/{{v}}/two", &value) {
+                let url = Url::parse(&built).unwrap();
                 prop_assert_eq!(url.host_str(), Some("a.test"));
                 let segments: Vec<_> = url.path_segments().unwrap().collect();
                 prop_assert_eq!(segments.len(), 3);

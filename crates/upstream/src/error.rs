@@ -1,155 +1,132 @@
-//! Why a call of an upstream has no result.
+//! Errors of upstream calls.
 
+use skills_core::{Code, Coded};
 use std::time::Duration;
 
 use crate::secret::Redactor;
 
-/// What went wrong. No error holds a secret, an address, or a URL: only hosts, names and what an upstream
-/// said, redacted.
+/// Failure of an upstream call. No error contains a secret, an address or a URL: only hosts, names and redacted messages of
+/// the upstream.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum ExecuteError {
-    /// The manifest cannot be executed as it is.
+pub enum UpstreamError {
+    /// The implementation in the manifest is invalid.
     #[error("the implementation cannot be executed: {reason}")]
     InvalidImplementation {
-        /// What is wrong with it.
+        /// The problem.
         reason: String,
     },
-    /// Secrets that the manifest needs were not given. Nothing was sent.
+    /// Required secrets are missing. Nothing was sent.
     #[error("missing secrets: {}; set them and call again", .0.join(", "))]
     MissingSecrets(
-        /// Their names.
+        /// Names.
         Vec<String>,
     ),
-    /// Parameters without which there is no request. Nothing was sent.
+    /// Required parameters are missing. Nothing was sent.
     #[error("missing parameters: {}", .0.join(", "))]
     MissingParameters(
-        /// Their names.
+        /// Names.
         Vec<String>,
     ),
-    /// A value that cannot stand where the manifest puts it. Nothing was sent.
+    /// A parameter is not allowed where the manifest inserts it. Nothing was sent.
     #[error("the parameters cannot be sent: {reason}")]
     InvalidParameters {
-        /// What is wrong with them.
+        /// The problem.
         reason: String,
     },
-    /// A header that HTTP does not allow, one with a line break among them. Nothing was sent.
+    /// A header has a character that HTTP does not allow, such as a line break. Nothing was sent.
     #[error("the header {name:?} cannot be sent: its name or its value is not allowed in HTTP")]
     InvalidHeader {
-        /// Its name.
+        /// Name of the header.
         name: String,
     },
-    /// The request would be larger than allowed. Nothing was sent.
+    /// The request exceeds the limit. Nothing was sent.
     #[error("the request is too large: at most {max} bytes are allowed")]
     RequestTooLarge {
         /// The limit in bytes.
         max: usize,
     },
-    /// The connection would not be encrypted.
-    #[error("{host:?} may be asked over https only, unless its origin is allowed")]
+    /// The URL is not https.
+    #[error("{host:?} must be called over https, unless its origin is allowed")]
     NotHttps {
-        /// Whose.
+        /// Host of the URL.
         host: String,
     },
     /// The host is not on the public internet.
     #[error("{host:?} has an address that may not be connected to, unless its origin is allowed")]
     RefusedAddress {
-        /// Which host.
+        /// Host of the URL.
         host: String,
     },
-    /// No connection came about.
+    /// The connection failed.
     #[error("cannot connect to {host:?}: {reason}")]
     Connect {
-        /// To whom.
+        /// Host of the upstream.
         host: String,
-        /// Why.
+        /// The cause.
         reason: String,
     },
-    /// The other end is not who it should be, or does not encrypt as it should.
+    /// The TLS handshake failed.
     #[error("cannot connect to {host:?} securely: {reason}")]
     Tls {
-        /// To whom.
+        /// Host of the upstream.
         host: String,
-        /// Why.
+        /// The cause.
         reason: String,
     },
     /// A redirect that is not followed.
     #[error("the upstream redirects, and the redirect is not followed: {reason}")]
     BadRedirect {
-        /// Why not.
+        /// The cause.
         reason: String,
     },
-    /// The connection broke, or what came back is not HTTP.
+    /// The connection broke, or the response is not HTTP.
     #[error("the exchange with {host:?} failed: {reason}")]
     Broken {
-        /// With whom.
+        /// Host of the upstream.
         host: String,
-        /// How.
+        /// The cause.
         reason: String,
     },
-    /// It took too long, all in all.
+    /// The call exceeded its timeout.
     #[error("the upstream did not answer within {} ms", after.as_millis())]
     TimedOut {
-        /// The limit.
+        /// The timeout.
         after: Duration,
     },
-    /// The answer is larger than allowed.
+    /// The response exceeds the limit.
     #[error("the upstream's answer is too large: at most {max} bytes are allowed")]
     TooLarge {
         /// The limit in bytes.
         max: usize,
     },
-    /// The upstream answered that it failed.
-    #[error("the upstream answered with status {status}{}", told(message))]
+    /// The upstream responded with an error status.
+    #[error("the upstream answered with status {status}{}", message_suffix(message))]
     UpstreamStatus {
-        /// Its status.
+        /// HTTP status.
         status: u16,
-        /// What it said, shortened and redacted; may be empty.
+        /// Message of the upstream, shortened and redacted; may be empty.
         message: String,
     },
-    /// The upstream's answer cannot be used.
+    /// The response cannot be parsed.
     #[error("the upstream's answer cannot be read: {reason}")]
     Unreadable {
-        /// Why.
+        /// The cause.
         reason: String,
     },
 }
 
-fn told(message: &str) -> String {
+fn message_suffix(message: &str) -> String {
     if message.is_empty() { String::new() } else { format!(": {message}") }
 }
 
-impl ExecuteError {
+impl UpstreamError {
     pub(crate) fn invalid(reason: impl Into<String>) -> Self {
         Self::InvalidImplementation { reason: reason.into() }
     }
 
-    /// A stable code for machines.
-    #[must_use]
-    pub const fn code(&self) -> &'static str {
-        match self {
-            Self::InvalidImplementation { .. } => "invalid_implementation",
-            Self::MissingSecrets(_) => "missing_secrets",
-            Self::MissingParameters(_) => "missing_parameters",
-            Self::InvalidParameters { .. } => "invalid_parameters",
-            Self::InvalidHeader { .. } => "invalid_header",
-            Self::RequestTooLarge { .. } => "request_too_large",
-            Self::NotHttps { .. } => "not_https",
-            Self::RefusedAddress { .. } => "refused_address",
-            Self::Connect { .. } => "connect",
-            Self::Tls { .. } => "tls",
-            Self::BadRedirect { .. } => "bad_redirect",
-            Self::Broken { .. } => "broken",
-            Self::TimedOut { .. } => "timed_out",
-            Self::TooLarge { .. } => "too_large",
-            Self::UpstreamStatus { .. } => "upstream_status",
-            Self::Unreadable { .. } => "unreadable",
-        }
-    }
-
-    /// The error without any secret in what others wrote: the upstream's words, and hosts, since a
-    /// redirect names them.
-    pub(crate) fn redacted(mut self, redactor: &Redactor) -> Self {
-        let clean = |text: &mut String| *text = redactor.redacted(text);
+    /// Returns the error with secrets masked in messages of the upstream, and in hosts, since a redirect names them.
+    pub(crate) fn redact(mut self, redactor: &Redactor) -> Self {
+        let clean = |text: &mut String| *text = redactor.redact(text);
         match &mut self {
             Self::InvalidImplementation { reason }
             | Self::InvalidParameters { reason }
@@ -170,5 +147,28 @@ impl ExecuteError {
             Self::RequestTooLarge { .. } | Self::TimedOut { .. } | Self::TooLarge { .. } => {}
         }
         self
+    }
+}
+
+impl Coded for UpstreamError {
+    fn code(&self) -> Code {
+        match self {
+            Self::InvalidImplementation { .. } => Code::InvalidImplementation,
+            Self::MissingSecrets(_) => Code::MissingSecrets,
+            Self::MissingParameters(_) => Code::MissingParameters,
+            Self::InvalidParameters { .. } => Code::InvalidParameters,
+            Self::InvalidHeader { .. } => Code::InvalidHeader,
+            Self::RequestTooLarge { .. } => Code::RequestTooLarge,
+            Self::NotHttps { .. } => Code::NotHttps,
+            Self::RefusedAddress { .. } => Code::RefusedAddress,
+            Self::Connect { .. } => Code::UpstreamConnect,
+            Self::Tls { .. } => Code::UpstreamTls,
+            Self::BadRedirect { .. } => Code::UpstreamBadRedirect,
+            Self::Broken { .. } => Code::UpstreamBroken,
+            Self::TimedOut { .. } => Code::UpstreamTimedOut,
+            Self::TooLarge { .. } => Code::UpstreamTooLarge,
+            Self::UpstreamStatus { .. } => Code::UpstreamStatus,
+            Self::Unreadable { .. } => Code::UpstreamUnreadable,
+        }
     }
 }

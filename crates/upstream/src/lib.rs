@@ -1,37 +1,39 @@
-//! The one client for requests that go out on somebody's behalf.
+//! HTTP client for requests on behalf of callers, guarded against SSRF and leaks of secrets.
 //!
-//! A manifest says where to and how, a caller gives parameters, and neither is trusted: the address is
-//! checked and pinned, redirects are followed by hand, time and bytes are bounded, and secrets go to the
-//! origin that the manifest names and nowhere else, least of all into an error or a log.
+//! Neither the manifest nor the caller's parameters are trusted. The address is checked and pinned, redirects are
+//! followed by hand, time and bytes are limited, and secrets go only to the origin that the manifest names, never into
+//! an error or a log.
 //!
-//! - [`Upstream`]: the client, made of [`Settings`]; [`Upstream::execute`] is all it does, in one step or in two
-//! - [`Origin`]: what is exempt from the rules on addresses
-//! - [`Resolve`]: who turns names into addresses; tests bring their own
-//! - [`Secret`]: a value that is not shown
+//! - [`UpstreamClient`]: the client; [`UpstreamClient::execute`] prepares and sends an [`UpstreamCall`]
+//! - [`UpstreamOrigin`]: scheme, host and port of an upstream
+//! - [`DnsResolver`]: lookup of names; tests provide their own
+//! - [`Secret`]: value that is never printed
 //!
-//! Nothing here knows where manifests and secrets are kept, who may call, or what a tier is.
+//! This crate does not know where manifests and secrets are stored, who may call, or what a tier is.
 
-mod address;
-mod answer;
+mod address_guard;
 mod body;
-mod connect;
+mod client;
+mod connector;
+mod dns_resolver;
+mod download;
 mod endpoint;
 mod error;
-mod guard;
 mod headers;
-mod mapping;
+mod json_size;
 mod origin;
-mod outgoing;
+mod public_address;
 mod redirect;
-mod resolve;
+mod request;
+mod response;
+mod response_mapping;
 mod secret;
-mod size;
-mod upstream;
 mod values;
 
+pub use client::{PreparedRequest, Settings, UpstreamCall, UpstreamClient};
+pub use dns_resolver::{DnsResolver, SystemResolver};
 pub use endpoint::origin_of;
-pub use error::ExecuteError;
-pub use origin::{BadOrigin, Origin};
-pub use resolve::{Resolve, SystemResolver};
+pub use error::UpstreamError;
+pub use origin::{ParseOriginError, UpstreamOrigin};
+pub use public_address::is_public;
 pub use secret::Secret;
-pub use upstream::{Call, Prepared, Settings, Upstream};

@@ -1,25 +1,25 @@
-//! Values that are not shown, and taking them out of what is shown.
+//! Secret values, and their redaction from text.
 
 use std::{collections::BTreeMap, fmt};
 
-use skills_core::uri::percent_encoded_component;
+use skills_core::uri::percent_encode_component;
 use url::form_urlencoded;
 use zeroize::Zeroizing;
 
-/// What stands in the place of a secret.
-const MARK: &str = "***";
+/// Replacement of a secret in text.
+const MASK: &str = "***";
 
-/// A value that is never shown. Its memory is wiped when it is dropped; requests that carry it are not.
+/// Secret value that is never printed. Its memory is zeroed on drop; that of requests with it is not.
 #[derive(Clone)]
 pub struct Secret(Zeroizing<String>);
 
 impl Secret {
-    /// Takes a value in.
+    /// Creates a secret.
     pub fn new(value: impl Into<String>) -> Self {
         Self(Zeroizing::new(value.into()))
     }
 
-    /// The value, for where it has to be sent.
+    /// Returns the plain text.
     #[must_use]
     pub fn expose(&self) -> &str {
         &self.0
@@ -28,31 +28,32 @@ impl Secret {
 
 impl fmt::Debug for Secret {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Secret({MARK})")
+        write!(f, "Secret({MASK})")
     }
 }
 
 impl fmt::Display for Secret {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(MARK)
+        f.write_str(MASK)
     }
 }
 
-/// Takes secrets out of text that others wrote: an upstream that refuses a key likes to repeat it.
+/// Removes secrets from text of upstreams, which may repeat a key in an error.
+#[derive(Default)]
 pub(crate) struct Redactor {
-    /// Every form of every secret, the longest first.
+    /// All encoded forms of all secrets, longest first.
     needles: Vec<Zeroizing<String>>,
 }
 
 impl Redactor {
-    /// For the secrets of a call and the key of its manifest.
+    /// Creates a redactor for the secrets of a call and the key of its manifest.
     pub(crate) fn new(secrets: &BTreeMap<String, Secret>, key: Option<&str>) -> Self {
         let mut needles = Vec::new();
         for value in secrets.values().map(Secret::expose).chain(key).filter(|it| !it.is_empty()) {
             let form = form_urlencoded::byte_serialize(value.as_bytes()).collect();
-            let component = percent_encoded_component(value);
+            let component = percent_encode_component(value);
             let once = escaped(value);
-            // JSON may be told within JSON; hosts are told in lower case.
+            // JSON may be nested in JSON; hosts are in lower case.
             let forms =
                 [value.to_owned(), value.to_lowercase(), component, form, escaped(&once), once];
             needles.extend(forms.map(Zeroizing::new));
@@ -62,14 +63,14 @@ impl Redactor {
         Self { needles }
     }
 
-    /// The text without any of them.
-    pub(crate) fn redacted(&self, text: &str) -> String {
+    /// Returns the text with all secrets masked.
+    pub(crate) fn redact(&self, text: &str) -> String {
         let mut clean = String::with_capacity(text.len());
         let mut rest = text;
         while let Some(next) = rest.chars().next() {
             match self.needles.iter().find(|needle| rest.starts_with(needle.as_str())) {
                 Some(needle) => {
-                    clean.push_str(MARK);
+                    clean.push_str(MASK);
                     rest = &rest[needle.len()..];
                 }
                 None => {
@@ -82,7 +83,7 @@ impl Redactor {
     }
 }
 
-/// A text as it stands in JSON, without its quotes.
+/// Returns a text as it is written in JSON, without quotes.
 fn escaped(text: &str) -> String {
     let quoted = serde_json::Value::from(text).to_string();
     quoted[1..quoted.len() - 1].to_owned()
@@ -93,14 +94,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_secret_shows_nothing() {
+    fn a_secret_is_never_printed() {
         let secret = Secret::new("hunter2");
         assert_eq!(format!("{secret} {secret:?} {secret:#?}"), "*** Secret(***) Secret(***)");
         assert_eq!(secret.expose(), "hunter2");
     }
 
     #[test]
-    fn every_form_of_a_secret_is_taken_out() {
+    fn every_form_of_a_secret_is_masked() {
         let secrets = [("A", "a b\"c"), ("B", "a b\"cd"), ("EMPTY", "")];
         let secrets = secrets.map(|(name, value)| (name.to_owned(), Secret::new(value)));
         let redactor = Redactor::new(&secrets.into(), Some("literal"));
@@ -113,7 +114,7 @@ mod tests {
             (r#""{\"k\":\"a b\\\"c\"}""#, r#""{\"k\":\"***\"}""#),
             ("é literally", "é ***ly"),
         ] {
-            assert_eq!(redactor.redacted(text), wanted);
+            assert_eq!(redactor.redact(text), wanted, "{text}");
         }
     }
 }

@@ -1,68 +1,74 @@
-//! The values of a call: parameters of the caller and secrets.
+//! Values of placeholders: the caller's parameters, and secrets.
 
 use std::{borrow::Cow, collections::BTreeMap};
 
 use serde_json::{Map, Value};
-use skills_core::template::{Encoding, ExpandError, Name, Template};
+use skills_manifest::template::{ExpandError, PlaceholderName, Template, ValueEncoding};
 
-use crate::{ExecuteError, Secret};
+use crate::{Secret, UpstreamError};
 
-/// What placeholders stand for, and how much may be made of it.
+/// Values of the placeholders of a call.
 pub(crate) struct Values<'a> {
     pub(crate) params: &'a Map<String, Value>,
     pub(crate) secrets: &'a BTreeMap<String, Secret>,
-    /// The most bytes that a request may have.
+    /// Maximum bytes of the request.
     pub(crate) max: usize,
 }
 
 impl<'a> Values<'a> {
-    /// The text of a value. A parameter that is null counts as not given.
-    pub(crate) fn text(&self, name: &Name<'_>) -> Option<Cow<'a, str>> {
+    /// Returns a value as text. A null parameter counts as absent.
+    pub(crate) fn text(&self, name: &PlaceholderName<'_>) -> Option<Cow<'a, str>> {
         match name {
-            Name::Parameter(name) => self.params.get(*name).and_then(text_of),
-            Name::Secret(name) => self.secrets.get(*name).map(|it| Cow::Borrowed(it.expose())),
+            PlaceholderName::Parameter(name) => self.params.get(*name).and_then(value_text),
+            PlaceholderName::Secret(name) => {
+                self.secrets.get(*name).map(|it| Cow::Borrowed(it.expose()))
+            }
         }
     }
 
-    fn has(&self, name: &Name<'_>) -> bool {
+    fn has(&self, name: &PlaceholderName<'_>) -> bool {
         match name {
-            Name::Parameter(name) => self.params.get(*name).is_some_and(|value| !value.is_null()),
-            Name::Secret(name) => self.secrets.contains_key(*name),
+            PlaceholderName::Parameter(name) => {
+                self.params.get(*name).is_some_and(|value| !value.is_null())
+            }
+            PlaceholderName::Secret(name) => self.secrets.contains_key(*name),
         }
     }
 
-    /// The text of a template; the names of what it lacks, if it lacks something. What it lacks is found
-    /// before anything is put together, so that work is paid for by bytes that are sent.
-    pub(crate) fn expanded(
+    /// Expands a template; the inner error has the names of missing values. They are found before anything is built, so
+    /// that the work is limited by the bytes that are sent.
+    pub(crate) fn expand(
         &self,
         template: &Template<'_>,
-        encoding: Encoding,
-    ) -> Result<Result<String, Vec<String>>, ExecuteError> {
-        let lacking = template.lacking(|name| self.has(name));
-        if !lacking.is_empty() {
-            return Ok(Err(lacking));
+        encoding: ValueEncoding,
+    ) -> Result<Result<String, Vec<String>>, UpstreamError> {
+        let missing = template.missing_names(|name| self.has(name));
+        if !missing.is_empty() {
+            return Ok(Err(missing));
         }
         match template.expand(encoding, self.max, |name| self.text(name)) {
             Ok(text) => Ok(Ok(text)),
             Err(ExpandError::Unresolved(names)) => Ok(Err(names)),
-            Err(ExpandError::TooLong { max }) => Err(ExecuteError::RequestTooLarge { max }),
+            Err(ExpandError::TooLong { max }) => Err(UpstreamError::RequestTooLarge { max }),
         }
     }
 }
 
-/// Whether a secret is put into it.
-pub(crate) fn is_secret(template: &Template<'_>) -> bool {
-    template.placeholders().any(|placeholder| matches!(placeholder.name, Name::Secret(_)))
+/// Returns whether a template has a placeholder of a secret.
+pub(crate) fn has_secret(template: &Template<'_>) -> bool {
+    template
+        .placeholders()
+        .any(|placeholder| matches!(placeholder.name, PlaceholderName::Secret(_)))
 }
 
-/// A value as text: a list of plain values is joined by commas, anything deeper is JSON; null is nothing.
-pub(crate) fn text_of(value: &Value) -> Option<Cow<'_, str>> {
+/// Returns a value as text: a flat list is joined by commas, anything nested is JSON; `None` for null.
+pub(crate) fn value_text(value: &Value) -> Option<Cow<'_, str>> {
     Some(match value {
         Value::Null => return None,
         Value::String(text) => Cow::Borrowed(text),
         Value::Array(items) if items.iter().all(is_plain) => {
             let texts: Vec<_> =
-                items.iter().map(|item| text_of(item).unwrap_or_default()).collect();
+                items.iter().map(|item| value_text(item).unwrap_or_default()).collect();
             Cow::Owned(texts.join(","))
         }
         Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_) => {
@@ -93,7 +99,7 @@ mod tests {
             (json!([[1], 2]), Some("[[1],2]")),
             (json!({"a": 1}), Some(r#"{"a":1}"#)),
         ] {
-            assert_eq!(text_of(&value).as_deref(), wanted);
+            assert_eq!(value_text(&value).as_deref(), wanted, "{value:?}");
         }
     }
 }

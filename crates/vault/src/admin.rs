@@ -1,36 +1,48 @@
-//! The two secrets that open the administration. Where one is not set, its door is closed.
+//! The two administrator secrets. A secret that is not set authenticates nobody.
 
 use std::fmt;
 
-use skills_core::{Digest, caller::AdminName};
-use subtle::ConstantTimeEq as _;
+use skills_core::{Code, Coded, Token, caller::AdminName};
 
-/// Fewer bytes could be guessed.
+/// Shortest accepted secret.
 const MIN_BYTES: usize = 16;
-/// Fewer bytes should be more.
-const GOOD_BYTES: usize = 32;
+/// Shortest secret without a warning.
+const RECOMMENDED_BYTES: usize = 32;
 
-/// What the person who runs the server should know about a secret.
+/// An administrator secret is set and too short to be safe.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("{0} has fewer than {MIN_BYTES} bytes and could be guessed")]
+pub struct AdminSecretTooShort(pub AdminName);
+
+impl Coded for AdminSecretTooShort {
+    fn code(&self) -> Code {
+        Code::BadSetting
+    }
+
+    fn hint(&self) -> Option<&str> {
+        Some(match self.0 {
+            AdminName::AdminKey => "set ADMIN_KEY to at least 32 random bytes, or unset it",
+            AdminName::InternalApiSecret => {
+                "set INTERNAL_API_SECRET to at least 32 random bytes, or unset it"
+            }
+        })
+    }
+}
+
+/// A usable but weak configuration of the administrator secrets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum AdminWarning {
-    /// Its door stays closed.
-    #[error(
-        "{0} has fewer than {MIN_BYTES} bytes and is not used: what it would open stays closed"
-    )]
-    TooShort(AdminName),
-    /// It is used all the same.
-    #[error("{0} has fewer than {GOOD_BYTES} bytes; a longer one is harder to guess")]
+    /// The secret is accepted, but short.
+    #[error("{0} has fewer than {RECOMMENDED_BYTES} bytes; use a longer one")]
     Short(AdminName),
-    /// Who has one has both.
-    #[error(
-        "ADMIN_KEY and INTERNAL_API_SECRET are the same; who presents it is taken for ADMIN_KEY"
-    )]
+    /// Both variables have the same value.
+    #[error("ADMIN_KEY and INTERNAL_API_SECRET are the same; requests with it count as ADMIN_KEY")]
     Same,
 }
 
-/// The secrets, as digests: they are compared in constant time, whatever their length.
+/// Administrator secrets, compared in constant time.
 #[derive(Clone, Default)]
-pub struct AdminSecrets(Vec<(AdminName, Digest)>);
+pub struct AdminSecrets(Vec<(AdminName, Token)>);
 
 impl fmt::Debug for AdminSecrets {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -39,52 +51,54 @@ impl fmt::Debug for AdminSecrets {
 }
 
 impl AdminSecrets {
-    /// From the values of `ADMIN_KEY` and `INTERNAL_API_SECRET`. One that is absent, empty or too short
-    /// opens nothing.
-    #[must_use]
+    /// Takes the values of `ADMIN_KEY` and `INTERNAL_API_SECRET`. An absent or empty one authenticates no request.
+    ///
+    /// # Errors
+    /// When one is set and too short to be safe.
     pub fn from_env(
         admin_key: Option<&str>,
         internal_api_secret: Option<&str>,
-    ) -> (Self, Vec<AdminWarning>) {
+    ) -> Result<(Self, Vec<AdminWarning>), AdminSecretTooShort> {
         let (mut secrets, mut warnings) = (vec![], vec![]);
         for (name, value) in
             [(AdminName::AdminKey, admin_key), (AdminName::InternalApiSecret, internal_api_secret)]
         {
-            // A header loses the spaces around it, so a secret with some could never be presented.
+            // A header value loses surrounding spaces, so a secret with spaces could never match.
             let value = value.unwrap_or_default().trim();
             match value.len() {
                 0 => continue,
-                1..MIN_BYTES => {
-                    warnings.push(AdminWarning::TooShort(name));
-                    continue;
-                }
-                MIN_BYTES..GOOD_BYTES => warnings.push(AdminWarning::Short(name)),
+                1..MIN_BYTES => return Err(AdminSecretTooShort(name)),
+                MIN_BYTES..RECOMMENDED_BYTES => warnings.push(AdminWarning::Short(name)),
                 _ => {}
             }
-            secrets.push((name, Digest::of(value.as_bytes())));
+            secrets.push((name, Token::new(value)));
         }
-        if let [(_, one), (_, other)] = &secrets[..]
-            && one == other
-        {
+        let trimmed = |value: Option<&str>| value.unwrap_or_default().trim().to_owned();
+        if secrets.len() == 2 && trimmed(admin_key) == trimmed(internal_api_secret) {
             warnings.push(AdminWarning::Same);
         }
-        (Self(secrets), warnings)
+        Ok((Self(secrets), warnings))
     }
 
-    /// Whether any door can be opened.
+    /// Returns whether no secret is set.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Which secret was presented.
+    /// Returns whether a secret is set.
+    #[must_use]
+    pub fn has(&self, name: AdminName) -> bool {
+        self.0.iter().any(|(set, _)| *set == name)
+    }
+
+    /// Returns the name of the secret that equals a bearer token.
     #[must_use]
     pub fn find(&self, presented: &str) -> Option<AdminName> {
-        let presented = Digest::of(presented.as_bytes());
         let mut found = None;
-        // All of them are compared, also after one fits.
+        // Compares with all of them, also after a match, so that the time does not depend on it.
         for (name, secret) in self.0.iter().rev() {
-            if bool::from(secret.as_bytes().ct_eq(presented.as_bytes())) {
+            if secret.matches(presented.as_bytes()) {
                 found = Some(*name);
             }
         }
@@ -99,10 +113,10 @@ mod tests {
     const LONG: &str = "0123456789abcdef0123456789abcdef";
 
     #[test]
-    fn a_door_without_a_secret_stays_closed() {
-        for (admin, internal) in [(None, None), (Some(""), Some("  ")), (Some("short"), None)] {
-            let (secrets, _) = AdminSecrets::from_env(admin, internal);
-            assert!(secrets.is_empty());
+    fn a_secret_that_is_not_set_authenticates_nobody() {
+        for (admin, internal) in [(None, None), (Some(""), Some("  "))] {
+            let (secrets, _) = AdminSecrets::from_env(admin, internal).unwrap();
+            assert!(secrets.is_empty(), "{admin:?}");
             for presented in ["", " ", "  ", "short", "undefined", "null"] {
                 assert_eq!(secrets.find(presented), None, "{presented:?}");
             }
@@ -110,8 +124,9 @@ mod tests {
     }
 
     #[test]
-    fn each_opens_its_own() {
-        let (secrets, warnings) = AdminSecrets::from_env(Some(LONG), Some("another secret 1"));
+    fn each_secret_is_found_by_its_own_value() {
+        let (secrets, warnings) =
+            AdminSecrets::from_env(Some(LONG), Some("another secret 1")).unwrap();
         assert_eq!(warnings, [AdminWarning::Short(AdminName::InternalApiSecret)]);
         assert_eq!(secrets.find(LONG), Some(AdminName::AdminKey));
         assert_eq!(secrets.find("another secret 1"), Some(AdminName::InternalApiSecret));
@@ -121,12 +136,11 @@ mod tests {
     }
 
     #[test]
-    fn what_should_be_known_is_said() {
-        let (secrets, warnings) = AdminSecrets::from_env(Some("fifteen bytes.."), Some(LONG));
-        assert_eq!(warnings, [AdminWarning::TooShort(AdminName::AdminKey)]);
-        assert!(warnings[0].to_string().contains("stays closed"));
-        assert_eq!(secrets.find("fifteen bytes.."), None);
-        let (secrets, warnings) = AdminSecrets::from_env(Some(LONG), Some(LONG));
+    fn short_and_equal_secrets_are_reported() {
+        let error = AdminSecrets::from_env(Some("fifteen bytes.."), Some(LONG)).unwrap_err();
+        assert_eq!(error, AdminSecretTooShort(AdminName::AdminKey));
+        assert!(!error.to_string().contains("fifteen"));
+        let (secrets, warnings) = AdminSecrets::from_env(Some(LONG), Some(LONG)).unwrap();
         assert_eq!(warnings, [AdminWarning::Same]);
         assert_eq!(secrets.find(LONG), Some(AdminName::AdminKey));
     }

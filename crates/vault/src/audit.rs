@@ -1,6 +1,4 @@
-//! Who changed what, and when: a table that is only added to.
-
-use std::time::{SystemTime, UNIX_EPOCH};
+//! Append-only log of changes: actor, action, subject and time.
 
 use rusqlite::{Connection, params};
 use serde::Serialize;
@@ -8,46 +6,45 @@ use skills_core::Timestamp;
 
 use crate::{Vault, VaultError};
 
-/// Longest actor or subject that is kept, in characters.
+/// Longest actor or subject that is stored, in characters; longer ones are cut.
 const MAX_CHARS: usize = 256;
-/// Most entries that are read at once.
+/// Most entries of one page.
 const MAX_PAGE: usize = 1000;
 
-/// Somebody does something, at some moment. Every change takes one.
+/// Author and time of a change, for the audit log.
 #[derive(Debug, Clone, Copy)]
-pub struct Act<'a> {
-    /// Who: a user of this machine, the name of an admin secret, the id of a key.
-    pub by: &'a str,
-    /// When.
+pub struct Actor<'a> {
+    /// A user of this machine, the name of an administrator secret, or the id of a key.
+    pub name: &'a str,
+    /// Time of the change.
     pub at: Timestamp,
 }
 
-/// An entry of the log.
+/// One entry of the audit log.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct AuditEntry {
-    /// Its place, growing.
+    /// Number of the entry; later entries have larger ones.
     pub number: u64,
-    /// When, as RFC 3339.
+    /// Time, as RFC 3339.
     pub at: String,
-    /// Who.
+    /// Author of the change.
     pub actor: String,
-    /// What was done, such as `key.create`.
+    /// Kind of change, such as `key.create`.
     pub action: String,
-    /// To what; never a key or a secret.
+    /// Object of the change; never contains a key or a secret value.
     pub subject: String,
 }
 
-/// The present moment.
+/// Returns the current time.
 #[must_use]
 pub fn now() -> Timestamp {
-    let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    Timestamp::from_micros(i64::try_from(since_1970.as_micros()).unwrap_or(i64::MAX))
+    Timestamp::now()
 }
 
-/// Adds an entry, in the transaction of what it tells of.
+/// Adds an entry in the transaction of the change.
 pub(crate) fn record(
     transaction: &Connection,
-    act: Act<'_>,
+    actor: Actor<'_>,
     action: &str,
     subject: &str,
 ) -> rusqlite::Result<()> {
@@ -55,24 +52,34 @@ pub(crate) fn record(
         text.chars().take(MAX_CHARS).map(|c| if c.is_control() { ' ' } else { c }).collect()
     };
     let sql = "INSERT INTO audit (at, actor, action, subject) VALUES (?1, ?2, ?3, ?4)";
-    let entry = params![act.at.as_micros(), plain(act.by), plain(action), plain(subject)];
+    let entry = params![actor.at.as_micros(), plain(actor.name), plain(action), plain(subject)];
     transaction.prepare_cached(sql)?.execute(entry).map(|_| ())
 }
 
+fn entry(row: &rusqlite::Row<'_>) -> rusqlite::Result<AuditEntry> {
+    Ok(AuditEntry {
+        number: row.get(0)?,
+        at: Timestamp::from_micros(row.get(1)?).to_string(),
+        actor: row.get(2)?,
+        action: row.get(3)?,
+        subject: row.get(4)?,
+    })
+}
+
 impl Vault {
-    /// Adds to the log what was done elsewhere, such as a skill that was put into a tier.
+    /// Logs a change that was made outside the vault, such as a skill stored in a tier.
     ///
     /// # Errors
-    /// When it cannot be written.
-    pub fn record(&self, act: Act<'_>, action: &str, subject: &str) -> Result<(), VaultError> {
-        self.file.write(|transaction| Ok(record(transaction, act, action, subject)?))
+    /// When the file cannot be written.
+    pub fn record(&self, actor: Actor<'_>, action: &str, subject: &str) -> Result<(), VaultError> {
+        self.file.write(|transaction| Ok(record(transaction, actor, action, subject)?))
     }
 
-    /// When something was last done, if it ever was.
+    /// Returns the time of the last entry with this action.
     ///
     /// # Errors
     /// When the file cannot be read.
-    pub fn last_time(&self, action: &str) -> Result<Option<Timestamp>, VaultError> {
+    pub fn last_recorded(&self, action: &str) -> Result<Option<Timestamp>, VaultError> {
         self.file.read(|connection| {
             let sql = "SELECT max(at) FROM audit WHERE action = ?1";
             let at: Option<i64> =
@@ -81,24 +88,61 @@ impl Vault {
         })
     }
 
-    /// The entries after a number, oldest first.
+    /// Returns a page of entries before a number, newest first, whose actor, action or subject contains a text.
+    ///
+    /// # Errors
+    /// When the file cannot be read.
+    pub fn matching_audit(
+        &self,
+        before: Option<u64>,
+        text: &str,
+        limit: usize,
+    ) -> Result<Vec<AuditEntry>, VaultError> {
+        self.file.read(|connection| {
+            let sql = "SELECT number, at, actor, action, subject FROM audit
+                       WHERE (?1 IS NULL OR number < ?1)
+                       AND (?2 = '' OR instr(lower(actor || ' ' || action || ' ' || subject), lower(?2)) > 0)
+                       ORDER BY number DESC LIMIT ?3";
+            let mut statement = connection.prepare_cached(sql)?;
+            let entries = statement.query_map(params![before, text, limit.min(MAX_PAGE)], entry)?;
+            Ok(entries.collect::<rusqlite::Result<_>>()?)
+        })
+    }
+
+    /// Returns a page of entries after a number, oldest first.
     ///
     /// # Errors
     /// When the file cannot be read.
     pub fn audit(&self, after: u64, limit: usize) -> Result<Vec<AuditEntry>, VaultError> {
+        let sql = "SELECT number, at, actor, action, subject FROM audit
+                   WHERE number > ?1 ORDER BY number LIMIT ?2";
+        self.read_audit(sql, i64::try_from(after).unwrap_or(i64::MAX), limit)
+    }
+
+    /// Returns a page of entries before a number, or of all, newest first.
+    ///
+    /// # Errors
+    /// When the file cannot be read.
+    pub fn recent_audit(
+        &self,
+        before: Option<u64>,
+        limit: usize,
+    ) -> Result<Vec<AuditEntry>, VaultError> {
+        let sql = "SELECT number, at, actor, action, subject FROM audit
+                   WHERE number < ?1 ORDER BY number DESC LIMIT ?2";
+        let before = before.and_then(|before| i64::try_from(before).ok());
+        self.read_audit(sql, before.unwrap_or(i64::MAX), limit)
+    }
+
+    fn read_audit(
+        &self,
+        sql: &str,
+        number: i64,
+        limit: usize,
+    ) -> Result<Vec<AuditEntry>, VaultError> {
         self.file.read(|connection| {
-            let sql = "SELECT number, at, actor, action, subject FROM audit
-                       WHERE number > ?1 ORDER BY number LIMIT ?2";
             let mut statement = connection.prepare_cached(sql)?;
-            let entries = statement.query_map(params![after, limit.min(MAX_PAGE)], |row| {
-                Ok(AuditEntry {
-                    number: row.get(0)?,
-                    at: Timestamp::from_micros(row.get(1)?).to_string(),
-                    actor: row.get(2)?,
-                    action: row.get(3)?,
-                    subject: row.get(4)?,
-                })
-            })?;
+            let entries = statement.query_map(params![number, limit.min(MAX_PAGE)], entry)?;
             Ok(entries.collect::<rusqlite::Result<_>>()?)
         })
     }
@@ -106,33 +150,59 @@ impl Vault {
 
 #[cfg(test)]
 mod tests {
-    use crate::vault::testing::{act, vault};
+    use crate::vault::testing::{actor, vault};
 
     #[test]
     fn entries_are_read_in_order_and_page_by_page() {
         let (vault, _dir) = vault();
         for number in 0..5 {
-            vault.record(act(), "skill.put", &format!("official/a{number}\n")).unwrap();
+            vault.record(actor(), "skill.put", &format!("official/a{number}\n")).unwrap();
         }
         let first = vault.audit(0, 2).unwrap();
         assert_eq!(
             (first[0].actor.as_str(), first[0].subject.as_str()),
             ("tester", "official/a0 ")
         );
-        assert_eq!(vault.last_time("skill.put").unwrap(), Some(act().at));
-        assert_eq!(vault.last_time("skill.remove").unwrap(), None);
+        assert_eq!(vault.last_recorded("skill.put").unwrap(), Some(actor().at));
+        assert_eq!(vault.last_recorded("skill.remove").unwrap(), None);
         let rest = vault.audit(first[1].number, usize::MAX).unwrap();
         assert_eq!(rest.len(), 3);
         assert!(rest[0].number > first[1].number);
+        let newest = vault.recent_audit(None, 2).unwrap();
+        assert_eq!(newest[0].subject, "official/a4 ");
+        let older = vault.recent_audit(Some(newest[1].number), usize::MAX).unwrap();
+        let subjects: Vec<&str> = older.iter().map(|entry| entry.subject.as_str()).collect();
+        assert_eq!(subjects, ["official/a2 ", "official/a1 ", "official/a0 "]);
     }
 
     #[test]
-    fn what_was_written_stays() {
+    fn recent_entries_are_read_backwards_and_filtered() {
         let (vault, _dir) = vault();
-        vault.record(act(), "a", "b").unwrap();
+        for subject in ["official/a", "official/b", "market/A"] {
+            vault.record(actor(), "skill.put", subject).unwrap();
+        }
+        let subjects = |before, text: &str, limit| -> Vec<String> {
+            let entries = vault.matching_audit(before, text, limit).unwrap();
+            entries.into_iter().map(|entry| entry.subject).collect()
+        };
+        assert_eq!(subjects(None, "", 2), ["market/A", "official/b"]);
+        let last = vault.matching_audit(None, "", 2).unwrap()[1].number;
+        assert_eq!(subjects(Some(last), "", 9), ["official/a"]);
+        assert_eq!(subjects(None, "/a", 9), ["market/A", "official/a"]);
+        assert_eq!(subjects(None, "TESTER", 9).len(), 3);
+        assert!(subjects(None, "%", 9).is_empty());
+    }
+
+    #[test]
+    fn entries_can_be_neither_changed_nor_removed() {
+        let (vault, _dir) = vault();
+        vault.record(actor(), "a", "b").unwrap();
         for sql in ["DELETE FROM audit", "UPDATE audit SET actor = 'nobody'"] {
             let changed = vault.file.write(|transaction| Ok(transaction.execute(sql, [])?));
-            assert!(changed.is_err_and(|error| error.to_string().contains("only added to")));
+            assert!(
+                changed.is_err_and(|error| error.to_string().contains("only added to")),
+                "{sql}"
+            );
         }
         assert_eq!(vault.audit(0, 10).unwrap().len(), 1);
     }

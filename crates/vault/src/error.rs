@@ -1,196 +1,154 @@
-//! What can go wrong with the vault, in words for the person who meets it. None of them holds a secret.
+//! Errors of the vault. No message contains a key or a secret value.
 
-use std::{io, path::PathBuf};
+use skills_core::{Code, Coded, limits::MAX_SECRETS_OF_SKILL};
+use skills_sqlite::DatabaseError;
 
-use skills_core::limits::MAX_SECRETS_OF_SKILL;
+use crate::secrets::{MAX_NAME_BYTES, MAX_VALUE_BYTES, MissingSecret, describe_missing};
 
-use crate::secrets::{Lack, MAX_NAME_BYTES, MAX_VALUE_BYTES, sentence_of_lacks};
-
-/// The vault did not do what was asked; nothing was changed.
+/// Error of a vault operation. The vault is unchanged.
 #[derive(Debug, thiserror::Error)]
 pub enum VaultError {
-    /// Another process writes to it and does not come to an end.
-    #[error("{} is being written by another process", path.display())]
-    Busy {
-        /// The file.
-        path: PathBuf,
-    },
-    /// The file was written by a newer version of this program.
-    #[error(
-        "{} has schema version {found}; this program knows versions up to {supported}",
-        path.display()
-    )]
-    NewerSchema {
-        /// The file.
-        path: PathBuf,
-        /// What it says of itself.
-        found: i64,
-        /// The newest this program understands.
-        supported: i64,
-    },
-    /// The file is damaged, or is not one of ours.
-    #[error("{} cannot be used: {detail}", path.display())]
-    Corrupt {
-        /// The file.
-        path: PathBuf,
-        /// What was found.
-        detail: String,
-    },
-    /// The directory or file cannot be created, read or written.
-    #[error("cannot {action} {}: {source}", path.display())]
-    Io {
-        /// What was tried.
-        action: &'static str,
-        /// On what.
-        path: PathBuf,
-        /// Why not.
-        source: io::Error,
-    },
-    /// The disk is full.
-    #[error("no space left to store this; nothing was changed")]
-    Full,
-    /// Anything else that the database engine says.
-    #[error("the database refused: {0}")]
-    Database(String),
-    /// The system gives no random bytes.
-    #[error("the system gives no random bytes: {0}")]
+    /// The file cannot be used.
+    #[error(transparent)]
+    Database(#[from] DatabaseError),
+    /// The operating system returned no random bytes.
+    #[error("cannot get random bytes from the operating system: {0}")]
     Random(String),
-    /// No key has that id.
-    #[error("there is no key {0}")]
+    /// No key has this id.
+    #[error("key not found: {0}")]
     NoSuchKey(String),
-    /// Several keys have an id that begins like that.
-    #[error("several keys have an id that begins with {0}")]
+    /// Several keys have this id prefix.
+    #[error("more than one key has an id that begins with {0}")]
     AmbiguousKey(String),
-    /// Not the id of a key.
-    #[error("a key id is 8 to 64 hexadecimal digits, as `key list` shows them")]
+    /// Not a key id.
+    #[error("a key id is 8 to 64 hexadecimal digits")]
     BadKeyId,
-    /// Not a key at all.
-    #[error("that is not a key, which begins with us-")]
+    /// Not a key.
+    #[error("not a key: keys begin with us-")]
     NotAKey,
-    /// The hash belongs to somebody else.
-    #[error("the key {0} belongs to somebody else")]
+    /// The key belongs to another account.
+    #[error("the key {0} belongs to another user")]
     KeyTaken(String),
-    /// The hash belongs to a key that was revoked.
+    /// The key was revoked.
     #[error("the key {0} was revoked")]
     KeyRevoked(String),
-    /// The uid that stands for nobody.
-    #[error("the nil UUID stands for nobody and cannot own anything")]
+    /// The owner is the nil UUID.
+    #[error("the nil UUID is not a user and cannot own anything")]
     NilOwner,
-    /// More of something than an owner may have.
-    #[error("{owner} has {max} {what}, which is the most allowed")]
+    /// An account has too many of something.
+    #[error("{owner} has {max} {what}, the maximum")]
     TooMany {
-        /// Whose.
+        /// Account.
         owner: String,
-        /// Of what.
+        /// Kind, in the plural.
         what: &'static str,
         /// The limit.
         max: usize,
     },
-    /// A label that cannot be shown.
-    #[error("a label has at most 128 bytes and no control characters")]
+    /// Unusable label.
+    #[error("a label must have at most 128 bytes and no control characters")]
     BadLabel,
-    /// A user's name that is too long.
-    #[error("the name of a user has at most 256 bytes")]
+    /// User name that is too long.
+    #[error("a user name must have at most 256 bytes")]
     BadUsername,
-    /// A number of credits that is none.
-    #[error("credits are a finite number")]
+    /// Credits that are not a number.
+    #[error("credits must be a finite number")]
     BadCredits,
-    /// The name of a secret.
-    #[error("the name of a secret is 1 to {MAX_NAME_BYTES} letters, digits, '_' and '-'")]
+    /// Unusable secret name.
+    #[error("a secret name must be 1 to {MAX_NAME_BYTES} letters, digits, '_' and '-'")]
     BadSecretName,
-    /// Nothing to keep.
+    /// Empty secret value.
     #[error("the value is empty")]
     EmptySecret,
-    /// More than is kept.
-    #[error("the value is {0} bytes long, at most {MAX_VALUE_BYTES} are allowed")]
+    /// Secret value that is too large.
+    #[error("the value has {0} bytes; at most {MAX_VALUE_BYTES} are allowed")]
     SecretTooLarge(usize),
-    /// Nothing to grant or remove.
-    #[error("{owner} has no secret {name}{of}")]
+    /// The secret to grant or remove does not exist.
+    #[error("{owner} has no secret {name}{scope}")]
     NoSuchSecret {
-        /// Whose.
+        /// Account.
         owner: String,
-        /// Which.
+        /// Name of the secret.
         name: String,
-        /// ` for the skill x`, or nothing.
-        of: String,
+        /// Scope, such as ` for the skill x`, or empty.
+        scope: String,
     },
-    /// A skill asks for more secrets than any needs.
-    #[error("{0} secrets are asked for at once, at most {MAX_SECRETS_OF_SKILL} are allowed")]
+    /// A skill requires too many secrets.
+    #[error("the skill requires {0} secrets; at most {MAX_SECRETS_OF_SKILL} are allowed")]
     TooManyNeeded(usize),
-    /// Secrets that a call needs and does not get.
-    #[error("{}", sentence_of_lacks(.0))]
-    MissingSecrets(Vec<Lack>),
-    /// Without it secrets can be neither kept nor read.
-    #[error("there is no master key")]
+    /// A call requires secrets that it does not get.
+    #[error("{}", describe_missing(.0))]
+    MissingSecrets(Vec<MissingSecret>),
+    /// No master key is set, so secrets can be neither set nor read.
+    #[error("MASTER_ENCRYPTION_KEY is not set")]
     NoMasterKey,
-    /// A secret that none of the keys opens, or that is not what was put there.
-    #[error("the secret {secret} cannot be read: {reason}")]
+    /// A secret that no master key decrypts, or that is damaged.
+    #[error("cannot decrypt the secret {secret}: {reason}")]
     UnreadableSecret {
-        /// Which.
+        /// Owner, skill and name of the secret.
         secret: String,
-        /// Why not.
+        /// Cause.
         reason: String,
     },
 }
 
 impl VaultError {
-    /// A stable code for machines.
+    /// Returns whether the file could not be written, as opposed to an invalid request.
     #[must_use]
-    pub const fn code(&self) -> &'static str {
+    pub const fn is_write_failure(&self) -> bool {
+        use DatabaseError::{Busy, DiskFull, Io, Other};
+        matches!(self, Self::Database(DiskFull { .. } | Io { .. } | Other(_) | Busy { .. }))
+    }
+}
+
+impl Coded for VaultError {
+    fn code(&self) -> Code {
         match self {
-            Self::Busy { .. } => "vault_busy",
-            Self::NewerSchema { .. } => "vault_newer_schema",
-            Self::Corrupt { .. } => "vault_corrupt",
-            Self::Io { .. } => "vault_io",
-            Self::Full => "vault_full",
-            Self::Database(_) => "vault_error",
-            Self::Random(_) => "no_randomness",
-            Self::NoSuchKey(_) => "no_such_key",
-            Self::AmbiguousKey(_) => "ambiguous_key",
-            Self::BadKeyId => "bad_key_id",
-            Self::NotAKey => "not_a_key",
-            Self::KeyTaken(_) => "key_taken",
-            Self::KeyRevoked(_) => "key_revoked",
-            Self::TooMany { .. } | Self::TooManyNeeded(_) => "too_many",
+            Self::Database(error) => match error {
+                DatabaseError::Busy { .. } => Code::VaultBusy,
+                DatabaseError::NewerSchema { .. } => Code::VaultNewerSchema,
+                DatabaseError::Corrupt { .. } => Code::VaultCorrupt,
+                DatabaseError::Io { .. } => Code::VaultIo,
+                DatabaseError::DiskFull { .. } => Code::VaultFull,
+                DatabaseError::Other(_) => Code::VaultError,
+            },
+            Self::Random(_) => Code::NoRandomness,
+            Self::NoSuchKey(_) => Code::NoSuchKey,
+            Self::AmbiguousKey(_) => Code::AmbiguousKey,
+            Self::BadKeyId => Code::BadKeyId,
+            Self::NotAKey => Code::NotAKey,
+            Self::KeyTaken(_) => Code::KeyTaken,
+            Self::KeyRevoked(_) => Code::KeyRevoked,
+            Self::TooMany { .. } | Self::TooManyNeeded(_) => Code::TooMany,
             Self::NilOwner
             | Self::BadLabel
             | Self::BadUsername
             | Self::BadCredits
             | Self::BadSecretName
-            | Self::EmptySecret => "invalid_input",
-            Self::SecretTooLarge(_) => "too_large",
-            Self::NoSuchSecret { .. } => "no_such_secret",
-            Self::MissingSecrets(_) => "missing_secrets",
-            Self::NoMasterKey => "no_master_key",
-            Self::UnreadableSecret { .. } => "unreadable_secret",
+            | Self::EmptySecret => Code::InvalidInput,
+            Self::SecretTooLarge(_) => Code::TooLarge,
+            Self::NoSuchSecret { .. } => Code::NoSuchSecret,
+            Self::MissingSecrets(_) => Code::MissingSecrets,
+            Self::NoMasterKey => Code::NoMasterKey,
+            Self::UnreadableSecret { .. } => Code::UnreadableSecret,
         }
     }
 
-    /// What the person who asked can do.
-    #[must_use]
-    pub const fn hint(&self) -> Option<&'static str> {
+    fn hint(&self) -> Option<&str> {
         match self {
-            Self::Busy { .. } => Some("try again"),
-            Self::NewerSchema { .. } => {
-                Some("use the newer version of this program, or name another --data-dir")
+            Self::Database(error) => error.hint(),
+            Self::NoSuchKey(_) | Self::BadKeyId => Some("list key ids with `skills key list`"),
+            Self::AmbiguousKey(_) => {
+                Some("give more digits: `skills key list --json` prints whole hashes")
             }
-            Self::Corrupt { .. } => Some(
-                "restore the file from a backup, or name another --data-dir; it was not touched",
-            ),
-            Self::Io { .. } => Some("check that the directory exists and that you may write to it"),
-            Self::Full => Some("free some space and try again"),
-            Self::NoSuchKey(_) | Self::BadKeyId => Some("`skills key list` shows the ids of keys"),
-            Self::AmbiguousKey(_) => Some("give more of its digits, as `key list --json` shows"),
-            Self::TooMany { .. } => Some("remove some that are not needed any more"),
+            Self::TooMany { .. } => Some("remove unused ones first"),
             Self::NoMasterKey => Some(
-                "set MASTER_ENCRYPTION_KEY to 64 hexadecimal digits, for example of `openssl rand -hex 32`",
+                "set it to 64 hexadecimal digits, such as the output of `openssl rand -hex 32`",
             ),
             Self::UnreadableSecret { .. } => Some(
-                "name the key it was encrypted with in MASTER_ENCRYPTION_KEY_PREVIOUS, or set the secret anew",
+                "add the master key it was encrypted with to MASTER_ENCRYPTION_KEY_PREVIOUS, or set the secret again",
             ),
-            Self::NoSuchSecret { .. } => {
-                Some("`skills secret list --uid UID` shows which there are")
-            }
+            Self::NoSuchSecret { .. } => Some("list secrets with `skills secret list --uid UID`"),
             _ => None,
         }
     }

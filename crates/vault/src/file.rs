@@ -1,107 +1,113 @@
-//! The file: opening it, reading from it, and changing it in transactions.
+//! `vault.sqlite`: opening, reading, and transactions.
 //!
-//! Write-ahead log with `synchronous=FULL`: a change has reached the disk when it returns. Unlike the store
-//! there is no lock beside it: SQLite's own let the command line in between two changes of a server.
+//! Write-ahead log with `synchronous=FULL`: a change has reached the disk when the call returns. Unlike the store there is
+//! no lock file: SQLite's locks let the command line write between two changes of a server.
 
 use std::{
-    fs::{self, File},
-    io,
-    os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _},
     path::{Path, PathBuf},
-    sync::{Mutex, PoisonError},
-    time::Duration,
+    sync::atomic::{AtomicU64, Ordering},
+    thread,
+    time::{Duration, Instant},
 };
 
-use rusqlite::{Connection, ErrorCode, OpenFlags, Transaction, TransactionBehavior};
+use parking_lot::Mutex;
+use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior};
+use skills_sqlite::{DatabaseError, check_version, create_private_dir, harden, open_private_file};
 
 use crate::VaultError;
 
-/// The file's name in a data directory.
-const NAME: &str = "vault.sqlite";
-/// Bumped with every change of the tables; kept in the file's `user_version`.
-const SCHEMA_VERSION: i64 = 2;
-/// Marks the file as ours: "skiv".
+/// Name of the file in a data directory.
+const FILE_NAME: &str = "vault.sqlite";
+/// Schema version, stored in `user_version`.
+const SCHEMA_VERSION: i64 = 3;
+/// SQLite application id: "skiv".
 const APPLICATION_ID: i64 = 0x736b_6976;
 
 const SCHEMA: &str = include_str!("schema.sql");
-/// From each version to the next; the first is from 1 to 2.
-const STEPS: [&str; 1] = ["ALTER TABLE secret_grant ADD COLUMN origin TEXT"];
+/// Migrations from each version to the next; the first is from 1 to 2.
+const MIGRATIONS: [&str; 2] = [
+    "ALTER TABLE secret_grant ADD COLUMN origin TEXT",
+    "CREATE TABLE search_miss (
+         day INTEGER NOT NULL, query TEXT NOT NULL, caller BLOB NOT NULL, count INTEGER NOT NULL,
+         last_at INTEGER NOT NULL, PRIMARY KEY (day, query, caller)
+     ) STRICT, WITHOUT ROWID",
+];
 
-/// How long a change waits for those of other processes, which take milliseconds.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// Longest wait for the lock of another process, which holds it for milliseconds.
+const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
+/// Time between two attempts to open a file that is busy.
+const BUSY_RETRY: Duration = Duration::from_millis(5);
 
-/// Why a query or a transaction came to nothing.
-pub(crate) enum Stop {
-    /// The database said so.
+/// Error of a query or a transaction.
+pub(crate) enum TxError {
+    /// Error of the database.
     Sql(rusqlite::Error),
-    /// A rule said so.
-    Refused(VaultError),
+    /// A rule of the vault was broken.
+    Rejected(VaultError),
 }
 
-impl From<rusqlite::Error> for Stop {
+impl From<rusqlite::Error> for TxError {
     fn from(error: rusqlite::Error) -> Self {
         Self::Sql(error)
     }
 }
 
-impl From<VaultError> for Stop {
-    fn from(error: VaultError) -> Self {
-        Self::Refused(error)
+impl From<DatabaseError> for TxError {
+    fn from(error: DatabaseError) -> Self {
+        Self::Rejected(error.into())
     }
 }
 
-/// `vault.sqlite` with a connection that changes it and one that reads.
+impl From<VaultError> for TxError {
+    fn from(error: VaultError) -> Self {
+        Self::Rejected(error)
+    }
+}
+
+/// `vault.sqlite` with one writing and one reading connection.
 #[derive(Debug)]
 pub(crate) struct VaultFile {
     path: PathBuf,
-    /// Closed first: the last connection to go moves the write-ahead log into the file.
+    /// Declared first, so closed first: the last connection to close checkpoints the write-ahead log.
     reader: Mutex<Connection>,
     writer: Mutex<Connection>,
+    /// Number of attempted writes.
+    writes: AtomicU64,
 }
 
 impl VaultFile {
-    pub(crate) fn is_in(dir: &Path) -> bool {
-        dir.join(NAME).is_file()
+    pub(crate) fn exists_in(dir: &Path) -> bool {
+        dir.join(FILE_NAME).is_file()
     }
 
     pub(crate) fn open(dir: &Path) -> Result<Self, VaultError> {
-        let io = |action, path: &Path| {
-            let path = path.to_owned();
-            move |source| VaultError::Io { action, path, source }
-        };
-        if !dir.is_dir() {
-            let mut builder = fs::DirBuilder::new();
-            let created = builder.recursive(true).mode(0o700).create(dir);
-            created.map_err(io("create the data directory", dir))?;
-        }
-        let path = dir.join(NAME);
-        // Created here, so that nobody else may read it; the files beside it get the same mode.
-        let mut options = File::options();
-        options.create(true).truncate(false).write(true).mode(0o600);
-        options.open(&path).map_err(io("write to", &path))?;
-        let (writer, reader) = connect(&path).map_err(|stop| translate(&path, stop))?;
-        Ok(Self { path, reader: Mutex::new(reader), writer: Mutex::new(writer) })
+        create_private_dir(dir)?;
+        let path = dir.join(FILE_NAME);
+        open_private_file(&path)?;
+        let (writer, reader) = connect_when_free(&path)?;
+        let (reader, writer) = (Mutex::new(reader), Mutex::new(writer));
+        Ok(Self { path, reader, writer, writes: AtomicU64::new(0) })
     }
 
-    /// One more connection that only reads.
+    /// Opens another reading connection.
     pub(crate) fn connect_reader(&self) -> Result<Connection, VaultError> {
         connect_reader(&self.path).map_err(|error| self.error(error.into()))
     }
 
     pub(crate) fn read<T>(
         &self,
-        query: impl FnOnce(&Connection) -> Result<T, Stop>,
+        query: impl FnOnce(&Connection) -> Result<T, TxError>,
     ) -> Result<T, VaultError> {
-        let reader = self.reader.lock().unwrap_or_else(PoisonError::into_inner);
-        query(&reader).map_err(|stop| self.error(stop))
+        let reader = self.reader.lock();
+        query(&reader).map_err(|error| self.error(error))
     }
 
-    /// Runs a transaction that no other process writes beside; it is undone unless it ends well.
+    /// Runs an exclusive write transaction and rolls it back on an error.
     pub(crate) fn write<T>(
         &self,
-        change: impl FnOnce(&mut Transaction<'_>) -> Result<T, Stop>,
+        change: impl FnOnce(&mut Transaction<'_>) -> Result<T, TxError>,
     ) -> Result<T, VaultError> {
-        let mut writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut writer = self.writer.lock();
         let run = || {
             let mut transaction =
                 writer.transaction_with_behavior(TransactionBehavior::Immediate)?;
@@ -109,47 +115,74 @@ impl VaultFile {
             transaction.commit()?;
             Ok(outcome)
         };
-        run().map_err(|stop| self.error(stop))
+        let outcome = run();
+        // Also after an error: a commit may have succeeded before it.
+        self.writes.fetch_add(1, Ordering::Release);
+        outcome.map_err(|error| self.error(error))
     }
 
-    pub(crate) fn error(&self, stop: Stop) -> VaultError {
-        translate(&self.path, stop)
+    /// Returns a number that changes with every write through this value, before the write returns.
+    pub(crate) fn writes(&self) -> u64 {
+        self.writes.load(Ordering::Acquire)
+    }
+
+    /// Makes every write fail, as on a full disk.
+    #[cfg(test)]
+    pub(crate) fn set_read_only(&self, read_only: bool) {
+        let writer = self.writer.lock();
+        writer.pragma_update(None, "query_only", read_only).unwrap();
+    }
+
+    pub(crate) fn error(&self, error: TxError) -> VaultError {
+        map_error(&self.path, error)
     }
 }
 
-fn connect(path: &Path) -> Result<(Connection, Connection), Stop> {
+/// Connects, and tries again while another process creates or closes the file: SQLite does not wait for the lock that a
+/// change of the journal mode needs, whatever the busy timeout.
+fn connect_when_free(path: &Path) -> Result<(Connection, Connection), VaultError> {
+    let deadline = Instant::now() + BUSY_TIMEOUT;
+    loop {
+        match connect(path).map_err(|error| map_error(path, error)) {
+            Err(VaultError::Database(DatabaseError::Busy { .. })) if Instant::now() < deadline => {
+                thread::sleep(BUSY_RETRY);
+            }
+            outcome => return outcome,
+        }
+    }
+}
+
+fn connect(path: &Path) -> Result<(Connection, Connection), TxError> {
     let mut writer = Connection::open(path)?;
-    writer.busy_timeout(PATIENCE)?;
+    harden(&writer)?;
+    writer.busy_timeout(BUSY_TIMEOUT)?;
     let number = |connection: &Connection, name: &str| {
         connection.pragma_query_value(None, name, |row| row.get::<_, i64>(0))
     };
     let version = number(&writer, "user_version")?;
-    // A file that was created but never filled has neither mark.
+    // A new, empty file has neither number.
     if (version, number(&writer, "application_id")?) != (0, 0)
         && number(&writer, "application_id")? != APPLICATION_ID
     {
-        let detail = "it is a database of another program".to_owned();
-        return Err(VaultError::Corrupt { path: path.to_owned(), detail }.into());
+        let detail = "it is the database of another program".to_owned();
+        return Err(DatabaseError::Corrupt { path: path.to_owned(), detail }.into());
     }
-    if version > SCHEMA_VERSION {
-        let (path, found, supported) = (path.to_owned(), version, SCHEMA_VERSION);
-        return Err(VaultError::NewerSchema { path, found, supported }.into());
-    }
+    check_version(path, version, SCHEMA_VERSION)?;
     writer.pragma_update(None, "journal_mode", "WAL")?;
     writer.pragma_update(None, "synchronous", "FULL")?;
-    // What was removed is overwritten.
+    // Deleted content is overwritten.
     writer.pragma_update(None, "secure_delete", "ON")?;
     if version < SCHEMA_VERSION {
         let transaction = writer.transaction_with_behavior(TransactionBehavior::Immediate)?;
-        // Another process may have been here first.
+        // Another process may have migrated the file meanwhile.
         match number(&transaction, "user_version")? {
             0 => {
                 transaction.execute_batch(SCHEMA)?;
                 transaction.pragma_update(None, "application_id", APPLICATION_ID)?;
             }
             version => {
-                let taken = usize::try_from(version - 1).unwrap_or_default();
-                for step in STEPS.iter().skip(taken) {
+                let done = usize::try_from(version - 1).unwrap_or_default();
+                for step in MIGRATIONS.iter().skip(done) {
                     transaction.execute_batch(step)?;
                 }
             }
@@ -162,69 +195,69 @@ fn connect(path: &Path) -> Result<(Connection, Connection), Stop> {
 
 fn connect_reader(path: &Path) -> rusqlite::Result<Connection> {
     let reader = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
-    reader.busy_timeout(PATIENCE)?;
+    harden(&reader)?;
+    reader.busy_timeout(BUSY_TIMEOUT)?;
     Ok(reader)
 }
 
-/// The one place where the engine's errors become ours.
-fn translate(path: &Path, stop: Stop) -> VaultError {
-    let error = match stop {
-        Stop::Refused(error) => return error,
-        Stop::Sql(error) => error,
-    };
-    let path = path.to_owned();
-    match error.sqlite_error_code() {
-        Some(ErrorCode::DiskFull) => VaultError::Full,
-        Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => VaultError::Busy { path },
-        Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => {
-            VaultError::Corrupt { path, detail: error.to_string() }
-        }
-        Some(ErrorCode::CannotOpen | ErrorCode::ReadOnly) => VaultError::Io {
-            action: "write to",
-            path,
-            source: io::Error::new(io::ErrorKind::PermissionDenied, error.to_string()),
-        },
-        None if matches!(error, rusqlite::Error::FromSqlConversionFailure(..)) => {
-            VaultError::Corrupt { path, detail: error.to_string() }
-        }
-        _ => VaultError::Database(error.to_string()),
+/// Maps errors of SQLite to errors of the vault.
+fn map_error(path: &Path, error: TxError) -> VaultError {
+    match error {
+        TxError::Rejected(error) => error,
+        TxError::Sql(error) => DatabaseError::new(path, &error).into(),
     }
 }
 
-/// A stored value that cannot be what it says, for rows that are turned into types.
-pub(crate) fn unreadable(column: &'static str) -> rusqlite::Error {
-    let error = format!("a {column} cannot be read");
+/// Creates the error for a column whose stored value is invalid.
+pub(crate) fn corrupt_column(column: &'static str) -> rusqlite::Error {
+    let error = format!("a stored {column} is invalid");
     rusqlite::Error::FromSqlConversionFailure(0, rusqlite::types::Type::Text, error.into())
 }
 
 #[cfg(test)]
 mod tests {
-    use std::{os::unix::fs::PermissionsExt as _, thread};
+    use std::{fs, os::unix::fs::PermissionsExt as _};
+
+    use rusqlite::config::DbConfig;
+    use skills_core::Coded as _;
 
     use super::*;
 
     #[test]
-    fn a_change_waits_for_the_disk_and_the_files_are_private() {
+    fn changes_are_flushed_and_the_files_are_private() {
         let dir = tempfile::tempdir().unwrap();
-        let place = dir.path().join("new/data");
-        let file = VaultFile::open(&place).unwrap();
-        let writer = file.writer.lock().unwrap();
+        let data_dir = dir.path().join("new/data");
+        let file = VaultFile::open(&data_dir).unwrap();
+        let writer = file.writer.lock();
         let pragma = |name: &str| {
             writer.pragma_query_value(None, name, |row| row.get::<_, rusqlite::types::Value>(0))
         };
         assert_eq!(pragma("journal_mode").unwrap(), "wal".to_owned().into());
         assert_eq!(pragma("synchronous").unwrap(), 2.into(), "2 is FULL");
         assert_eq!(pragma("secure_delete").unwrap(), 1.into());
-        for entry in fs::read_dir(&place).unwrap() {
+        for entry in fs::read_dir(&data_dir).unwrap() {
             let entry = entry.unwrap();
             let mode = entry.metadata().unwrap().permissions().mode() & 0o777;
             assert_eq!(mode, 0o600, "{}", entry.path().display());
         }
-        assert_eq!(fs::metadata(&place).unwrap().permissions().mode() & 0o777, 0o700);
+        assert_eq!(fs::metadata(&data_dir).unwrap().permissions().mode() & 0o777, 0o700);
     }
 
     #[test]
-    fn many_may_open_a_new_vault_at_once() {
+    fn every_connection_is_hardened_against_the_file() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = VaultFile::open(dir.path()).unwrap();
+        let further = file.connect_reader().unwrap();
+        let (reader, writer) = (file.reader.lock(), file.writer.lock());
+        for connection in [&further, &*reader, &*writer] {
+            let is_set = |config| connection.db_config(config).unwrap();
+            assert!(!is_set(DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA));
+            assert!(is_set(DbConfig::SQLITE_DBCONFIG_DEFENSIVE));
+        }
+    }
+
+    #[test]
+    fn several_processes_can_create_a_vault_at_once() {
         let dir = tempfile::tempdir().unwrap();
         thread::scope(|scope| {
             for _ in 0..8 {
@@ -234,14 +267,15 @@ mod tests {
     }
 
     #[test]
-    fn a_vault_of_before_is_brought_up() {
+    fn an_older_vault_is_migrated() {
         let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join(NAME);
-        let origin = "    origin     TEXT,            -- NULL until the first call where it was granted without looking at the skill\n";
-        let first = SCHEMA.replace(origin, "");
-        assert_ne!(first, SCHEMA);
+        let path = dir.path().join(FILE_NAME);
+        let without_origin = |line: &&str| !line.trim_start().starts_with("origin ");
+        let first = SCHEMA.lines().filter(without_origin).collect::<Vec<_>>().join("\n");
+        assert_eq!(first.lines().count(), SCHEMA.lines().count() - 1);
         let old = Connection::open(&path).unwrap();
         old.execute_batch(&first).unwrap();
+        old.execute("DROP TABLE search_miss", []).unwrap();
         old.pragma_update(None, "application_id", APPLICATION_ID).unwrap();
         old.pragma_update(None, "user_version", 1).unwrap();
         old.execute("INSERT INTO secret_grant VALUES ('ann', 'echo', 'A', 7)", []).unwrap();
@@ -255,18 +289,23 @@ mod tests {
                 })?)
             });
             assert_eq!(read.unwrap(), ("ann".to_owned(), None));
+            let misses = file.read(|connection| {
+                let sql = "SELECT count(*) FROM search_miss";
+                Ok(connection.query_row(sql, [], |row| row.get::<_, u64>(0))?)
+            });
+            assert_eq!(misses.unwrap(), 0);
         }
     }
 
     #[test]
-    fn what_is_not_ours_is_named_and_left_alone() {
+    fn a_foreign_file_is_reported_and_not_changed() {
         let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join(NAME);
+        let path = dir.path().join(FILE_NAME);
         let opened = || VaultFile::open(dir.path()).map(|_| ()).unwrap_err();
 
         fs::write(&path, "no database at all, however long it may be".repeat(50)).unwrap();
         let before = fs::read(&path).unwrap();
-        assert_eq!(opened().code(), "vault_corrupt");
+        assert_eq!(opened().code().as_str(), "vault_corrupt");
         assert_eq!(fs::read(&path).unwrap(), before);
 
         for (pragma, value, code) in
@@ -275,10 +314,10 @@ mod tests {
             fs::remove_file(&path).unwrap();
             drop(VaultFile::open(dir.path()).unwrap());
             Connection::open(&path).unwrap().pragma_update(None, pragma, value).unwrap();
-            assert_eq!(opened().code(), code, "{pragma}");
+            assert_eq!(opened().code().as_str(), code, "{pragma}");
         }
         fs::remove_file(&path).unwrap();
         fs::create_dir(&path).unwrap();
-        assert_eq!(opened().code(), "vault_io");
+        assert_eq!(opened().code().as_str(), "vault_io");
     }
 }

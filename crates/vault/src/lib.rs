@@ -1,19 +1,19 @@
-//! The vault: what belongs to people rather than to content, in one SQLite file beside the store.
+//! Account data in one SQLite file beside the store: keys, profiles, secrets, grants and their audit log.
 //!
-//! - [`Vault`]: the door to all of it
-//! - `keys`: bearer keys, kept as SHA-256 alone
-//! - `profiles`: what is known of a user, of which the tier matters here; `account`: all of a user taken over at once
-//! - [`RateLimits`]: how often a key may be used in a minute
-//! - `secrets`: values that skills are called with, encrypted; which skills of the market may have them
-//! - [`MasterKeys`]: the encryption
-//! - [`AdminSecrets`]: the two secrets that open the administration
-//! - [`Identifier`]: who presents a bearer
-//! - `audit`: who changed what
-//! - `keyspace`: all of it as lines of the logical key space
+//! - [`Vault`]: the handle; its methods are in the modules below
+//! - `keys`: bearer keys, stored as SHA-256 only
+//! - `profiles`: an account's plan, credits and name; `account`: several changes to one account in one transaction
+//! - [`RateLimits`]: uses of a key per minute, by plan
+//! - `secrets`: encrypted values that tools are called with, and grants to skills of the market tier
+//! - [`MasterKeys`]: encryption of secrets
+//! - [`AdminSecrets`]: the two administrator secrets
+//! - [`VaultKeyDirectory`]: the caller behind a bearer token
+//! - `audit`: append-only log of changes; `search_misses`: queries that found nothing
+//! - `keyspace`: import and export as lines of the logical key space
 //!
-//! Everything blocks, and every change says who makes it. Any number of processes may have the vault open: the
-//! command line changes it while a server runs, and the server knows at once. It knows neither the registry
-//! nor any protocol.
+//! All functions block, and every change takes an [`Actor`] for the audit log. Several processes may have the vault open
+//! at a time: the command line changes it while a server runs, and the server sees the change with the next request.
+//! This crate knows neither the registry nor any protocol.
 
 mod account;
 mod admin;
@@ -21,26 +21,29 @@ mod audit;
 mod crypt;
 mod error;
 mod file;
-mod identify;
+mod key_directory;
 mod keys;
 mod keyspace;
-mod limits;
 mod profiles;
+mod rate_limits;
+mod search_misses;
 mod secrets;
 mod vault;
 
-pub use account::{AccountChange, SecretsChange};
-pub use admin::{AdminSecrets, AdminWarning};
-pub use audit::{Act, AuditEntry, now};
+pub use account::{AccountChange, JointWriteError, SecretsChange};
+pub use admin::{AdminSecretTooShort, AdminSecrets, AdminWarning};
+pub use audit::{Actor, AuditEntry, now};
 pub use crypt::{MasterKeyError, MasterKeys};
 pub use error::VaultError;
-pub use identify::Identifier;
-pub use keys::{CreatedKey, KeyInfo, KeyRow, NewKey, WhichKeys, key_id};
-pub use keyspace::{Export, Outcome};
-pub use limits::{Decision, RateLimits, TierLimits, Window};
-pub use profiles::{AccountTier, Profile, ProfileChange, UnknownTier};
+pub use key_directory::VaultKeyDirectory;
+pub use keys::{CreatedKey, KeyInfo, KeyRow, KeySelector, NewKey, Revocation, key_id};
+pub use keyspace::{KeyspaceExport, KeyspaceImport};
+pub use profiles::{Plan, ProfileChange, UnknownPlan, UserProfile};
+pub use rate_limits::{PlanLimits, RateDecision, RateLimits, RateWindow};
+pub use search_misses::SearchMiss;
 pub use secrets::{
-    CalledSkill, Grant, Lack, LackReason, MAX_VALUE_BYTES as MAX_SECRET_BYTES, Others, Rotated,
-    SecretInfo, SecretName, check_value,
+    CalledSkill, Grant, MAX_VALUE_BYTES as MAX_SECRET_BYTES, MissingReason, MissingSecret,
+    OtherSecrets, RotationSummary, SecretInfo, SecretName, check_value as check_secret_value,
 };
+pub use skills_sqlite::DatabaseError;
 pub use vault::Vault;

@@ -1,5 +1,5 @@
-//! What is known of a user. Only the tier matters here, as it says how often a key may be used; the rest is
-//! kept and passed on.
+//! User profiles. Only the plan has an effect here: it sets the rate limit of the user's keys. The rest is stored and
+//! returned.
 
 use std::{fmt, str::FromStr};
 
@@ -9,37 +9,37 @@ use serde_json::{Map, Number, Value};
 use skills_core::{Owner, Timestamp};
 
 use crate::{
-    Act, Vault, VaultError,
+    Actor, Vault, VaultError,
     audit::record,
-    file::{Stop, unreadable},
-    keys::refuse_nobody,
+    file::{TxError, corrupt_column},
+    keys::reject_nil_owner,
 };
 
-/// Who has no name of their own has this.
+/// Name of a user without one.
 const DEFAULT_USERNAME: &str = "user";
-/// Longest name that is kept, in bytes.
+/// Longest user name, in bytes.
 const MAX_USERNAME_BYTES: usize = 256;
 
-/// What a user pays for, and so how often their keys may be used.
+/// Plan of an account, which sets the rate limit of its keys. Its wire name is `tier`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "UPPERCASE")]
-pub enum AccountTier {
-    /// Everybody.
+pub enum Plan {
+    /// Default plan.
     #[default]
     Free,
-    /// The next.
+    /// Second plan.
     Starter,
-    /// The next.
+    /// Third plan.
     Pro,
-    /// The last.
+    /// Largest plan.
     Scale,
 }
 
-impl AccountTier {
-    /// All of them, the smallest first.
+impl Plan {
+    /// All plans, smallest first.
     pub const ALL: [Self; 4] = [Self::Free, Self::Starter, Self::Pro, Self::Scale];
 
-    /// The name in storage and on the wire.
+    /// Returns the name in storage and on the wire.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -51,54 +51,54 @@ impl AccountTier {
     }
 }
 
-impl fmt::Display for AccountTier {
+impl fmt::Display for Plan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.as_str())
     }
 }
 
-/// Text that names no tier.
+/// Text that is not the name of a plan.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("a tier is FREE, STARTER, PRO or SCALE")]
-pub struct UnknownTier;
+pub struct UnknownPlan;
 
-impl FromStr for AccountTier {
-    type Err = UnknownTier;
+impl FromStr for Plan {
+    type Err = UnknownPlan;
 
-    fn from_str(text: &str) -> Result<Self, UnknownTier> {
-        let same = |tier: &Self| tier.as_str().eq_ignore_ascii_case(text);
-        Self::ALL.into_iter().find(same).ok_or(UnknownTier)
+    fn from_str(text: &str) -> Result<Self, UnknownPlan> {
+        let same = |plan: &Self| plan.as_str().eq_ignore_ascii_case(text);
+        Self::ALL.into_iter().find(same).ok_or(UnknownPlan)
     }
 }
 
-/// What is known of a user.
+/// Profile of a user.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Profile {
-    /// Kept and passed on, never spent.
+pub struct UserProfile {
+    /// Credits; stored, never spent.
     pub credits: f64,
-    /// What the user pays for.
-    pub tier: AccountTier,
-    /// How the user is called.
+    /// Plan of the account.
+    pub plan: Plan,
+    /// Name of the user.
     pub username: String,
-    /// When any of it last changed.
+    /// Time of the last change.
     pub updated_at: Timestamp,
 }
 
-impl Profile {
-    /// As it is in the key space: `{"credits", "tier", "username", "updated_at"}`.
+impl UserProfile {
+    /// Returns the value of the profile in the key space: `{"credits", "tier", "username", "updated_at"}`.
     #[must_use]
     pub fn to_json(&self) -> Value {
         let mut fields = Map::new();
-        fields.insert("credits".to_owned(), number(self.credits));
-        fields.insert("tier".to_owned(), self.tier.as_str().into());
+        fields.insert("credits".to_owned(), credits_to_json(self.credits));
+        fields.insert("tier".to_owned(), self.plan.as_str().into());
         fields.insert("username".to_owned(), self.username.as_str().into());
         fields.insert("updated_at".to_owned(), (self.updated_at.as_micros() / 1000).into());
         Value::Object(fields)
     }
 }
 
-/// Whole numbers without a fraction, as everyone else writes them.
-fn number(credits: f64) -> Value {
+/// Converts credits to JSON; whole numbers get no fraction.
+fn credits_to_json(credits: f64) -> Value {
     const EXACT: f64 = 9_007_199_254_740_992.0;
     if credits.fract() == 0.0 && credits.abs() < EXACT {
         return Value::from(credits as i64);
@@ -106,80 +106,81 @@ fn number(credits: f64) -> Value {
     Number::from_f64(credits).map_or(Value::Null, Value::Number)
 }
 
-/// What is to be different in a profile; what is not said stays.
+/// Changes to a profile. Absent fields stay as they are.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct ProfileChange {
     /// New credits.
     pub credits: Option<f64>,
-    /// New tier.
-    pub tier: Option<AccountTier>,
+    /// New plan.
+    pub plan: Option<Plan>,
     /// New name.
     pub username: Option<String>,
 }
 
 impl ProfileChange {
-    /// Reads a value of the key space, with what was not as expected.
-    pub(crate) fn read(text: &str) -> Result<(Self, Vec<String>), String> {
+    /// Parses a value of the key space, and returns warnings about it.
+    pub(crate) fn from_keyspace(text: &str) -> Result<(Self, Vec<String>), String> {
         let Ok(Value::Object(fields)) = serde_json::from_str(text) else {
             return Err("the profile is not a JSON object".to_owned());
         };
         let mut notes = vec![];
-        let tier = fields.get("tier").and_then(Value::as_str).map(tier_or_free);
-        let tier = match tier {
+        let plan = fields.get("tier").and_then(Value::as_str).map(plan_or_free);
+        let plan = match plan {
             None => {
-                notes.push("the profile names no tier: it stays, or is FREE".to_owned());
+                notes.push("the profile has no tier; it stays as it is, or FREE".to_owned());
                 None
             }
-            Some((tier, note)) => {
+            Some((plan, note)) => {
                 notes.extend(note);
-                Some(tier)
+                Some(plan)
             }
         };
         let credits = fields.get("credits").and_then(Value::as_f64);
         if credits.is_none() && fields.get("credits").is_some_and(|value| !value.is_null()) {
             notes.push(
-                "the credits of the profile are not a number: they stay, or are 0".to_owned(),
+                "the credits of the profile are not a number; they stay as they are, or 0"
+                    .to_owned(),
             );
         }
         let username = fields.get("username").and_then(Value::as_str);
-        Ok((Self { credits, tier, username: username.map(str::to_owned) }, notes))
+        Ok((Self { credits, plan, username: username.map(str::to_owned) }, notes))
     }
 }
 
-/// A tier that is not known is the smallest, and that is said.
-pub(crate) fn tier_or_free(text: &str) -> (AccountTier, Option<String>) {
+/// Parses a plan; an unknown one becomes `Free` with a warning.
+pub(crate) fn plan_or_free(text: &str) -> (Plan, Option<String>) {
     match text.trim().parse() {
-        Ok(tier) => (tier, None),
-        Err(UnknownTier) => {
-            let shown: String = text.chars().take(40).collect();
-            (AccountTier::Free, Some(format!("{shown:?} is not a tier: FREE")))
+        Ok(plan) => (plan, None),
+        Err(UnknownPlan) => {
+            let excerpt: String = text.chars().take(40).collect();
+            (Plan::Free, Some(format!("{excerpt:?} is not a tier; FREE is used")))
         }
     }
 }
 
-/// A row of `profile`: tier, credits, username, updated_at.
-fn profile(row: &Row<'_>) -> rusqlite::Result<Profile> {
-    let tier = match row.get_ref(0)?.as_str_or_null()? {
-        Some(text) => text.parse().map_err(|_| unreadable("tier"))?,
-        None => AccountTier::default(),
+/// Converts a row of `profile`: tier, credits, username, updated_at.
+fn profile(row: &Row<'_>) -> rusqlite::Result<UserProfile> {
+    let plan = match row.get_ref(0)?.as_str_or_null()? {
+        Some(text) => text.parse().map_err(|_| corrupt_column("tier"))?,
+        None => Plan::default(),
     };
-    Ok(Profile {
-        tier,
+    Ok(UserProfile {
+        plan,
         credits: row.get::<_, Option<f64>>(1)?.unwrap_or_default(),
         username: row.get::<_, Option<String>>(2)?.unwrap_or_else(|| DEFAULT_USERNAME.to_owned()),
         updated_at: Timestamp::from_micros(row.get(3)?),
     })
 }
 
-/// Writes what is said into a profile, in the transaction of who asks.
+/// Changes a profile in the caller's transaction.
 pub(crate) fn put(
     transaction: &Connection,
-    act: Act<'_>,
+    actor: Actor<'_>,
     owner: &Owner,
     change: &ProfileChange,
-) -> Result<(), Stop> {
-    refuse_nobody(owner)?;
-    let ProfileChange { credits, tier, username } = change;
+) -> Result<(), TxError> {
+    reject_nil_owner(owner)?;
+    let ProfileChange { credits, plan, username } = change;
     if credits.is_some_and(|credits| !credits.is_finite()) {
         return Err(VaultError::BadCredits.into());
     }
@@ -193,46 +194,45 @@ pub(crate) fn put(
                    credits = coalesce(excluded.credits, credits),
                    username = coalesce(excluded.username, username),
                    updated_at = excluded.updated_at";
-    let tier = tier.map(AccountTier::as_str);
-    let row = params![owner.as_str(), tier, credits, username, act.at.as_micros()];
+    let plan = plan.map(Plan::as_str);
+    let row = params![owner.as_str(), plan, credits, username, actor.at.as_micros()];
     transaction.prepare_cached(sql)?.execute(row)?;
-    record(transaction, act, "profile.set", owner.as_str())?;
+    record(transaction, actor, "profile.set", owner.as_str())?;
     Ok(())
 }
 
-/// Puts into a profile what nobody has said yet, in the transaction of who asks. Tells whether that was
-/// anything.
-pub(crate) fn complete(
+/// Sets the fields of a profile that are not set yet, and returns whether there were any.
+pub(crate) fn fill_missing(
     transaction: &Connection,
-    act: Act<'_>,
+    actor: Actor<'_>,
     owner: &Owner,
     change: ProfileChange,
-) -> Result<bool, Stop> {
+) -> Result<bool, TxError> {
     let sql = "SELECT tier IS NULL, credits IS NULL FROM profile WHERE owner = ?1";
-    let unknown = |row: &Row<'_>| Ok((row.get(0)?, row.get(1)?));
-    let (tier, credits) = transaction
+    let is_unset = |row: &Row<'_>| Ok((row.get(0)?, row.get(1)?));
+    let (plan, credits) = transaction
         .prepare_cached(sql)?
-        .query_row([owner.as_str()], unknown)
+        .query_row([owner.as_str()], is_unset)
         .optional()?
         .unwrap_or((true, true));
     let change = ProfileChange {
-        tier: change.tier.filter(|_| tier),
+        plan: change.plan.filter(|_| plan),
         credits: change.credits.filter(|_| credits),
         username: None,
     };
-    let says_something = change != ProfileChange::default();
-    if says_something {
-        put(transaction, act, owner, &change)?;
+    let has_changes = change != ProfileChange::default();
+    if has_changes {
+        put(transaction, actor, owner, &change)?;
     }
-    Ok(says_something)
+    Ok(has_changes)
 }
 
 impl Vault {
-    /// What is known of a user, if anything is.
+    /// Returns the profile of a user.
     ///
     /// # Errors
     /// When the file cannot be read.
-    pub fn profile(&self, owner: &Owner) -> Result<Option<Profile>, VaultError> {
+    pub fn profile(&self, owner: &Owner) -> Result<Option<UserProfile>, VaultError> {
         self.file.read(|connection| {
             let sql = "SELECT tier, credits, username, updated_at FROM profile WHERE owner = ?1";
             let mut statement = connection.prepare_cached(sql)?;
@@ -240,25 +240,25 @@ impl Vault {
         })
     }
 
-    /// Changes what is known of a user; what the change does not say stays as it is.
+    /// Changes the profile of a user; absent fields stay as they are.
     ///
     /// # Errors
-    /// When the credits are no number, the name is too long, or the file cannot be written.
+    /// When the credits are not a number, the name is too long, or the file cannot be written.
     pub fn set_profile(
         &self,
-        act: Act<'_>,
+        actor: Actor<'_>,
         owner: &Owner,
         change: &ProfileChange,
     ) -> Result<(), VaultError> {
-        self.file.write(|transaction| put(transaction, act, owner, change))
+        self.file.write(|transaction| put(transaction, actor, owner, change))
     }
 
-    /// Profiles by owner, after one, for an export.
+    /// Returns a page of profiles after an owner, in the order of owners.
     pub(crate) fn profiles_after(
         &self,
         after: &str,
         limit: usize,
-    ) -> Result<Vec<(String, Profile)>, VaultError> {
+    ) -> Result<Vec<(String, UserProfile)>, VaultError> {
         self.file.read(|connection| {
             let sql = "SELECT tier, credits, username, updated_at, owner FROM profile
                        WHERE owner > ?1 ORDER BY owner LIMIT ?2";
@@ -274,50 +274,58 @@ impl Vault {
 mod tests {
     use serde_json::json;
 
+    use skills_core::Coded as _;
+
     use super::*;
-    use crate::vault::testing::{act, owner, vault};
+    use crate::vault::testing::{actor, owner, vault};
 
     #[test]
-    fn a_change_leaves_alone_what_it_does_not_say() {
+    fn absent_fields_of_a_change_stay() {
         let (vault, _dir) = vault();
         let ann = owner("ann");
         assert_eq!(vault.profile(&ann).unwrap(), None);
-        let set = |change| vault.set_profile(act(), &ann, &change).unwrap();
+        let set = |change| vault.set_profile(actor(), &ann, &change).unwrap();
         set(ProfileChange {
             credits: Some(2.5),
             username: Some("Ann".into()),
             ..ProfileChange::default()
         });
-        set(ProfileChange { tier: Some(AccountTier::Pro), ..ProfileChange::default() });
+        set(ProfileChange { plan: Some(Plan::Pro), ..ProfileChange::default() });
         let profile = vault.profile(&ann).unwrap().unwrap();
         assert_eq!(
             profile.to_json(),
             json!({ "credits": 2.5, "tier": "PRO", "username": "Ann", "updated_at": 1_700_000_000_000_i64 })
         );
         let bad = ProfileChange { credits: Some(f64::NAN), ..ProfileChange::default() };
-        assert_eq!(vault.set_profile(act(), &ann, &bad).unwrap_err().code(), "invalid_input");
+        assert_eq!(
+            vault.set_profile(actor(), &ann, &bad).unwrap_err().code().as_str(),
+            "invalid_input"
+        );
     }
 
     #[test]
-    fn an_unknown_tier_is_free_and_that_is_said() {
-        for (text, tier, words) in [
-            (r#"{"tier":"pro","credits":5}"#, Some(AccountTier::Pro), None),
-            (r#"{"tier":"GOLD"}"#, Some(AccountTier::Free), Some("\"GOLD\" is not a tier")),
-            (r#"{"tier":7}"#, None, Some("names no tier")),
-            (r#"{"tier":"SCALE","credits":"x"}"#, Some(AccountTier::Scale), Some("not a number")),
+    fn an_unknown_plan_becomes_free_with_a_warning() {
+        for (text, plan, words) in [
+            (r#"{"tier":"pro","credits":5}"#, Some(Plan::Pro), None),
+            (r#"{"tier":"GOLD"}"#, Some(Plan::Free), Some("\"GOLD\" is not a tier")),
+            (r#"{"tier":7}"#, None, Some("has no tier")),
+            (r#"{"tier":"SCALE","credits":"x"}"#, Some(Plan::Scale), Some("not a number")),
         ] {
-            let (change, notes) = ProfileChange::read(text).unwrap();
-            assert_eq!(change.tier, tier, "{text}");
+            let (change, notes) = ProfileChange::from_keyspace(text).unwrap();
+            assert_eq!(change.plan, plan, "{text}");
             assert_eq!(notes.len(), usize::from(words.is_some()), "{notes:?}");
             assert!(words.is_none_or(|words| notes[0].contains(words)), "{notes:?}");
         }
-        assert!(ProfileChange::read("[1]").is_err() && ProfileChange::read("{").is_err());
+        assert!(
+            ProfileChange::from_keyspace("[1]").is_err()
+                && ProfileChange::from_keyspace("{").is_err()
+        );
     }
 
     #[test]
     fn whole_credits_have_no_fraction() {
-        assert_eq!(number(50.0).to_string(), "50");
-        assert_eq!(number(-0.5).to_string(), "-0.5");
-        assert_eq!(number(1e300).as_f64(), Some(1e300));
+        assert_eq!(credits_to_json(50.0).to_string(), "50");
+        assert_eq!(credits_to_json(-0.5).to_string(), "-0.5");
+        assert_eq!(credits_to_json(1e300).as_f64(), Some(1e300));
     }
 }

@@ -1,7 +1,7 @@
--- Schema version 2.
+-- Schema version 3.
 --
--- Moments are microseconds since 1970. A hash is the SHA-256 of a key; keys themselves are nowhere.
--- What a profile does not say is NULL. `skill` is empty for what holds for all skills of an owner.
+-- Times are microseconds since 1970. A hash is the SHA-256 of a key; the keys are not stored.
+-- Unknown fields of a profile are NULL. An empty `skill` means all skills of the owner.
 
 CREATE TABLE key (
     number     INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -10,7 +10,7 @@ CREATE TABLE key (
     label      TEXT,
     created_at INTEGER NOT NULL,
     expires_at INTEGER,
-    revoked_at INTEGER          -- a revoked key stays, so that no import brings it back
+    revoked_at INTEGER          -- revoked keys stay, so that no import restores them
 ) STRICT;
 CREATE INDEX key_by_owner ON key (owner, number);
 
@@ -31,22 +31,32 @@ CREATE TABLE secret (
     PRIMARY KEY (owner, skill, name)
 ) STRICT, WITHOUT ROWID;
 
--- Which skills of the market an owner lets have which secrets, as long as they send them to the same origin.
+-- Secrets that skills of the market may use on behalf of an owner, as long as they send them to the same origin.
 CREATE TABLE secret_grant (
     owner      TEXT    NOT NULL,
     skill      TEXT    NOT NULL,
     name       TEXT    NOT NULL,
     granted_at INTEGER NOT NULL,
-    origin     TEXT,            -- NULL until the first call where it was granted without looking at the skill
+    origin     TEXT,            -- NULL until the first call, if it was granted without reading the skill
     PRIMARY KEY (owner, skill, name)
 ) STRICT, WITHOUT ROWID;
 
--- What was counted of a minute when a server stopped, or was imported; while a server runs it counts in memory.
+-- Calls counted in a minute, stored when a server stops or on import; a running server counts in memory.
 CREATE TABLE rate (
     hash   BLOB    NOT NULL,
     minute INTEGER NOT NULL,
     used   INTEGER NOT NULL,
     PRIMARY KEY (hash, minute)
+) STRICT, WITHOUT ROWID;
+
+-- Searches without a result, by day since 1970. A caller is a hash that is used nowhere else.
+CREATE TABLE search_miss (
+    day     INTEGER NOT NULL,
+    query   TEXT    NOT NULL,
+    caller  BLOB    NOT NULL,
+    count   INTEGER NOT NULL,
+    last_at INTEGER NOT NULL,
+    PRIMARY KEY (day, query, caller)
 ) STRICT, WITHOUT ROWID;
 
 CREATE TABLE audit (

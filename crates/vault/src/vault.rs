@@ -1,66 +1,68 @@
-//! The vault as one object; what it can do is in the modules beside this one.
+//! The vault handle. Its methods are in the modules beside this one.
 
-use std::{
-    path::Path,
-    sync::{Mutex, MutexGuard, PoisonError},
+use std::path::Path;
+
+use parking_lot::Mutex;
+
+use crate::{
+    MasterKeys, VaultError,
+    file::VaultFile,
+    keys::{KeyCache, LastUses, PendingRevocations},
 };
 
-use crate::{MasterKeys, VaultError, file::VaultFile, keys::KnownKeys};
-
-/// What belongs to people: keys, profiles, secrets, and the log of changes to them.
+/// Keys, profiles, secrets and their audit log.
 #[derive(Debug)]
 pub struct Vault {
-    known: Mutex<KnownKeys>,
+    pub(crate) key_cache: Mutex<KeyCache>,
+    pub(crate) pending_revocations: Mutex<PendingRevocations>,
+    pub(crate) last_uses: LastUses,
     pub(crate) file: VaultFile,
     pub(crate) master: Option<MasterKeys>,
 }
 
 impl Vault {
-    /// Opens the vault in a data directory, creating both when they are not there. Without a master key
-    /// secrets can be listed, removed and granted, but neither set nor read.
+    /// Opens the vault in a data directory and creates both if they are missing. Without a master key secrets can be
+    /// listed, removed and granted, but neither set nor read.
     ///
     /// # Errors
-    /// When the directory cannot be used, or the file is damaged or newer than this program.
+    /// When the directory cannot be used, or the file is damaged or was written by a newer version.
     pub fn open(dir: &Path, master: Option<MasterKeys>) -> Result<Self, VaultError> {
         let file = VaultFile::open(dir)?;
-        let known = Mutex::new(KnownKeys::new(file.connect_reader()?));
-        Ok(Self { known, file, master })
+        let key_cache = Mutex::new(KeyCache::new(file.connect_reader()?));
+        let (pending_revocations, last_uses) = Default::default();
+        Ok(Self { key_cache, pending_revocations, last_uses, file, master })
     }
 
-    /// Whether a data directory has one.
+    /// Returns whether a data directory has a vault.
     #[must_use]
-    pub fn is_in(dir: &Path) -> bool {
-        VaultFile::is_in(dir)
+    pub fn exists_in(dir: &Path) -> bool {
+        VaultFile::exists_in(dir)
     }
 
     pub(crate) fn master(&self) -> Result<&MasterKeys, VaultError> {
         self.master.as_ref().ok_or(VaultError::NoMasterKey)
     }
-
-    pub(crate) fn known_keys(&self) -> MutexGuard<'_, KnownKeys> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 #[cfg(test)]
 pub(crate) mod testing {
-    //! What the tests of this crate begin with.
+    //! Fixtures of this crate's tests.
 
     use skills_core::{Owner, Timestamp};
     use tempfile::TempDir;
 
     use super::*;
-    use crate::Act;
+    use crate::Actor;
 
-    /// The key of the vectors.
+    /// Master key of the test vectors.
     pub(crate) const MASTER: &str =
         "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff";
 
-    /// The moment at which everything happens.
+    /// Time of every change in the tests.
     pub(crate) const NOW: Timestamp = Timestamp::from_micros(1_700_000_000_000_000);
 
-    pub(crate) fn act() -> Act<'static> {
-        Act { by: "tester", at: NOW }
+    pub(crate) fn actor() -> Actor<'static> {
+        Actor { name: "tester", at: NOW }
     }
 
     pub(crate) fn later(seconds: i64) -> Timestamp {
@@ -68,7 +70,7 @@ pub(crate) mod testing {
     }
 
     pub(crate) fn owner(uid: &str) -> Owner {
-        skills_core::keyspace::owner(uid).unwrap()
+        skills_core::keyspace::parse_owner(uid).unwrap()
     }
 
     pub(crate) fn master(current: &str, previous: Option<&str>) -> MasterKeys {

@@ -1,50 +1,53 @@
-//! What this registry offers beyond the published contract. Clients that work with any registry ask for it,
-//! and use no more than the contract where nobody answers.
+//! `skills::capabilities`: the extension functions of this registry. Clients that work with any registry call it, and
+//! use the published contract alone where it does not exist.
 
 use std::sync::Arc;
 
-use skills_bus::{Bus, Json};
-use skills_registry::{Registry, RegistryError, live::Question};
+use skills_bus::Json;
+use skills_registry::{Registry, RegistryError, live::LiveOperation};
 
 use crate::{
-    beyond::{AVAILABLE, CATALOG, EXECUTE, FILES, RESOLVE},
+    Context,
     contract::{CapabilitiesOutput, EmptyInput},
+    extensions::{AVAILABLE, CATALOG, EXECUTE, FILES, RESOLVE, SEARCH},
     functions::spec,
-    offer::offer_listing,
+    register::Registrar,
+    versions::VERSION_FUNCTIONS,
 };
 
 const CAPABILITIES: &str = "skills::capabilities";
 
-/// The functions beside the published eleven, sorted. A test compares them with what is offered.
-const ADDITIONAL: [&str; 6] = [AVAILABLE, CAPABILITIES, CATALOG, EXECUTE, FILES, RESOLVE];
+/// Extension functions besides those of versions. A test compares both with the registered ones.
+const EXTENSIONS: [&str; 7] = [AVAILABLE, CAPABILITIES, CATALOG, EXECUTE, FILES, RESOLVE, SEARCH];
 
-/// What it has beyond the published functions, sorted.
-fn functions(registry: &Registry) -> Vec<String> {
-    let hosts = registry.hosts_clients();
-    let questions = Question::TOOLS.into_iter().filter(|_| hosts);
-    let questions = questions.filter_map(Question::function);
-    let mut functions: Vec<String> =
-        ADDITIONAL.into_iter().chain(questions).map(str::to_owned).collect();
+/// Returns the extension functions and, if the registry hosts live clients, the `mdp::*` functions, sorted.
+fn function_ids(registry: &Registry) -> Vec<String> {
+    let has_live_host = registry.has_live_host();
+    let mdp =
+        LiveOperation::ALL.into_iter().filter(|_| has_live_host).map(LiveOperation::function_id);
+    let extensions = EXTENSIONS.into_iter().chain(VERSION_FUNCTIONS);
+    let mut functions: Vec<String> = extensions.chain(mdp).map(str::to_owned).collect();
     functions.sort_unstable();
     functions
 }
 
-pub(crate) fn register(bus: &dyn Bus, registry: &Arc<Registry>) {
+pub(crate) fn register(functions: &Registrar<'_, Arc<Context>>) {
     let spec = spec::<EmptyInput, CapabilitiesOutput>(
         CAPABILITIES,
-        "Tell which registry this is, and which functions it has beyond the published ones.",
+        "Return the name and version of this registry, and its extension functions.",
     );
-    let registry = Arc::clone(registry);
-    offer_listing(bus, spec, move |_: EmptyInput| {
+    functions.listing(spec, |context, _: EmptyInput| {
+        let registry = &context.registry;
         let output = CapabilitiesOutput {
             name: "skills".to_owned(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
-            functions: functions(&registry),
+            functions: function_ids(registry),
             prefix: registry.catalog().prefix().to_string(),
             client_ms: registry
-                .clients_answer_within()
+                .live_answer_timeout()
                 .map(|within| u64::try_from(within.as_millis()).unwrap_or(u64::MAX)),
+            has_live_clients: registry.has_live_host().then(|| registry.has_live_clients()),
         };
-        Json::from_serialize(&output).map_err(|_| RegistryError::Unexpected("what it can do"))
+        Json::from_serialize(&output).map_err(|_| RegistryError::Unexpected("the capabilities"))
     });
 }

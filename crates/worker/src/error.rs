@@ -1,30 +1,41 @@
-//! The one mapping from the registry's errors to the bus's.
+//! Mapping from registry errors to bus errors.
 
 use skills_bus::CallError;
+use skills_core::{Code, Coded};
+use skills_execution::ExecuteError;
 use skills_registry::RegistryError;
 
-/// The error as callers on the bus see it.
+/// Converts a registry error for callers on the bus.
 pub(crate) fn to_bus(error: &RegistryError) -> CallError {
+    remote(error)
+}
+
+/// Maps a failure of a tool call to the bus.
+pub(crate) fn execute_error(error: &ExecuteError) -> CallError {
+    remote(error)
+}
+
+fn remote(error: &dyn Coded) -> CallError {
     let message = match error.hint() {
         Some(hint) => format!("{error} (hint: {hint})"),
         None => error.to_string(),
     };
-    CallError::remote(error.code(), message)
+    CallError::remote(error.code_text(), message)
 }
 
-/// The error for a payload that does not have the shape of the function's input.
+/// Returns the error for a payload that does not match the function's input.
 pub(crate) fn bad_input(function_id: &str, error: &serde_json::Error) -> CallError {
     let reason = error.to_string();
-    // Where in the text, and what the type is called here, mean nothing to a caller.
+    // The position in the text and the name of the Rust type mean nothing to a caller.
     let reason = reason.split(" at line ").next().unwrap_or_default();
     let reason = match reason.split_once("expected struct ") {
         Some((found, _)) => format!("{found}expected an object"),
         None => reason.to_owned(),
     };
-    CallError::remote("invalid_input", format!("invalid input for {function_id}: {reason}"))
+    CallError::remote(Code::InvalidInput, format!("invalid input for {function_id}: {reason}"))
 }
 
-/// The error for a result that cannot be written as JSON.
+/// Returns the error for an output that cannot be serialized.
 pub(crate) fn bad_output(error: &serde_json::Error) -> CallError {
-    CallError::remote("serialization_error", error.to_string())
+    CallError::remote(Code::SerializationError, error.to_string())
 }

@@ -1,25 +1,30 @@
 //! The eleven functions of the contract.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, HashSet},
+    sync::Arc,
+};
 
 use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
 use bytes::Bytes;
 use schemars::JsonSchema;
-use skills_bus::{Bus, FunctionSpec};
-use skills_core::{Bundle, BundlePath, PromptDefinition, RuleError};
-use skills_registry::Registry;
+use skills_agent_skills::Bundle;
+use skills_bus::FunctionSpec;
+use skills_core::{BundlePath, PromptDefinition, Provenance, RuleError, SourceKind};
+use skills_registry::{PublishRequest, SectionAccess};
 
 use crate::{
+    Context,
     contract::{
-        AnyValue, EmptyInput, FileContent, ListPromptsInput, ListPromptsOutput, ListSkillsInput,
-        ListSkillsOutput, PromptGetInput, ReadResourceInput, RegisterPromptInput,
-        RegisterPromptOutput, RegisterSkillInput, RegisterSkillOutput, UnregisterPromptInput,
-        UnregisterPromptOutput, UnregisterSkillInput, UnregisterSkillOutput, WhoInput, schema,
+        AnyValue, CallerInput, EmptyInput, FileContent, ListPromptsInput, ListPromptsOutput,
+        ListSkillsInput, ListSkillsOutput, PromptGetInput, PublishedVersion, ReadResourceInput,
+        RegisterPromptInput, RegisterPromptOutput, RegisterSkillInput, RegisterSkillOutput,
+        UnregisterPromptInput, UnregisterPromptOutput, UnregisterSkillInput, UnregisterSkillOutput,
+        schema,
     },
     error::to_bus,
-    offer::{offer, offer_json, offer_listing},
-    rendered::{self, Rendered},
-    who::Who,
+    listing_cache,
+    register::Registrar,
 };
 
 pub(crate) fn spec<I: JsonSchema, O: JsonSchema>(id: &str, description: &str) -> FunctionSpec {
@@ -32,13 +37,16 @@ pub(crate) fn spec<I: JsonSchema, O: JsonSchema>(id: &str, description: &str) ->
     }
 }
 
-pub(crate) fn register(bus: &dyn Bus, registry: &Arc<Registry>, who: &Who) {
-    let rendered = Arc::new(Rendered::new(Arc::clone(registry)));
-    register_skills(bus, registry, &rendered, who);
-    register_prompts(bus, registry, &rendered, who);
+pub(crate) fn register(functions: &Registrar<'_, Arc<Context>>) {
+    register_skills(functions);
+    register_prompts(functions);
 }
 
-fn bundle(skill: String, files: BTreeMap<String, FileContent>) -> Result<Bundle<Bytes>, RuleError> {
+fn bundle(
+    skill: String,
+    files: BTreeMap<String, FileContent>,
+    executable: Option<&[String]>,
+) -> Result<Bundle<Bytes>, RuleError> {
     let file = |(path, content): (String, FileContent)| {
         let path: BundlePath = path.parse()?;
         let bytes = match content {
@@ -49,170 +57,174 @@ fn bundle(skill: String, files: BTreeMap<String, FileContent>) -> Result<Bundle<
         };
         Ok((path, Bytes::from(bytes)))
     };
-    Bundle::new(skill, files.into_iter().map(file).collect::<Result<_, RuleError>>()?)
+    let bundle =
+        Bundle::new(skill, files.into_iter().map(file).collect::<Result<_, RuleError>>()?)?;
+    let executable = executable.map(|paths| paths.iter().map(String::as_str).collect());
+    let executable: Option<HashSet<&str>> = executable;
+    Ok(bundle.with_executable(|path| executable.as_ref().map(|paths| paths.contains(path))))
 }
 
-fn register_skills(bus: &dyn Bus, registry: &Arc<Registry>, rendered: &Arc<Rendered>, who: &Who) {
-    let (door, keys) = (Arc::clone(registry), who.clone());
-    offer(
-        bus,
+/// Returns the provenance that a call states, or the calling worker.
+fn provenance(stated: Option<Box<Provenance>>, actor: &str) -> Result<Box<Provenance>, RuleError> {
+    let worker = || {
+        let name = actor.strip_prefix("worker:").unwrap_or(actor);
+        Box::new(Provenance::new(SourceKind::Worker, name))
+    };
+    stated.map_or_else(|| Ok(worker()), |stated| stated.check().map(Box::new))
+}
+
+fn register_skills(functions: &Registrar<'_, Arc<Context>>) {
+    functions.typed(
         spec::<RegisterSkillInput, RegisterSkillOutput>(
             "skills::register",
             "Register a markdown skill so it appears as iii://{id} in resources/list.",
         ),
-        move |actor, input: RegisterSkillInput| {
-            let place = keys.writes(&input, input.tier, actor);
-            let RegisterSkillInput { id, skill, files, .. } = input;
-            // Queued here, before anything waits: the writes of a caller keep their order.
-            let write = place.and_then(|(layer, actor)| {
-                Ok(door.register_bundle_in(&actor, &layer, &id, bundle(skill, files)?))
+        |context, actor, input: RegisterSkillInput| {
+            let target = context.keys.write_target(&input, input.tier, actor);
+            let RegisterSkillInput { id, skill, files, executable, source, .. } = input;
+            let request =
+                PublishRequest { message: input.message, expected_version: input.expected_version };
+            let is_versioned = !request.is_empty();
+            // Queued before any `await`: the writes of a caller keep their order.
+            let write = target.and_then(|(layer, actor)| {
+                let source = provenance(source, &actor)?;
+                let bundle = bundle(skill, files, executable.as_deref())?;
+                let bundle = bundle.with_provenance(Some(source));
+                let characters = bundle.truncated_description();
+                let registry = &context.registry;
+                let write = registry.publish_bundle(&actor, &layer, &id, bundle, request);
+                Ok((write, characters))
             });
+            let context = Arc::clone(context);
             async move {
-                let registered_at = write?.await?.to_string();
-                Ok(RegisterSkillOutput { id, registered_at })
+                let (write, characters) = write?;
+                let published = write.await?;
+                if let Some(characters) = characters {
+                    context.log_truncated_description(&id, characters);
+                }
+                let version = is_versioned.then(|| PublishedVersion::from(&published));
+                Ok(RegisterSkillOutput { id, registered_at: published.registered_at, version })
             }
         },
     );
-
-    let (door, keys) = (Arc::clone(registry), who.clone());
-    offer(
-        bus,
+    functions.typed(
         spec::<UnregisterSkillInput, UnregisterSkillOutput>(
             "skills::unregister",
             "Remove a registered skill by id.",
         ),
-        move |actor, input: UnregisterSkillInput| {
-            let place = keys.writes(&input, input.tier, actor);
-            let UnregisterSkillInput { id, .. } = input;
-            let write = place.map(|(layer, actor)| door.remove_skill_in(&actor, &layer, &id));
+        |context, actor, input: UnregisterSkillInput| {
+            let target = context.keys.write_target(&input, input.tier, actor);
+            let id = input.id;
+            let write =
+                target.map(|(layer, actor)| context.registry.remove_skill(&actor, &layer, &id));
             async move { Ok(UnregisterSkillOutput { removed: write?.await?, id }) }
         },
     );
-
-    let (lists, keys) = (Arc::clone(rendered), who.clone());
-    offer_listing(
-        bus,
+    functions.listing(
         spec::<ListSkillsInput, ListSkillsOutput>(
             "skills::list",
             "List registered skills (id, body length, registered_at) without bodies.",
         ),
-        move |input: ListSkillsInput| lists.skills(&keys.asks(&input)?),
+        |context, input: ListSkillsInput| context.listings.skills(&context.keys.caller(&input)?),
     );
-
-    let (lists, keys) = (Arc::clone(rendered), who.clone());
-    offer_listing(
-        bus,
-        spec::<WhoInput, AnyValue>(
+    functions.listing(
+        spec::<CallerInput, AnyValue>(
             "skills::resources-list",
             "Internal: returns the MCP resources/list envelope with the iii://skills index + one iii://{id} entry per registered skill.",
         ),
-        move |input: WhoInput| lists.resources(&keys.asks(&input)?),
+        |context, input: CallerInput| context.listings.resources(&context.keys.caller(&input)?),
     );
-
-    let (door, lists, keys) = (Arc::clone(registry), Arc::clone(rendered), who.clone());
-    offer_json(
-        bus,
+    functions.json(
         spec::<ReadResourceInput, AnyValue>(
             "skills::resources-read",
             "Internal: resolves an iii:// URI and returns the MCP resources/read contents envelope.",
         ),
-        move |_, input: ReadResourceInput| {
-            let asks = keys.asks(&input);
-            let ReadResourceInput { uri, .. } = input;
-            let kept = match &asks {
-                Ok(caller) if rendered::is_index(&uri) => Some(lists.index(caller)),
-                _ => None,
-            };
-            let door = Arc::clone(&door);
+        |context, _, input: ReadResourceInput| {
+            let context = Arc::clone(context);
             async move {
-                match (kept, asks) {
-                    (Some(kept), _) => kept.map_err(|error| to_bus(&error)),
-                    (None, Ok(caller)) => rendered::contents(door.read_as(&caller, &uri).await),
-                    (None, Err(unknown)) => Err(to_bus(&unknown)),
+                let caller = context.keys.caller(&input).map_err(|error| to_bus(&error))?;
+                if listing_cache::is_index(&input.uri) {
+                    return context.listings.index(&caller).map_err(|error| to_bus(&error));
                 }
+                let sections = input.sections.unwrap_or(SectionAccess::Any);
+                let read = context.registry.read_with(&caller, &input.uri, sections);
+                listing_cache::contents(read.await)
             }
         },
     );
-
-    offer_listing(
-        bus,
+    functions.listing(
         spec::<EmptyInput, AnyValue>(
             "skills::resources-templates",
             "Internal: returns the MCP resources/templates/list envelope.",
         ),
-        |_: EmptyInput| Ok(rendered::templates()),
+        |_, _: EmptyInput| Ok(listing_cache::templates()),
     );
 }
 
-fn register_prompts(bus: &dyn Bus, registry: &Arc<Registry>, rendered: &Arc<Rendered>, who: &Who) {
-    let (door, keys) = (Arc::clone(registry), who.clone());
-    offer(
-        bus,
+fn register_prompts(functions: &Registrar<'_, Arc<Context>>) {
+    functions.typed(
         spec::<RegisterPromptInput, RegisterPromptOutput>(
             "prompts::register",
             "Register a slash-command prompt; clients call prompts/get to render it.",
         ),
-        move |actor, input: RegisterPromptInput| {
-            let place = keys.writes(&input, input.tier, actor);
+        |context, actor, input: RegisterPromptInput| {
+            let target = context.keys.write_target(&input, input.tier, actor);
             let RegisterPromptInput { name, description, arguments, function_id, .. } = input;
+            let request =
+                PublishRequest { message: input.message, expected_version: input.expected_version };
+            let is_versioned = !request.is_empty();
             let arguments = arguments.into_iter().map(Into::into).collect();
             let definition = PromptDefinition { description, arguments, function_id };
-            let write = place
-                .map(|(layer, actor)| door.register_prompt_in(&actor, &layer, &name, definition));
+            let write = target.map(|(layer, actor)| {
+                context.registry.publish_prompt(&actor, &layer, &name, definition, request)
+            });
             async move {
-                let registered_at = write?.await?.to_string();
-                Ok(RegisterPromptOutput { name, registered_at })
+                let published = write?.await?;
+                let version = is_versioned.then(|| PublishedVersion::from(&published));
+                Ok(RegisterPromptOutput { name, registered_at: published.registered_at, version })
             }
         },
     );
-
-    let (door, keys) = (Arc::clone(registry), who.clone());
-    offer(
-        bus,
+    functions.typed(
         spec::<UnregisterPromptInput, UnregisterPromptOutput>(
             "prompts::unregister",
             "Remove a registered prompt by name.",
         ),
-        move |actor, input: UnregisterPromptInput| {
-            let place = keys.writes(&input, input.tier, actor);
-            let UnregisterPromptInput { name, .. } = input;
-            let write = place.map(|(layer, actor)| door.remove_prompt_in(&actor, &layer, &name));
+        |context, actor, input: UnregisterPromptInput| {
+            let target = context.keys.write_target(&input, input.tier, actor);
+            let name = input.name;
+            let write =
+                target.map(|(layer, actor)| context.registry.remove_prompt(&actor, &layer, &name));
             async move { Ok(UnregisterPromptOutput { removed: write?.await?, name }) }
         },
     );
-
-    let (lists, keys) = (Arc::clone(rendered), who.clone());
-    offer_listing(
-        bus,
+    functions.listing(
         spec::<ListPromptsInput, ListPromptsOutput>(
             "prompts::list",
             "List registered prompts (name, function_id, arg count, registered_at).",
         ),
-        move |input: ListPromptsInput| lists.prompts(&keys.asks(&input)?),
+        |context, input: ListPromptsInput| context.listings.prompts(&context.keys.caller(&input)?),
     );
-
-    let (lists, keys) = (Arc::clone(rendered), who.clone());
-    offer_listing(
-        bus,
-        spec::<WhoInput, AnyValue>(
+    functions.listing(
+        spec::<CallerInput, AnyValue>(
             "prompts::mcp-list",
             "Internal: returns the MCP prompts/list envelope (full arguments schema for each registered prompt).",
         ),
-        move |input: WhoInput| lists.prompt_details(&keys.asks(&input)?),
+        |context, input: CallerInput| {
+            context.listings.prompt_details(&context.keys.caller(&input)?)
+        },
     );
-
-    let (door, keys) = (Arc::clone(registry), who.clone());
-    offer(
-        bus,
+    functions.typed(
         spec::<PromptGetInput, AnyValue>(
             "prompts::mcp-get",
             "Internal: dispatches a registered prompt handler and normalizes the result for MCP prompts/get.",
         ),
-        move |_, input: PromptGetInput| {
-            let asks = keys.asks(&input);
-            let PromptGetInput { name, arguments, .. } = input;
-            let door = Arc::clone(&door);
-            async move { door.render_prompt_as(&asks?, &name, arguments).await }
+        |context, _, input: PromptGetInput| {
+            let context = Arc::clone(context);
+            async move {
+                let caller = context.keys.caller(&input)?;
+                context.registry.render_prompt_as(&caller, &input.name, input.arguments).await
+            }
         },
     );
 }

@@ -1,253 +1,259 @@
 //! `skills::on-change` and `prompts::on-change`.
 //!
-//! Each is a trigger type and an observable function of the same id. Every target function has one
-//! task that follows the change feed at the target's own pace: a slow one reads what it missed from the
-//! log, holds up nobody, and a write never waits for any of them. A target that subscribed more than
-//! once, or in both ways, still hears of each change once.
+//! Each is a trigger type and an observable function of the same id. Every target function has one task that follows
+//! the change feed at the target's own pace: a slow one reads the changes that it missed from the change log, delays no
+//! other target, and a write never waits for any of them. A target with several subscriptions is notified of each change
+//! once.
 
 use std::{
-    collections::{BTreeMap, BTreeSet, HashMap},
-    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
-    time::{Duration, SystemTime, UNIX_EPOCH},
+    collections::{BTreeMap, HashMap},
+    sync::{Arc, Weak},
+    time::Duration,
 };
 
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 use skills_bus::{
-    Activation, Bus, CallError, Deliver, FunctionSpec, Json, Observer, ObserverSink,
+    Activation, Bus, CallError, DeliveryMode, FunctionSpec, Json, Observer, ObserverSink,
     TriggerBinding, TriggerProvider, TriggerTypeSpec,
 };
-use skills_core::{Kind, Tier};
-use skills_registry::{ChangeFeed, Delivery, Registry, Subscription, live::LiveChange};
-use skills_store::Change;
+use skills_core::{EntryKind, Tier, Timestamp};
+use skills_registry::{Change, ChangeFeed, FeedItem, FeedSubscription, Registry, live::LiveChange};
 use tokio::sync::watch;
 use tokio_util::task::AbortOnDropHandle;
 use uuid::Uuid;
 
-/// How long to wait before the log is read again after it could not be.
-const RETRY: Duration = Duration::from_secs(1);
+/// Delay before the change log is read again after a failure.
+const RETRY_DELAY: Duration = Duration::from_secs(1);
 
-/// What is told when the tools are to be listed again.
-const REFRESH: &str = "refresh-tools";
+/// Operation that asks subscribers to list the tools again.
+pub const REFRESH_OP: &str = "refresh-tools";
 
-/// Offers both trigger types.
+/// Trigger type and observable function of changed skills.
+pub const SKILLS_ON_CHANGE: &str = "skills::on-change";
+/// Trigger type and observable function of changed prompts.
+pub const PROMPTS_ON_CHANGE: &str = "prompts::on-change";
+
+/// Registers both trigger types and both observable functions.
 pub(crate) fn register(bus: &Arc<dyn Bus>, registry: &Arc<Registry>) {
     for (kind, id, what) in [
-        (Kind::Skill, "skills::on-change", "skills"),
-        (Kind::Prompt, "prompts::on-change", "prompts"),
+        (EntryKind::Skill, SKILLS_ON_CHANGE, "skills"),
+        (EntryKind::Prompt, PROMPTS_ON_CHANGE, "prompts"),
     ] {
         let description =
             format!("Fires after any mutation of the {what} registry (register / unregister).");
-        let announcer = Announcer::new(kind, id, bus, registry);
-        bus.register_trigger_type(
-            TriggerTypeSpec {
-                id: id.to_owned(),
-                description: description.clone(),
-                ..TriggerTypeSpec::default()
-            },
-            announcer.clone(),
-        );
-        let spec = FunctionSpec { id: id.to_owned(), description, ..FunctionSpec::default() };
-        bus.register_observable(spec, announcer);
+        let notifier = ChangeNotifier::new(kind, id, bus, registry);
+        let spec = FunctionSpec {
+            id: id.to_owned(),
+            description: description.clone(),
+            ..FunctionSpec::default()
+        };
+        bus.register_observable(spec, notifier.clone());
+        let spec = TriggerTypeSpec { id: id.to_owned(), description, ..TriggerTypeSpec::default() };
+        bus.register_trigger_type(spec, notifier);
     }
 }
 
-/// Tells everyone who asked about changes of one kind.
-struct Announcer {
-    kind: Kind,
+/// Notifies subscribers of changes of one kind.
+struct ChangeNotifier {
+    kind: EntryKind,
     id: &'static str,
-    /// Weak, because the bus holds this announcer.
+    /// Weak, because the bus owns this notifier.
     bus: Weak<dyn Bus>,
     registry: Arc<Registry>,
     targets: Mutex<HashMap<String, Target>>,
-    myself: Weak<Self>,
+    weak_self: Weak<Self>,
 }
 
-/// One function that wants to hear of changes, and on which grounds.
+/// Function that is notified of changes, and its subscriptions.
 struct Target {
-    triggers: BTreeSet<String>,
-    observers: BTreeMap<String, Watch>,
+    /// Subscribers by trigger id.
+    triggers: BTreeMap<String, Option<String>>,
+    /// Observers by their ids.
+    observers: BTreeMap<String, ObserverSubscription>,
     _task: AbortOnDropHandle<()>,
 }
 
-struct Watch {
-    deliver: Deliver,
+struct ObserverSubscription {
+    deliver: DeliveryMode,
     metadata: Option<Json>,
+    subscriber: Option<String>,
 }
 
-impl Announcer {
+impl ChangeNotifier {
     fn new(
-        kind: Kind,
+        kind: EntryKind,
         id: &'static str,
         bus: &Arc<dyn Bus>,
         registry: &Arc<Registry>,
     ) -> Arc<Self> {
-        Arc::new_cyclic(|myself| Self {
+        Arc::new_cyclic(|weak_self| Self {
             kind,
             id,
             bus: Arc::downgrade(bus),
             registry: Arc::clone(registry),
             targets: Mutex::default(),
-            myself: myself.clone(),
+            weak_self: weak_self.clone(),
         })
     }
 
-    fn targets(&self) -> MutexGuard<'_, HashMap<String, Target>> {
-        self.targets.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Adds a ground to a target, which starts to follow the feed with the first one.
-    fn add(&self, function_id: &str, ground: impl FnOnce(&mut Target)) {
-        let mut targets = self.targets();
+    /// Adds a subscription to a target. The first one starts the target's task.
+    fn subscribe(&self, function_id: &str, subscription: impl FnOnce(&mut Target)) {
+        let mut targets = self.targets.lock();
         let target = targets.entry(function_id.to_owned()).or_insert_with(|| {
-            // Subscribed here and now: what the subscriber does next is already announced to it.
+            // Subscribed before this returns, so that the subscriber is notified of its own next change.
             let follow = follow(
-                self.myself.clone(),
+                self.weak_self.clone(),
                 function_id.to_owned(),
                 self.registry.changes(),
                 self.registry.live_changes(),
-                self.registry.refreshed(),
+                self.registry.tools_refreshes(),
             );
             Target {
-                triggers: BTreeSet::new(),
+                triggers: BTreeMap::new(),
                 observers: BTreeMap::new(),
                 _task: AbortOnDropHandle::new(tokio::spawn(follow)),
             }
         });
-        ground(target);
+        subscription(target);
     }
 
-    /// Takes a ground from whichever target has it; a target without any is forgotten.
-    fn take(&self, ground: impl Fn(&mut Target) -> bool) {
-        self.take_where(|_| true, ground);
-    }
-
-    fn take_from_others(&self, function_id: &str, ground: impl Fn(&mut Target) -> bool) {
-        self.take_where(|other| other != function_id, ground);
-    }
-
-    fn take_where(&self, which: impl Fn(&str) -> bool, ground: impl Fn(&mut Target) -> bool) {
-        self.targets().retain(|function_id, target| {
-            let taken = which(function_id) && ground(target);
-            !(taken && target.triggers.is_empty() && target.observers.is_empty())
+    /// Removes a subscription from the selected targets, and a target with its last one. `remove` returns whether the
+    /// target had it.
+    fn unsubscribe_where(
+        &self,
+        is_selected: impl Fn(&str) -> bool,
+        remove: impl Fn(&mut Target) -> bool,
+    ) {
+        self.targets.lock().retain(|function_id, target| {
+            let is_removed = is_selected(function_id) && remove(target);
+            !(is_removed && target.triggers.is_empty() && target.observers.is_empty())
         });
     }
 
-    /// What to send a target about a change, if it still wants to hear of it.
-    fn delivery(&self, function_id: &str, payload: Value) -> Option<(Json, Option<Activation>)> {
-        let targets = self.targets();
+    /// Returns the data for a target, if one of its subscriptions may be delivered to it.
+    fn delivery(
+        &self,
+        bus: &dyn Bus,
+        function_id: &str,
+        payload: Value,
+    ) -> Option<(Json, Option<Activation>)> {
+        let targets = self.targets.lock();
         let target = targets.get(function_id)?;
-        if !target.triggers.is_empty() {
+        let may_deliver =
+            |subscriber: &Option<String>| bus.may_deliver(function_id, subscriber.as_deref());
+        if target.triggers.values().any(may_deliver) {
             return Some((Json::from(&payload), None));
         }
-        let (observer_id, watch) = target.observers.first_key_value()?;
+        let mut observers = target.observers.iter();
+        let (observer_id, subscription) =
+            observers.find(|(_, subscription)| may_deliver(&subscription.subscriber))?;
         let activation = Activation {
             observer_id: observer_id.clone(),
             activation_id: Uuid::now_v7().to_string(),
-            metadata: watch.metadata.clone(),
+            metadata: subscription.metadata.clone(),
         };
-        let data = match watch.deliver {
-            Deliver::Input => payload,
-            Deliver::Output => Value::Null,
-            Deliver::Envelope => envelope(self.id, &activation, payload),
+        let data = match subscription.deliver {
+            DeliveryMode::Input => payload,
+            DeliveryMode::Output => Value::Null,
+            DeliveryMode::Envelope => envelope(self.id, &activation, payload),
         };
         Some((Json::from(&data), Some(activation)))
     }
 
-    /// What is told of a change, if anything is.
-    fn told(&self, change: &Change) -> Option<Value> {
-        // A bus is open to all who are on it: what is private is not announced there.
-        let is_told = change.key.kind == self.kind && change.key.layer.tier() != Tier::Private;
-        is_told.then(|| payload(change.key.kind, &change.key.id, change.content.is_some()))
+    /// Returns the payload for a change, if subscribers are notified of it.
+    fn payload_for(&self, change: &Change) -> Option<Value> {
+        // Every worker on a bus can subscribe, so private entries are left out.
+        let is_public = change.key.kind == self.kind && change.key.layer.tier() != Tier::Private;
+        (is_public && change.affects_served)
+            .then(|| payload(change.key.kind, &change.key.id, change.is_served()))
     }
 
-    /// The same of what is not stored.
-    fn told_live(&self, delivery: Delivery<LiveChange>) -> Option<Value> {
+    /// Returns the payload for a change of a live entry, if subscribers are notified of it.
+    fn payload_for_live(&self, delivery: FeedItem<LiveChange>) -> Option<Value> {
         match delivery {
-            Delivery::Item(LiveChange { kind, id, is_here, .. }) => {
-                (kind == self.kind).then(|| payload(kind, &id, is_here))
+            FeedItem::Item(LiveChange { kind, id, is_present, .. }) => {
+                (kind == self.kind).then(|| payload(kind, &id, is_present))
             }
-            // Nobody keeps a log of it: who hears this lists anew.
-            Delivery::Missed(_) => Some(json!({ "op": "reset" })),
+            // Live changes are not logged: subscribers have to list again.
+            FeedItem::Missed(_) => Some(json!({ "op": "reset" })),
         }
     }
 
     async fn deliver(&self, function_id: &str, payload: Option<Value>) {
-        let (Some((data, activation)), Some(bus)) =
-            (payload.and_then(|payload| self.delivery(function_id, payload)), self.bus.upgrade())
-        else {
-            return;
-        };
+        let (Some(payload), Some(bus)) = (payload, self.bus.upgrade()) else { return };
+        let Some((data, activation)) = self.delivery(&*bus, function_id, payload) else { return };
         if let Err(error) = bus.notify(function_id, data, activation).await {
-            tracing::debug!(function_id, %error, "a change was not delivered");
+            tracing::debug!(function_id, %error, "change not delivered");
         }
     }
 }
 
-/// What is stored, what is not and what is asked for are followed side by side: each is told in its own order.
+/// Follows stored changes, live changes and refresh requests concurrently, each in its own order.
 async fn follow(
-    announcer: Weak<Announcer>,
+    notifier: Weak<ChangeNotifier>,
     function_id: String,
     changes: ChangeFeed,
-    live: Subscription<LiveChange>,
-    refreshed: watch::Receiver<u64>,
+    live: FeedSubscription<LiveChange>,
+    tools_refreshes: watch::Receiver<u64>,
 ) {
-    let stored = follow_stored(announcer.clone(), &function_id, changes);
-    let live = follow_live(announcer.clone(), &function_id, live);
-    tokio::join!(stored, live, follow_refreshed(announcer, &function_id, refreshed));
+    let stored = follow_stored(notifier.clone(), &function_id, changes);
+    let live = follow_live(notifier.clone(), &function_id, live);
+    tokio::join!(stored, live, follow_refreshed(notifier, &function_id, tools_refreshes));
 }
 
-/// What an administrator has asked for: that the tools are listed again, also if none of them changed.
+/// Follows an administrator's requests to list the tools again, even if none of them changed.
 async fn follow_refreshed(
-    announcer: Weak<Announcer>,
+    notifier: Weak<ChangeNotifier>,
     function_id: &str,
-    mut refreshed: watch::Receiver<u64>,
+    mut tools_refreshes: watch::Receiver<u64>,
 ) {
-    while refreshed.changed().await.is_ok() {
-        let Some(announcer) = announcer.upgrade() else { return };
-        // Skills are what tools are made of.
-        let told = (announcer.kind == Kind::Skill).then(|| json!({ "op": REFRESH }));
-        announcer.deliver(function_id, told).await;
+    while tools_refreshes.changed().await.is_ok() {
+        let Some(notifier) = notifier.upgrade() else { return };
+        // Tools are skills, so prompts are not affected.
+        let payload = (notifier.kind == EntryKind::Skill).then(|| json!({ "op": REFRESH_OP }));
+        notifier.deliver(function_id, payload).await;
     }
 }
 
 async fn follow_live(
-    announcer: Weak<Announcer>,
+    notifier: Weak<ChangeNotifier>,
     function_id: &str,
-    mut live: Subscription<LiveChange>,
+    mut live: FeedSubscription<LiveChange>,
 ) {
     while let Some(delivery) = live.next().await {
-        let Some(announcer) = announcer.upgrade() else { return };
-        announcer.deliver(function_id, announcer.told_live(delivery)).await;
+        let Some(notifier) = notifier.upgrade() else { return };
+        notifier.deliver(function_id, notifier.payload_for_live(delivery)).await;
     }
 }
 
-async fn follow_stored(announcer: Weak<Announcer>, function_id: &str, mut changes: ChangeFeed) {
+async fn follow_stored(notifier: Weak<ChangeNotifier>, function_id: &str, mut changes: ChangeFeed) {
     loop {
         let next = changes.next().await;
-        let Some(announcer) = announcer.upgrade() else { return };
+        let Some(notifier) = notifier.upgrade() else { return };
         match next {
-            Ok(Some(change)) => announcer.deliver(function_id, announcer.told(&change)).await,
+            Ok(Some(change)) => notifier.deliver(function_id, notifier.payload_for(&change)).await,
             Ok(None) => return,
             Err(error) => {
-                tracing::error!(function_id, %error, "the log of changes cannot be read; trying again");
-                drop(announcer);
-                tokio::time::sleep(RETRY).await;
+                tracing::error!(function_id, %error, "reading the change log failed; retrying");
+                drop(notifier);
+                tokio::time::sleep(RETRY_DELAY).await;
             }
         }
     }
 }
 
-fn payload(kind: Kind, id: &str, is_here: bool) -> Value {
-    let op = if is_here { "register" } else { "unregister" };
+fn payload(kind: EntryKind, id: &str, is_present: bool) -> Value {
+    let op = if is_present { "register" } else { "unregister" };
     match kind {
-        Kind::Skill => json!({ "op": op, "id": id }),
-        Kind::Prompt => json!({ "op": op, "name": id }),
+        EntryKind::Skill => json!({ "op": op, "id": id }),
+        EntryKind::Prompt => json!({ "op": op, "name": id }),
     }
 }
 
-/// What an observer receives unless it asked for less.
+/// Returns the envelope that an observer receives by default.
 fn envelope(function_id: &str, activation: &Activation, input: Value) -> Value {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
+    let now = Timestamp::now().as_millis();
     json!({
         "observer_id": activation.observer_id,
         "activation_id": activation.activation_id,
@@ -256,39 +262,44 @@ fn envelope(function_id: &str, activation: &Activation, input: Value) -> Value {
         "status": "success",
         "input": input,
         "output": null,
-        "started_at_ms": u64::try_from(now).unwrap_or(u64::MAX),
+        "started_at_ms": now,
         "duration_ms": 0,
     })
 }
 
-impl TriggerProvider for Announcer {
+impl TriggerProvider for ChangeNotifier {
     fn bind(&self, binding: TriggerBinding) -> Result<(), CallError> {
-        // Added first: a target that is bound again goes on where it is, with what it has yet to hear.
-        self.add(&binding.function_id, |target| {
-            target.triggers.insert(binding.id.clone());
+        // Added first: a target that is bound again keeps its task and its pending changes.
+        self.subscribe(&binding.function_id, |target| {
+            target.triggers.insert(binding.id.clone(), binding.subscriber.clone());
         });
         // The same id with another function moves the subscription.
-        self.take_from_others(&binding.function_id, |target| target.triggers.remove(&binding.id));
+        self.unsubscribe_where(
+            |function_id| function_id != binding.function_id,
+            |target| target.triggers.remove(&binding.id).is_some(),
+        );
         Ok(())
     }
 
     fn unbind(&self, trigger_id: &str) {
-        self.take(|target| target.triggers.remove(trigger_id));
+        self.unsubscribe_where(|_| true, |target| target.triggers.remove(trigger_id).is_some());
     }
 }
 
-impl ObserverSink for Announcer {
+impl ObserverSink for ChangeNotifier {
     fn observe(&self, observer: Observer) {
-        let watch = Watch { deliver: observer.deliver, metadata: observer.metadata };
-        self.add(&observer.target, |target| {
-            target.observers.insert(observer.id.clone(), watch);
+        let Observer { deliver, metadata, subscriber, .. } = observer;
+        let subscription = ObserverSubscription { deliver, metadata, subscriber };
+        self.subscribe(&observer.target, |target| {
+            target.observers.insert(observer.id.clone(), subscription);
         });
-        self.take_from_others(&observer.target, |target| {
-            target.observers.remove(&observer.id).is_some()
-        });
+        self.unsubscribe_where(
+            |function_id| function_id != observer.target,
+            |target| target.observers.remove(&observer.id).is_some(),
+        );
     }
 
     fn unobserve(&self, observer_id: &str) {
-        self.take(|target| target.observers.remove(observer_id).is_some());
+        self.unsubscribe_where(|_| true, |target| target.observers.remove(observer_id).is_some());
     }
 }

@@ -1,132 +1,116 @@
-//! Archives: somebody else made them, perhaps to do harm.
+//! Archives, which may be malicious.
 //!
-//! Nothing is ever written to disk from here, and no size that an archive declares is believed: bytes are counted
-//! as they come out. Paths that lead outside make the whole archive unusable; a link, a special file or a file
-//! that no bundle could hold does so only for the bundle it is in.
+//! Nothing is written to disk here, and no size that an archive declares is trusted: bytes are counted while
+//! unpacking. A path that leads outside makes the whole archive unusable. A link, a special file or an oversized file
+//! does so only for the bundle it is in.
 
+mod format;
 mod tar;
 mod zip;
+mod zstd;
 
 use std::{
-    fs,
+    fs::File,
     io::{self, Read},
-    path::Path,
 };
 
 use bytes::Bytes;
-use skills_core::{BundlePath, RuleError, limits::MAX_BUNDLE_BYTES};
+use flate2::bufread::MultiGzDecoder;
+use skills_core::{BundlePath, Code, Coded, RuleError, limits::MAX_BUNDLE_BYTES};
 
-use crate::{candidate::Source, find::is_skipped, layout::Entry};
+pub use self::format::is_archive_name;
+pub(crate) use self::format::{ArchiveFormat, FileFormat, name};
+use crate::{find_bundles::is_ignored_folder, layout::FileEntry, source::Source};
 
 /// Most entries of an archive, folders among them.
 pub const MAX_ENTRIES: usize = 65_536;
-/// Most bytes that may come out of an archive, whatever they are.
+/// Most bytes that an archive may unpack to.
 pub const MAX_UNPACKED_BYTES: u64 = 256 << 20;
 
-/// What macOS adds to its archives beside the files.
+/// Folder that macOS adds to archives for resource forks.
 const RESOURCE_FORKS: &str = "__MACOSX";
 
-/// Why an archive cannot be used.
+/// Error of reading an archive.
 #[derive(Debug, thiserror::Error)]
 pub enum ArchiveError {
-    /// It cannot be read to its end.
+    /// The archive cannot be read to its end.
     #[error("the archive cannot be read: {0}")]
     Damaged(String),
-    /// More comes out of it than allowed.
+    /// The archive unpacks to too much.
     #[error("the archive unpacks to more than {MAX_UNPACKED_BYTES} bytes")]
     TooLarge,
-    /// It has more entries than allowed.
+    /// The archive has too many entries.
     #[error("the archive has more than {MAX_ENTRIES} entries")]
     TooManyEntries,
-    /// A path that could lead outside, or that no system could take.
+    /// A path leads outside or is invalid.
     #[error("the archive holds a {0}")]
     Path(RuleError),
-    /// A path that is no text.
+    /// A path is not UTF-8.
     #[error("the archive holds a path that is not UTF-8: {0:?}")]
     Name(String),
-    /// Two entries have one name, so that one would hide the other.
+    /// Two entries have the same name.
     #[error("the archive holds two entries of one name")]
     Duplicate,
 }
 
-impl ArchiveError {
-    /// A stable code for machines.
-    #[must_use]
-    pub const fn code(&self) -> &'static str {
+impl Coded for ArchiveError {
+    fn code(&self) -> Code {
         match self {
-            Self::Damaged(_) => "bad_archive",
-            Self::TooLarge | Self::TooManyEntries => "too_large",
-            Self::Path(_) | Self::Name(_) | Self::Duplicate => "invalid_path",
+            Self::Damaged(_) => Code::BadArchive,
+            Self::TooLarge | Self::TooManyEntries => Code::TooLarge,
+            Self::Path(_) | Self::Name(_) | Self::Duplicate => Code::InvalidPath,
         }
     }
 }
 
-/// The archives that are understood.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Format {
-    TarGz,
-    Zip,
-}
-
-impl Format {
-    /// The format of an archive and its name without the ending; `None` for any other file.
-    pub(crate) fn of(path: &Path) -> Option<(Self, &str)> {
-        let name = path.file_name()?.to_str()?;
-        let endings = [(".tar.gz", Self::TarGz), (".tgz", Self::TarGz), (".zip", Self::Zip)];
-        endings.into_iter().find_map(|(ending, format)| {
-            let at = name.len().checked_sub(ending.len())?;
-            let matches = name.is_char_boundary(at) && name[at..].eq_ignore_ascii_case(ending);
-            matches.then(|| (format, &name[..at]))
-        })
-    }
-}
-
-/// Everything in an archive that could belong to a bundle.
-pub(crate) fn unpack(path: &Path, format: Format) -> Result<Vec<Entry>, ArchiveError> {
+/// Unpacks all files of an archive that could belong to a bundle.
+pub(crate) fn unpack(file: File, format: ArchiveFormat) -> Result<Vec<FileEntry>, ArchiveError> {
     let damaged = |error: io::Error| ArchiveError::Damaged(error.to_string());
-    let file = fs::File::open(path).map_err(damaged)?;
     if file.metadata().map_err(damaged)?.len() > MAX_UNPACKED_BYTES {
         return Err(ArchiveError::TooLarge);
     }
     let file = io::BufReader::new(file);
     match format {
-        Format::TarGz => tar::unpack(file),
-        Format::Zip => zip::unpack(file),
+        ArchiveFormat::Tar => tar::unpack(file),
+        ArchiveFormat::TarGz => tar::unpack(MultiGzDecoder::new(file)),
+        ArchiveFormat::TarZst => tar::unpack(zstd::ZstdReader::new(file)),
+        ArchiveFormat::Zip => zip::unpack(file),
     }
 }
 
-/// The path of an entry, checked; `None` for the root itself and for what never belongs to a bundle.
-fn checked(path: &[u8]) -> Result<Option<BundlePath>, ArchiveError> {
+/// Checks the path of an entry; `None` for the root itself and for ignored folders.
+fn check_entry_path(path: &[u8]) -> Result<Option<BundlePath>, ArchiveError> {
     let path = std::str::from_utf8(path)
         .map_err(|_| ArchiveError::Name(String::from_utf8_lossy(path).into_owned()))?;
-    // As `tar .` writes it.
+    // `tar .` writes such paths.
     let inner = path.strip_prefix("./").unwrap_or(path);
     let inner = inner.strip_suffix('/').unwrap_or(inner);
     if path != "/" && matches!(inner, "" | ".") {
         return Ok(None);
     }
-    let checked: BundlePath = inner.parse().map_err(ArchiveError::Path)?;
-    let is_foreign = |part: &str| is_skipped(part.as_ref()) || part == RESOURCE_FORKS;
-    Ok((!inner.split('/').any(is_foreign)).then_some(checked))
+    // Names are checked with their bundle; folders around a bundle may have any name.
+    let path = BundlePath::from_stored(inner).map_err(ArchiveError::Path)?;
+    let is_ignored = |part: &str| is_ignored_folder(part.as_ref()) || part == RESOURCE_FORKS;
+    Ok((!inner.split('/').any(is_ignored)).then_some(path))
 }
 
-/// Reads a file to its end. What no bundle could hold is counted and not kept.
-fn held(mut reader: impl Read) -> io::Result<Source> {
+/// Reads a file to its end. Bytes beyond the bundle limit are counted and dropped.
+fn read_file(mut reader: impl Read, executable: Option<bool>) -> io::Result<Source> {
     let mut bytes = Vec::new();
     reader.by_ref().take(MAX_BUNDLE_BYTES as u64).read_to_end(&mut bytes)?;
     Ok(match io::copy(&mut reader, &mut io::sink())? {
-        0 => Source::Held(Bytes::from(bytes)),
+        0 => Source::InMemory { bytes: Bytes::from(bytes), executable },
         _ => Source::TooLarge,
     })
 }
 
-/// Passes bytes on until there were too many.
-struct Metered<'a, R> {
+/// Reader that fails after a number of bytes.
+struct LimitedReader<'a, R> {
     inner: R,
     left: &'a mut u64,
 }
 
-impl<R: Read> Read for Metered<'_, R> {
+impl<R: Read> Read for LimitedReader<'_, R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let count = self.inner.read(buffer)?;
         match self.left.checked_sub(count as u64) {
@@ -142,8 +126,8 @@ impl<R: Read> Read for Metered<'_, R> {
     }
 }
 
-/// What reading failed with: the meter, or the archive.
-fn failed(error: &io::Error) -> ArchiveError {
+/// Maps a read error: the size limit, or a damaged archive.
+fn map_read_error(error: &io::Error) -> ArchiveError {
     match error.kind() {
         io::ErrorKind::FileTooLarge => ArchiveError::TooLarge,
         _ => ArchiveError::Damaged(error.to_string()),
@@ -155,23 +139,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn archives_are_known_by_their_names() {
-        for (path, known) in [
-            ("a/pdf.tar.gz", Some((Format::TarGz, "pdf"))),
-            ("pdf.TGZ", Some((Format::TarGz, "pdf"))),
-            ("é.zip", Some((Format::Zip, "é"))),
-            ("pdf.gz", None),
-            ("é", None),
-            ("pdf.md", None),
-        ] {
-            assert_eq!(Format::of(Path::new(path)), known, "{path}");
-        }
-    }
-
-    #[test]
-    fn paths_are_checked_before_anything_is_done_with_them() {
+    fn entry_paths_are_checked() {
         let path = |path: &str| {
-            let found = checked(path.as_bytes()).map_err(|error| error.to_string());
+            let found = check_entry_path(path.as_bytes()).map_err(|error| error.to_string());
             found.map(|found| found.map(|path| path.to_string()))
         };
         assert_eq!(path("./a/b"), Ok(Some("a/b".to_owned())));
@@ -184,6 +154,6 @@ mod tests {
         {
             assert!(path(evil).is_err(), "{evil:?}");
         }
-        assert!(checked(b"a\xff").is_err());
+        assert!(check_entry_path(b"a\xff").is_err());
     }
 }

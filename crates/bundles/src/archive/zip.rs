@@ -4,19 +4,26 @@ use std::{cell::Cell, io, path::PathBuf, rc::Rc};
 
 use zip::ZipArchive;
 
-use super::{ArchiveError, MAX_ENTRIES, MAX_UNPACKED_BYTES, Metered, checked, failed, held};
-use crate::{candidate::Source, layout::Entry};
+use super::{
+    ArchiveError, LimitedReader, MAX_ENTRIES, MAX_UNPACKED_BYTES, check_entry_path, map_read_error,
+    read_file,
+};
+use crate::{
+    dir::is_executable,
+    layout::{FileEntry, is_document_name},
+    source::Source,
+};
 
-/// The part of a mode that tells what kind of file it is.
+/// Bits of a Unix mode that hold the file type.
 const KIND: u32 = 0o170_000;
 const REGULAR: u32 = 0o100_000;
 const LINK: u32 = 0o120_000;
 
-/// Most that is read of an archive to learn what is in it. Its directory is taken into memory as a whole, before
-/// anybody can count its entries.
+/// Most bytes that are read to list an archive. Its directory is loaded into memory as a whole, before its entries
+/// can be counted.
 const MAX_DIRECTORY_BYTES: u64 = 16 << 20;
 
-/// Reads until there was too much.
+/// Reader that fails after a number of bytes, and can seek.
 struct Bounded<R> {
     inner: R,
     left: Rc<Cell<u64>>,
@@ -37,7 +44,15 @@ impl<R: io::Seek> io::Seek for Bounded<R> {
     }
 }
 
-pub(super) fn unpack(file: impl io::Read + io::Seek) -> Result<Vec<Entry>, ArchiveError> {
+/// Returns the target of a link, which is the content of its entry.
+fn link_target(content: &Source) -> Option<PathBuf> {
+    match content {
+        Source::InMemory { bytes, .. } => std::str::from_utf8(bytes).ok().map(PathBuf::from),
+        _ => None,
+    }
+}
+
+pub(super) fn unpack(file: impl io::Read + io::Seek) -> Result<Vec<FileEntry>, ArchiveError> {
     let damaged = |error: zip::result::ZipError| ArchiveError::Damaged(error.to_string());
     let left = Rc::new(Cell::new(MAX_DIRECTORY_BYTES));
     let opened = ZipArchive::new(Bounded { inner: file, left: Rc::clone(&left) });
@@ -45,7 +60,7 @@ pub(super) fn unpack(file: impl io::Read + io::Seek) -> Result<Vec<Entry>, Archi
         0 => ArchiveError::Damaged("it has no table of contents, or too large a one".to_owned()),
         _ => damaged(error),
     })?;
-    // What comes out of it is counted below.
+    // Unpacked bytes are counted below.
     left.set(u64::MAX);
     if archive.len() > MAX_ENTRIES {
         return Err(ArchiveError::TooManyEntries);
@@ -58,18 +73,25 @@ pub(super) fn unpack(file: impl io::Read + io::Seek) -> Result<Vec<Entry>, Archi
     for at in 0..archive.len() {
         let entry = archive.by_index(at).map_err(damaged)?;
         let name = entry.name().map_err(damaged)?;
-        let Some(path) = checked(name.as_bytes())? else { continue };
+        let Some(path) = check_entry_path(name.as_bytes())? else { continue };
         if entry.is_dir() {
             continue;
         }
-        let source = match entry.unix_mode().unwrap_or_default() & KIND {
-            0 | REGULAR => {
-                held(Metered { inner: entry, left: &mut left }).map_err(|error| failed(&error))?
+        let path = PathBuf::from(path.as_str());
+        let mode = entry.unix_mode();
+        let mut read = |entry| {
+            let reader = LimitedReader { inner: entry, left: &mut left };
+            read_file(reader, mode.map(is_executable)).map_err(|error| map_read_error(&error))
+        };
+        let source = match mode.unwrap_or_default() & KIND {
+            0 | REGULAR => read(entry)?,
+            LINK if path.file_name().is_some_and(is_document_name) => {
+                Source::Link(link_target(&read(entry)?))
             }
-            LINK => Source::Link,
+            LINK => Source::Link(None),
             _ => Source::Special,
         };
-        entries.push(Entry { path: PathBuf::from(path.as_str()), source });
+        entries.push(FileEntry { path, source });
     }
     Ok(entries)
 }

@@ -1,203 +1,202 @@
-//! What is to be done about one skill: a comparison of what is wanted, what was written, and what is there now.
+//! Decision about one skill: a comparison of the desired files, the record, and the disk.
 //!
-//! Nothing is changed here.
+//! Changes nothing on disk.
 
-use std::{
-    fs,
-    io::{self, Read as _},
-    path::Path,
-};
+use std::path::Path;
 
 use skills_core::{Digest, limits::MAX_BUNDLE_BYTES};
 
-use super::{Kept, Wanted, record::Entry};
+use super::{DesiredSkill, SkipReason, record::RecordEntry};
 use crate::{
     BundleError,
-    place::{Present, folders_of, present},
+    dir::{Dir, FileKind},
+    files::{FileComparison, NewFile, Parent, compare, parent},
 };
 
-/// What is to be done.
+/// Action for one skill.
 pub(super) enum Decision<'a> {
     Unchanged,
-    Kept(Kept),
+    Skip(SkipReason),
     Change(Change<'a>),
 }
 
 pub(super) struct Change<'a> {
-    pub(super) write: Vec<(&'a str, &'a [u8])>,
-    /// Before anything is written.
+    pub(super) write: Vec<NewFile<'a>>,
+    /// Files to remove before anything is written.
     pub(super) remove: Vec<String>,
 }
 
-/// What is where the folder of a skill belongs.
-enum Ground {
-    Free,
-    Folder,
-    /// A link, say.
+impl<'a> Change<'a> {
+    /// Plans to write all files of a skill.
+    pub(super) fn write_all(desired: &'a DesiredSkill) -> Self {
+        Self { write: desired.files().collect(), remove: vec![] }
+    }
+}
+
+/// State of a skill's folder.
+enum FolderState {
+    Missing,
+    Empty,
+    Folder(Dir),
+    /// A link or a file.
     Other,
 }
 
-/// What is where a file was written.
-enum OnDisk {
+/// State of a file on disk.
+enum FileState {
     Missing,
     File(Digest),
     Folder,
-    /// A link, or something that no sync has written.
+    /// A link, or a file that no sync can have written.
     Other,
-    /// It cannot be there: what it was in is no folder any more.
-    Behind,
+    /// A parent of the path is not a folder any more.
+    ParentBlocked,
 }
 
-/// What to do about a skill that is wanted.
-pub(super) fn wanted<'a>(
-    home: &Path,
-    wanted: &'a Wanted,
-    entry: Option<&Entry>,
+/// Decides about a skill that belongs into the folder.
+pub(super) fn decide_desired<'a>(
+    root: &Dir,
+    desired: &'a DesiredSkill,
+    entry: Option<&RecordEntry>,
     force: bool,
 ) -> Result<Decision<'a>, BundleError> {
-    let is_free = match ground(home)? {
-        Ground::Other if !force => {
-            return Ok(Decision::Kept(Kept::Foreign { path: home.to_owned() }));
+    let home = match folder_state(root, &desired.name)? {
+        FolderState::Other if !force => {
+            let path = root.path().join(&desired.name);
+            return Ok(Decision::Skip(SkipReason::Foreign { path }));
         }
-        Ground::Other => {
-            return Ok(Decision::Change(Change {
-                write: wanted.files().collect(),
-                remove: vec![],
-            }));
+        FolderState::Other | FolderState::Missing | FolderState::Empty => {
+            return Ok(Decision::Change(Change::write_all(desired)));
         }
-        Ground::Free => true,
-        Ground::Folder => false,
+        FolderState::Folder(home) => home,
     };
+    let home = &home;
     let mut change = Change { write: vec![], remove: vec![] };
-    for (path, bytes) in wanted.files() {
-        match present(home, path, bytes)? {
-            Present::Same => continue,
-            Present::Missing => {}
-            Present::Other(_) if force => {}
-            Present::Other(full) => {
-                let inside = full.strip_prefix(home).ok().and_then(Path::to_str);
+    for file in desired.files() {
+        match compare(home, file)? {
+            FileComparison::Same => continue,
+            FileComparison::Missing | FileComparison::OtherMode => {}
+            FileComparison::Other(_) if force => {}
+            FileComparison::Other(full) => {
+                let inside = full.strip_prefix(home.path()).ok().and_then(Path::to_str);
                 match entry.zip(inside) {
-                    None => return Ok(Decision::Kept(Kept::Foreign { path: full })),
-                    Some((entry, inside)) if is_ours(home, inside, entry)? => {}
-                    Some(_) => return Ok(Decision::Kept(Kept::Edited { path: full })),
+                    None => return Ok(Decision::Skip(SkipReason::Foreign { path: full })),
+                    Some((entry, inside)) if is_written_by_sync(home, inside, entry)? => {}
+                    Some(_) => return Ok(Decision::Skip(SkipReason::Edited { path: full })),
                 }
             }
         }
-        change.write.push((path, bytes));
+        change.write.push(file);
     }
     if let Some(entry) = entry {
-        let is_wanted = |path: &str| wanted.files().any(|(wanted, _)| wanted == path);
-        let superfluous = entry.paths().filter(|path| !is_wanted(path));
-        match taken_back(home, superfluous, entry, force)? {
+        let is_desired = |path: &str| desired.files().any(|known| known.path == path);
+        let superfluous = entry.paths().filter(|path| !is_desired(path));
+        match removable_files(home, superfluous, entry, force)? {
             Ok(remove) => change.remove = remove,
-            Err(kept) => return Ok(Decision::Kept(kept)),
+            Err(kept) => return Ok(Decision::Skip(kept)),
         }
-    } else if !is_free && !change.write.is_empty() && !force {
-        // What somebody else made is not mixed with ours.
-        return Ok(Decision::Kept(Kept::Foreign { path: home.to_owned() }));
+    } else if !change.write.is_empty() && !force {
+        // Skills that no sync wrote are not mixed with synced files.
+        return Ok(Decision::Skip(SkipReason::Foreign { path: home.path().to_owned() }));
     }
     let is_nothing = change.write.is_empty() && change.remove.is_empty();
     Ok(if is_nothing { Decision::Unchanged } else { Decision::Change(change) })
 }
 
-/// What to do about a skill that is not wanted any more.
-pub(super) fn unwanted(
-    home: &Path,
-    entry: &Entry,
+/// Decides about a skill that no longer belongs into the folder.
+pub(super) fn decide_removed(
+    root: &Dir,
+    name: &str,
+    entry: &RecordEntry,
     force: bool,
 ) -> Result<Decision<'static>, BundleError> {
-    match ground(home)? {
-        Ground::Free => Ok(Decision::Unchanged),
-        Ground::Other => Ok(Decision::Kept(Kept::Edited { path: home.to_owned() })),
-        Ground::Folder => Ok(match taken_back(home, entry.paths(), entry, force)? {
-            Ok(remove) => Decision::Change(Change { write: vec![], remove }),
-            Err(kept) => Decision::Kept(kept),
-        }),
+    match folder_state(root, name)? {
+        FolderState::Missing | FolderState::Empty => Ok(Decision::Unchanged),
+        FolderState::Other => {
+            Ok(Decision::Skip(SkipReason::Edited { path: root.path().join(name) }))
+        }
+        FolderState::Folder(home) => {
+            Ok(match removable_files(&home, entry.paths(), entry, force)? {
+                Ok(remove) => Decision::Change(Change { write: vec![], remove }),
+                Err(kept) => Decision::Skip(kept),
+            })
+        }
     }
 }
 
-/// Whether a skill is there just as it was written.
-pub(super) fn is_untouched(home: &Path, entry: &Entry) -> bool {
-    let is_folder = matches!(ground(home), Ok(Ground::Folder));
-    is_folder
-        && entry.pending.is_empty()
+/// Returns whether a skill on disk is exactly as the sync wrote it.
+pub(super) fn is_unedited(root: &Dir, name: &str, entry: &RecordEntry) -> bool {
+    let Ok(FolderState::Folder(home)) = folder_state(root, name) else { return false };
+    entry.pending.is_empty()
         && entry.files.iter().all(|(path, digest)| {
-            matches!(on_disk(home, path), Ok(OnDisk::File(found)) if found == *digest)
+            matches!(file_state(&home, path), Ok(FileState::File(found)) if found == *digest)
         })
 }
 
-/// Which of these files are there and can be removed; or the first that somebody has changed.
-fn taken_back<'a>(
-    home: &Path,
+/// Returns the files that exist and can be removed, or the first one that was edited.
+fn removable_files<'a>(
+    home: &Dir,
     paths: impl Iterator<Item = &'a str>,
-    entry: &Entry,
+    entry: &RecordEntry,
     force: bool,
-) -> Result<Result<Vec<String>, Kept>, BundleError> {
+) -> Result<Result<Vec<String>, SkipReason>, BundleError> {
     let mut remove = Vec::new();
     for path in paths {
-        match on_disk(home, path)? {
-            OnDisk::Missing => {}
-            OnDisk::File(digest) if entry.wrote(path, digest) => remove.push(path.to_owned()),
-            OnDisk::File(_) | OnDisk::Other if force => remove.push(path.to_owned()),
-            OnDisk::Folder | OnDisk::Behind if force => {}
-            _ => return Ok(Err(Kept::Edited { path: home.join(path) })),
+        match file_state(home, path)? {
+            FileState::Missing => {}
+            FileState::File(digest) if entry.contains(path, digest) => remove.push(path.to_owned()),
+            FileState::File(_) | FileState::Other if force => remove.push(path.to_owned()),
+            FileState::Folder | FileState::ParentBlocked if force => {}
+            _ => return Ok(Err(SkipReason::Edited { path: home.path().join(path) })),
         }
     }
     Ok(Ok(remove))
 }
 
-/// Whether what is in the way of a file was written by a sync: another version of it, or a file where there is to be a
-/// folder, or the other way round.
-fn is_ours(home: &Path, path: &str, entry: &Entry) -> Result<bool, BundleError> {
-    Ok(match on_disk(home, path)? {
-        OnDisk::Missing => true,
-        OnDisk::File(digest) => entry.wrote(path, digest),
-        OnDisk::Folder => {
+/// Returns whether the obstacle in the path of a file was written by a sync: another version of it, a file in place
+/// of a folder, or a folder in place of a file.
+fn is_written_by_sync(home: &Dir, path: &str, entry: &RecordEntry) -> Result<bool, BundleError> {
+    Ok(match file_state(home, path)? {
+        FileState::Missing => true,
+        FileState::File(digest) => entry.contains(path, digest),
+        FileState::Folder => {
             let is_below =
                 |known: &str| known.strip_prefix(path).is_some_and(|below| below.starts_with('/'));
             entry.paths().any(is_below)
         }
-        OnDisk::Other | OnDisk::Behind => false,
+        FileState::Other | FileState::ParentBlocked => false,
     })
 }
 
-fn ground(home: &Path) -> Result<Ground, BundleError> {
-    let unreadable = |source| BundleError::Unreadable { path: home.to_owned(), source };
-    match fs::symlink_metadata(home) {
-        Ok(metadata) if metadata.is_dir() => {
-            let is_empty = fs::read_dir(home).map_err(unreadable)?.next().is_none();
-            Ok(if is_empty { Ground::Free } else { Ground::Folder })
+fn folder_state(root: &Dir, name: &str) -> Result<FolderState, BundleError> {
+    let unreadable = |source| BundleError::Unreadable { path: root.path().join(name), source };
+    match root.kind(name).map_err(unreadable)? {
+        Some(FileKind::Folder) => {
+            let home = root.folder(name).map_err(unreadable)?;
+            let is_empty = home.is_empty().map_err(unreadable)?;
+            Ok(if is_empty { FolderState::Empty } else { FolderState::Folder(home) })
         }
-        Ok(_) => Ok(Ground::Other),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Ground::Free),
-        Err(error) => Err(unreadable(error)),
+        Some(_) => Ok(FolderState::Other),
+        None => Ok(FolderState::Missing),
     }
 }
 
-fn on_disk(home: &Path, path: &str) -> Result<OnDisk, BundleError> {
-    for above in folders_of(path) {
-        match fs::symlink_metadata(home.join(above)) {
-            Ok(metadata) if metadata.is_dir() => {}
-            Ok(_) => return Ok(OnDisk::Behind),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(OnDisk::Missing),
-            Err(source) => return Err(BundleError::Unreadable { path: home.join(above), source }),
-        }
-    }
-    let full = home.join(path);
-    let found = match fs::symlink_metadata(&full) {
-        Ok(metadata) if metadata.is_dir() => return Ok(OnDisk::Folder),
-        Ok(metadata) if !metadata.is_file() => return Ok(OnDisk::Other),
-        // No sync writes as much.
-        Ok(metadata) if metadata.len() > MAX_BUNDLE_BYTES as u64 => return Ok(OnDisk::Other),
-        Ok(_) => digest_of(&full),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(OnDisk::Missing),
-        Err(error) => Err(error),
+fn file_state(home: &Dir, path: &str) -> Result<FileState, BundleError> {
+    let (folder, name) = match parent(home, path)? {
+        Parent::Folder(folder, name) => (folder, name),
+        Parent::Missing => return Ok(FileState::Missing),
+        Parent::Blocked(_) => return Ok(FileState::ParentBlocked),
     };
-    found.map(OnDisk::File).map_err(|source| BundleError::Unreadable { path: full, source })
-}
-
-fn digest_of(path: &Path) -> io::Result<Digest> {
-    let mut bytes = Vec::new();
-    fs::File::open(path)?.take(MAX_BUNDLE_BYTES as u64 + 1).read_to_end(&mut bytes)?;
-    Ok(Digest::of(&bytes))
+    let folder = folder.as_ref().unwrap_or(home);
+    let unreadable = |source| BundleError::Unreadable { path: folder.path().join(name), source };
+    match folder.kind(name).map_err(unreadable)? {
+        None => Ok(FileState::Missing),
+        Some(FileKind::Folder) => Ok(FileState::Folder),
+        // No sync writes larger files.
+        Some(FileKind::File { size, .. }) if size <= MAX_BUNDLE_BYTES as u64 => {
+            let bytes = folder.read_file(name, MAX_BUNDLE_BYTES as u64 + 1).map_err(unreadable)?;
+            Ok(FileState::File(Digest::of(&bytes)))
+        }
+        Some(_) => Ok(FileState::Other),
+    }
 }

@@ -1,15 +1,18 @@
-//! A folder of skills that is kept in step with what is wanted there, and from which only that is taken back which
-//! was put there.
+//! One-way sync of skills into a folder. Removes only what it wrote.
 //!
-//! - `record`: what was written, beside the skills
-//! - `decide`: what is to be done about one skill
+//! - `record`: what was written, stored beside the skills
+//! - `decide`: the action for one skill
+//! - `location`: the path of the folder, and opening it
 //!
-//! Where the skills come from, and what they are called, is for others. What was edited, and what somebody else put
-//! there, is left alone. A file is complete or not there, no link below the folder is followed, and whenever this ends
-//! half way, the record knows what may have been written until then.
+//! The origin of the skills and their folder names are not known here. Edited files and files that no sync wrote are left
+//! alone. Files are written atomically, no link below the folder is followed, and the record always covers everything
+//! that an interrupted sync may have written.
 
 mod decide;
+mod location;
 mod record;
+
+pub use location::FolderLocation;
 
 use std::{
     collections::{BTreeMap, HashSet},
@@ -20,80 +23,109 @@ use std::{
 };
 
 use bytes::Bytes;
-use skills_core::{BundlePath, Digest, skill::ROOT_PATH};
+use skills_agent_skills::frontmatter::is_skill_name;
+use skills_core::{
+    BundlePath, Digest, RuleError,
+    bundle_path::check_name,
+    skill::ROOT_PATH,
+    text::{MAX_QUOTED_CHARS, first_chars},
+};
 
 use self::{
     decide::{Change, Decision},
-    record::{Entry, Record},
+    record::{Record, RecordEntry},
 };
 use crate::{
     BundleError,
-    place::{folders_of, write},
+    dir::Dir,
+    files::{NewFile, remove, write},
 };
 
-/// A skill as it is to stand in a folder.
+/// Skill as it should be in the folder.
 #[derive(Debug)]
-pub struct Wanted {
-    /// The name of its own folder: that of an Agent Skill.
+pub struct DesiredSkill {
+    /// Name of its folder, a valid Agent Skill name.
     pub name: String,
-    /// What it is registered as.
+    /// Id in the registry.
     pub id: String,
-    /// Which version this is.
+    /// Digest of this version.
     pub version: Digest,
-    /// The root document.
+    /// Root document.
     pub root: Bytes,
-    /// The other files.
-    pub others: Vec<(BundlePath, Bytes)>,
+    /// Other files.
+    pub others: Vec<DesiredFile>,
 }
 
-impl Wanted {
-    /// The root document comes last: an agent that finds it finds all that it leads to.
-    fn files(&self) -> impl Iterator<Item = (&str, &[u8])> {
-        let others = self.others.iter().map(|(path, bytes)| (path.as_str(), bytes.as_ref()));
-        others.chain([(ROOT_PATH, self.root.as_ref())])
+/// File of a skill beside its root document.
+#[derive(Debug)]
+pub struct DesiredFile {
+    /// Path inside the skill's folder.
+    pub path: BundlePath,
+    /// Content.
+    pub bytes: Bytes,
+    /// Executable bit.
+    pub executable: bool,
+}
+
+impl DesiredSkill {
+    /// Checks name and paths, which may come from an untrusted registry.
+    fn check(&self, folder: &Path) -> Result<(), BundleError> {
+        check_folder_name(&self.name)
+            .map_err(|source| BundleError::Rule { path: folder.to_owned(), source })?;
+        self.others.iter().try_for_each(|file| crate::check_path(folder, &file.path))
+    }
+
+    /// Returns all files, the root document last: an agent that finds it finds everything it refers to.
+    fn files(&self) -> impl Iterator<Item = NewFile<'_>> {
+        let others = self.others.iter().map(|DesiredFile { path, bytes, executable }| NewFile {
+            path: path.as_str(),
+            bytes,
+            executable: *executable,
+        });
+        others.chain([NewFile { path: ROOT_PATH, bytes: &self.root, executable: false }])
     }
 }
 
-/// How a folder is kept.
+/// Options of a sync.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Options {
-    /// Also what was edited, or made by somebody else, is overwritten and taken back.
+    /// Overwrites and removes files even if they were edited or not written by a sync.
     pub force: bool,
-    /// Nothing is written.
+    /// Writes nothing.
     pub dry_run: bool,
 }
 
-/// What became of a skill in a folder.
+/// Result of syncing one skill.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Outcome {
-    /// It was not there, and is now, with so many files.
+pub enum SyncOutcome {
+    /// New skill, with the number of files.
     Written(usize),
-    /// It was there in another version, or not all of it.
+    /// Replaced another version, or completed a partial one.
     Updated,
-    /// It was there already.
+    /// Up to date already.
     Unchanged,
-    /// It was not wanted any more.
+    /// Removed, because the registry no longer has it.
     Removed,
-    /// Somebody's work is in the way.
-    Kept(Kept),
+    /// Left untouched, for this reason.
+    Skipped(SkipReason),
 }
 
-/// Why something was left alone.
+/// Reason why a skill was left untouched.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Kept {
-    /// Somebody else made it.
+pub enum SkipReason {
+    /// Not written by a sync.
     Foreign {
-        /// What.
+        /// Path of the obstacle.
         path: PathBuf,
     },
-    /// It was written by a sync, and edited since.
+    /// Written by a sync and edited since.
     Edited {
-        /// The first file of it that was.
+        /// First edited file.
         path: PathBuf,
     },
 }
 
-impl fmt::Display for Kept {
+impl fmt::Display for SkipReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Foreign { path } => write!(f, "{} was not written by a sync", path.display()),
@@ -104,85 +136,113 @@ impl fmt::Display for Kept {
     }
 }
 
-/// A folder of skills. Nobody else keeps it in step as long as this is there.
+/// Checks that every system accepts a folder name for a skill.
+///
+/// # Errors
+/// When it is not the name of an Agent Skill, or one that some system reserves.
+pub fn check_folder_name(name: &str) -> Result<(), RuleError> {
+    check_name(name)?;
+    if is_skill_name(name) {
+        return Ok(());
+    }
+    let path = first_chars(name, MAX_QUOTED_CHARS).to_owned();
+    Err(RuleError::Path { path, reason: "is not the name of an Agent Skill" })
+}
+
+/// Folder of synced skills, locked against other syncs.
 #[derive(Debug)]
-pub struct Folder {
+pub struct SyncFolder {
     path: PathBuf,
+    /// Handle of the folder; `None` if it is missing in a dry run.
+    root: Option<Dir>,
     options: Options,
     record: Record,
     is_saved: bool,
     _lock: Option<fs::File>,
 }
 
-impl Folder {
-    /// Opens a folder, and makes it unless nothing is to be written.
+impl SyncFolder {
+    /// Opens a folder, and creates it unless this is a dry run.
     ///
     /// # Errors
-    /// When it cannot be made or read, its record is damaged, or another sync is at work in it.
+    /// When it cannot be created or read, its record is damaged, or another sync holds the lock.
     pub fn open(path: &Path, options: Options) -> Result<Self, BundleError> {
-        let lock = match options.dry_run {
-            true => None,
-            false => {
-                let made = fs::create_dir_all(path);
-                made.map_err(|source| BundleError::Unwritable { path: path.to_owned(), source })?;
-                lock(path)?
-            }
-        };
-        let record = Record::load(path)?;
-        Ok(Self { path: path.to_owned(), options, record, is_saved: true, _lock: lock })
+        Self::open_at(&FolderLocation::named(path), options)
     }
 
-    /// Where it is.
+    /// Opens the folder at a location, and creates it unless this is a dry run.
+    ///
+    /// # Errors
+    /// When it cannot be created or read, a link is in the way, its record is damaged, or another sync holds the lock.
+    pub fn open_at(location: &FolderLocation, options: Options) -> Result<Self, BundleError> {
+        let root = if options.dry_run { location.open()? } else { Some(location.create()?) };
+        let lock = match &root {
+            Some(root) if !options.dry_run => lock(root)?,
+            _ => None,
+        };
+        let record = root.as_ref().map_or_else(|| Ok(Record::default()), Record::load)?;
+        let path = location.path().to_owned();
+        Ok(Self { path, root, options, record, is_saved: true, _lock: lock })
+    }
+
+    /// Returns the path for messages.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// What was written: the id of each skill, its version, and the name it was written under.
-    pub fn known(&self) -> impl Iterator<Item = (&str, Digest, &str)> {
+    /// Returns the skills that were written: id, version, and folder name.
+    pub fn written_skills(&self) -> impl Iterator<Item = (&str, Digest, &str)> {
         let known = self.record.skills.iter();
         known.map(|(name, entry)| (entry.id.as_str(), entry.digest, name.as_str()))
     }
 
-    /// Whether a version of a skill is there just as it was written.
+    /// Returns whether a version of a skill is on disk exactly as it was written.
     #[must_use]
-    pub fn is_in_step(&self, name: &str, version: Digest) -> bool {
+    pub fn is_up_to_date(&self, name: &str, version: Digest) -> bool {
         let entry = self.record.skills.get(name).filter(|entry| entry.digest == version);
-        entry.is_some_and(|entry| decide::is_untouched(&self.path.join(name), entry))
+        let root = self.root.as_ref();
+        entry.zip(root).is_some_and(|(entry, root)| decide::is_unedited(root, name, entry))
     }
 
-    /// Puts some skills there. The record is written once for all of them, before anything else is.
+    /// Writes some skills. The record is saved once for all of them, before any file is written.
     ///
     /// # Errors
-    /// When the record cannot be written. What is wrong with one skill is in its place.
+    /// When the record cannot be written. Errors of single skills are in the list.
     pub fn put(
         &mut self,
-        skills: &[&Wanted],
-    ) -> Result<Vec<Result<Outcome, BundleError>>, BundleError> {
+        skills: &[&DesiredSkill],
+    ) -> Result<Vec<Result<SyncOutcome, BundleError>>, BundleError> {
         let mut decisions = Vec::with_capacity(skills.len());
-        for &wanted in skills {
-            let home = self.path.join(&wanted.name);
-            let entry = self.record.skills.get(&wanted.name);
-            let decision = decide::wanted(&home, wanted, entry, self.options.force);
+        for &desired in skills {
+            let entry = self.record.skills.get(&desired.name);
+            let decision = desired.check(&self.path).and_then(|()| match &self.root {
+                Some(root) => decide::decide_desired(root, desired, entry, self.options.force),
+                None => Ok(Decision::Change(Change::write_all(desired))),
+            });
             if let Ok(Decision::Change(change)) = &decision
                 && !self.options.dry_run
             {
-                self.announce(wanted, change);
+                self.record_pending(desired, change);
             }
-            decisions.push((wanted, entry_is_new(self.record.skills.get(&wanted.name)), decision));
+            decisions.push((
+                desired,
+                entry_is_new(self.record.skills.get(&desired.name)),
+                decision,
+            ));
         }
         self.save()?;
-        let carry_out = |(wanted, is_new, decision)| self.carry_out(wanted, is_new, decision);
-        Ok(decisions.into_iter().map(carry_out).collect())
+        let apply = |(desired, is_new, decision)| self.apply(desired, is_new, decision);
+        Ok(decisions.into_iter().map(apply).collect())
     }
 
-    /// Remembers what is about to be written, so that it is known as ours whatever happens meanwhile.
-    fn announce(&mut self, wanted: &Wanted, change: &Change<'_>) {
+    /// Records files before they are written, so that an interrupted sync still recognises them.
+    fn record_pending(&mut self, desired: &DesiredSkill, change: &Change<'_>) {
         let pending = change.write.iter();
-        let pending = pending.map(|(path, bytes)| ((*path).to_owned(), Digest::of(bytes)));
-        let entry = self.record.skills.entry(wanted.name.clone()).or_insert_with(|| Entry {
-            id: wanted.id.clone(),
-            digest: wanted.version,
+        let pending = pending.map(|file| (file.path.to_owned(), Digest::of(file.bytes)));
+        let entry = self.record.skills.entry(desired.name.clone()).or_insert_with(|| RecordEntry {
+            id: desired.id.clone(),
+            digest: desired.version,
             files: BTreeMap::new(),
             pending: BTreeMap::new(),
         });
@@ -190,66 +250,62 @@ impl Folder {
         self.is_saved = false;
     }
 
-    fn carry_out(
+    fn apply(
         &mut self,
-        wanted: &Wanted,
+        desired: &DesiredSkill,
         is_new: bool,
         decision: Result<Decision<'_>, BundleError>,
-    ) -> Result<Outcome, BundleError> {
+    ) -> Result<SyncOutcome, BundleError> {
         let outcome = match decision? {
-            Decision::Kept(kept) => return Ok(Outcome::Kept(kept)),
-            Decision::Unchanged => Outcome::Unchanged,
+            Decision::Skip(kept) => return Ok(SyncOutcome::Skipped(kept)),
+            Decision::Unchanged => SyncOutcome::Unchanged,
             Decision::Change(change) => {
-                if !self.options.dry_run {
-                    let home = self.path.join(&wanted.name);
-                    take_back(&home, &change.remove)?;
-                    put_in_place(&home, &change.write)?;
+                if let Some(root) = self.root.as_ref().filter(|_| !self.options.dry_run) {
+                    remove_files(root, &desired.name, &change.remove)?;
+                    write_files(root, &desired.name, &change.write)?;
                 }
-                match is_new {
-                    true => Outcome::Written(change.write.len()),
-                    false => Outcome::Updated,
-                }
+                if is_new { SyncOutcome::Written(change.write.len()) } else { SyncOutcome::Updated }
             }
         };
-        self.note(wanted, &outcome);
+        self.record_written(desired, &outcome);
         Ok(outcome)
     }
 
-    /// Remembers what is there now. What somebody else put there is not ours for being equal.
-    fn note(&mut self, wanted: &Wanted, outcome: &Outcome) {
-        let Wanted { name, id, version, .. } = wanted;
+    /// Records the files that are on disk now. Equal files that no sync wrote stay unrecorded.
+    fn record_written(&mut self, desired: &DesiredSkill, outcome: &SyncOutcome) {
+        let DesiredSkill { name, id, version, .. } = desired;
         let known = self.record.skills.get(name);
         let is_known = known.is_some_and(|entry| {
             entry.id == *id && entry.digest == *version && entry.pending.is_empty()
         });
-        let is_equal = *outcome == Outcome::Unchanged;
+        let is_equal = *outcome == SyncOutcome::Unchanged;
         let is_foreign = known.is_none() && is_equal && !self.options.force;
         if self.options.dry_run || is_foreign || (is_known && is_equal) {
             return;
         }
-        let files = wanted.files().map(|(path, bytes)| (path.to_owned(), Digest::of(bytes)));
+        let files = desired.files().map(|file| (file.path.to_owned(), Digest::of(file.bytes)));
         let (id, digest, files) = (id.clone(), *version, files.collect());
-        let entry = Entry { id, digest, files, pending: BTreeMap::new() };
+        let entry = RecordEntry { id, digest, files, pending: BTreeMap::new() };
         self.record.skills.insert(name.clone(), entry);
         self.is_saved = false;
     }
 
-    /// Takes back what was written and is not among these names, and closes the folder.
+    /// Removes recorded skills that are not among these names, and closes the folder.
     ///
     /// # Errors
-    /// When the record cannot be written. What is wrong with one skill is in its place.
+    /// When the record cannot be written. Errors of single skills are in the list.
     #[expect(clippy::type_complexity, reason = "a name for it would not say more")]
     pub fn finish(
         mut self,
         names: &HashSet<&str>,
-    ) -> Result<Vec<(String, Result<Outcome, BundleError>)>, BundleError> {
+    ) -> Result<Vec<(String, Result<SyncOutcome, BundleError>)>, BundleError> {
         let is_gone = |name: &&String| !names.contains(name.as_str());
         let gone: Vec<String> = self.record.skills.keys().filter(is_gone).cloned().collect();
         let mut outcomes = Vec::new();
         for name in gone {
             match self.remove(&name) {
-                // It is gone already.
-                Ok(Outcome::Unchanged) => {}
+                // Removed by hand.
+                Ok(SyncOutcome::Unchanged) => {}
                 outcome => outcomes.push((name, outcome)),
             }
         }
@@ -257,19 +313,21 @@ impl Folder {
         Ok(outcomes)
     }
 
-    fn remove(&mut self, name: &str) -> Result<Outcome, BundleError> {
-        let home = self.path.join(name);
-        let Some(entry) = self.record.skills.get(name) else { return Ok(Outcome::Unchanged) };
-        let outcome = match decide::unwanted(&home, entry, self.options.force)? {
-            Decision::Kept(kept) => return Ok(Outcome::Kept(kept)),
-            Decision::Unchanged => Outcome::Unchanged,
+    fn remove(&mut self, name: &str) -> Result<SyncOutcome, BundleError> {
+        let entry = self.record.skills.get(name);
+        let Some((entry, root)) = entry.zip(self.root.as_ref()) else {
+            return Ok(SyncOutcome::Unchanged);
+        };
+        let outcome = match decide::decide_removed(root, name, entry, self.options.force)? {
+            Decision::Skip(kept) => return Ok(SyncOutcome::Skipped(kept)),
+            Decision::Unchanged => SyncOutcome::Unchanged,
             Decision::Change(change) => {
                 if !self.options.dry_run {
-                    take_back(&home, &change.remove)?;
-                    // What else is in it stays where it is.
-                    let _ = fs::remove_dir(&home);
+                    remove_files(root, name, &change.remove)?;
+                    // Fails if the folder has other files, which stay.
+                    let _ = root.remove_folder(name);
                 }
-                Outcome::Removed
+                SyncOutcome::Removed
             }
         };
         if !self.options.dry_run {
@@ -280,58 +338,52 @@ impl Folder {
     }
 
     fn save(&mut self) -> Result<(), BundleError> {
-        if !self.is_saved {
-            self.record.save(&self.path)?;
+        if let Some(root) = self.root.as_ref().filter(|_| !self.is_saved) {
+            self.record.save(root)?;
             self.is_saved = true;
         }
         Ok(())
     }
 }
 
-/// Whether nothing of a skill has been written yet, as far as is known.
-fn entry_is_new(entry: Option<&Entry>) -> bool {
+/// Returns whether no file of a skill has been recorded yet.
+fn entry_is_new(entry: Option<&RecordEntry>) -> bool {
     entry.is_none_or(|entry| entry.files.is_empty())
 }
 
-/// Removes files, and the folders that are empty then.
-fn take_back(home: &Path, paths: &[String]) -> Result<(), BundleError> {
-    for path in paths {
-        let full = home.join(path);
-        match fs::remove_file(&full) {
-            Err(source) if source.kind() != io::ErrorKind::NotFound => {
-                return Err(BundleError::Unwritable { path: full, source });
-            }
-            _ => {}
-        }
-        for above in folders_of(path).rev() {
-            // It is in use.
-            if fs::remove_dir(home.join(above)).is_err() {
-                break;
-            }
-        }
+/// Removes files of a skill, and the folders inside its own that become empty.
+fn remove_files(root: &Dir, name: &str, paths: &[String]) -> Result<(), BundleError> {
+    if paths.is_empty() {
+        return Ok(());
+    }
+    let home = match root.folder(name) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        home => home.map_err(|source| unwritable(root, name, source))?,
+    };
+    paths.iter().try_for_each(|path| remove(&home, path))
+}
+
+/// Writes files of a skill. Anything else with the name of its folder, such as a link, is replaced.
+fn write_files(root: &Dir, name: &str, files: &[NewFile<'_>]) -> Result<(), BundleError> {
+    let home = root.create_folder(name).map_err(|source| unwritable(root, name, source))?;
+    for &file in files {
+        write(&home, file).map_err(|source| unwritable(&home, file.path, source))?;
     }
     Ok(())
 }
 
-fn put_in_place(home: &Path, files: &[(&str, &[u8])]) -> Result<(), BundleError> {
-    let unwritable =
-        |path: &Path, source| BundleError::Unwritable { path: path.to_owned(), source };
-    if fs::symlink_metadata(home).is_ok_and(|metadata| !metadata.is_dir()) {
-        fs::remove_file(home).map_err(|source| unwritable(home, source))?;
-    }
-    for (path, bytes) in files {
-        write(home, path, bytes).map_err(|source| unwritable(&home.join(path), source))?;
-    }
-    Ok(())
+fn unwritable(dir: &Dir, path: &str, source: io::Error) -> BundleError {
+    BundleError::Unwritable { path: dir.path().join(path), source }
 }
 
-/// Keeps others out. Where the file system has no locks, nothing does.
-fn lock(path: &Path) -> Result<Option<fs::File>, BundleError> {
-    let unreadable = |source| BundleError::Unreadable { path: path.to_owned(), source };
-    let folder = fs::File::open(path).map_err(unreadable)?;
+/// Locks the folder against other syncs. Without effect on file systems that have no locks.
+fn lock(root: &Dir) -> Result<Option<fs::File>, BundleError> {
+    let path = || root.path().to_owned();
+    let folder =
+        root.to_file().map_err(|source| BundleError::Unreadable { path: path(), source })?;
     match folder.try_lock() {
         Ok(()) => Ok(Some(folder)),
-        Err(TryLockError::WouldBlock) => Err(BundleError::Busy { path: path.to_owned() }),
+        Err(TryLockError::WouldBlock) => Err(BundleError::Busy { path: path() }),
         Err(TryLockError::Error(_)) => Ok(None),
     }
 }

@@ -1,57 +1,57 @@
-//! What was written into a folder of skills, so that this, and nothing else, can be taken back.
+//! Record of what a sync wrote into a folder, so that only that is removed later.
 //!
-//! The folder may come from somebody else, with a record in it. So nothing in a record is believed but this: a file
-//! whose bytes have a digest that stands in it was written by a sync. Its paths are checked as all paths are.
+//! The folder may come from another author, with a forged record. The record is trusted in one point only: a file
+//! whose digest it contains was written by a sync. Its paths are checked like all paths.
 
-use std::{
-    collections::BTreeMap,
-    fs,
-    io::{self, Read as _},
-    path::Path,
-};
+use std::{collections::BTreeMap, io};
 
 use serde::{Deserialize, Serialize};
-use skills_core::{BundlePath, Digest, frontmatter::is_skill_name};
+use skills_agent_skills::frontmatter::is_skill_name;
+use skills_core::{BundlePath, Digest};
 
-use crate::{BundleError, place};
+use crate::{
+    BundleError,
+    dir::{Dir, FileKind},
+    files::{self, NewFile},
+};
 
-/// Its name in the folder.
+/// File name of the record.
 pub(super) const FILE: &str = ".skills-sync.json";
-/// The form that is written and understood.
+/// Version of the format.
 const VERSION: u32 = 1;
 /// Longest record that is read or written, in bytes.
 const MAX_BYTES: u64 = 256 << 20;
 
-/// Everything that was written into a folder.
+/// Record of everything that was written into a folder.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Record {
     version: u32,
-    /// By name.
-    pub(super) skills: BTreeMap<String, Entry>,
+    /// Skills by folder name.
+    pub(super) skills: BTreeMap<String, RecordEntry>,
 }
 
-/// A skill that was written.
+/// Skill that was written.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Entry {
+pub(super) struct RecordEntry {
     pub(super) id: String,
-    /// Which version of it.
+    /// Version of the skill.
     pub(super) digest: Digest,
-    /// What was written, by path.
+    /// Digests of written files by path.
     pub(super) files: BTreeMap<String, Digest>,
-    /// What was about to be written, and may have been.
+    /// Digests of files that were about to be written, by path.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub(super) pending: BTreeMap<String, Digest>,
 }
 
-impl Entry {
-    /// Whether these bytes were written there by a sync.
-    pub(super) fn wrote(&self, path: &str, digest: Digest) -> bool {
+impl RecordEntry {
+    /// Returns whether a sync wrote these bytes to this path.
+    pub(super) fn contains(&self, path: &str, digest: Digest) -> bool {
         [&self.files, &self.pending].into_iter().any(|files| files.get(path) == Some(&digest))
     }
 
-    /// Everything that was, or may have been, written.
+    /// Returns all paths that were written or may have been.
     pub(super) fn paths(&self) -> impl Iterator<Item = &str> {
         let more = self.pending.keys().filter(|path| !self.files.contains_key(*path));
         self.files.keys().chain(more).map(String::as_str)
@@ -65,22 +65,17 @@ impl Default for Record {
 }
 
 impl Record {
-    /// The record of a folder; an empty one where there is none.
-    pub(super) fn load(folder: &Path) -> Result<Self, BundleError> {
-        let path = folder.join(FILE);
+    /// Loads the record of a folder; empty if there is none.
+    pub(super) fn load(folder: &Dir) -> Result<Self, BundleError> {
+        let path = folder.path().join(FILE);
         let refused = |reason: String| BundleError::BadRecord { path: path.clone(), reason };
         let unreadable = |source| BundleError::Unreadable { path: path.clone(), source };
-        match fs::symlink_metadata(&path) {
-            Ok(metadata) if !metadata.is_file() => {
-                return Err(refused("it is not a regular file".to_owned()));
-            }
-            Ok(_) => {}
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Self::default()),
-            Err(error) => return Err(unreadable(error)),
+        match folder.kind(FILE).map_err(unreadable)? {
+            Some(FileKind::File { .. }) => {}
+            Some(_) => return Err(refused("it is not a regular file".to_owned())),
+            None => return Ok(Self::default()),
         }
-        let mut text = Vec::new();
-        let file = fs::File::open(&path).map_err(unreadable)?;
-        file.take(MAX_BYTES + 1).read_to_end(&mut text).map_err(unreadable)?;
+        let text = folder.read_file(FILE, MAX_BYTES + 1).map_err(unreadable)?;
         if text.len() as u64 > MAX_BYTES {
             return Err(refused(format!("it has more than {MAX_BYTES} bytes")));
         }
@@ -99,7 +94,8 @@ impl Record {
                 return Err(format!("{name:?} is not the name of a skill"));
             }
             for path in entry.paths() {
-                path.parse::<BundlePath>().map_err(|error| error.to_string())?;
+                // An earlier version may have written paths that are refused today; they must stay removable.
+                BundlePath::from_stored(path).map_err(|error| error.to_string())?;
             }
         }
         Ok(())
@@ -108,21 +104,25 @@ impl Record {
     fn text(&self) -> io::Result<Vec<u8>> {
         let mut text = serde_json::to_vec_pretty(self)?;
         text.push(b'\n');
-        match text.len() as u64 > MAX_BYTES {
-            true => Err(io::Error::from(io::ErrorKind::FileTooLarge)),
-            false => Ok(text),
+        if text.len() as u64 > MAX_BYTES {
+            return Err(io::Error::from(io::ErrorKind::FileTooLarge));
         }
+        Ok(text)
     }
 
-    /// Writes it, or removes it where nothing is left to remember.
-    pub(super) fn save(&self, folder: &Path) -> Result<(), BundleError> {
-        let path = folder.join(FILE);
-        let saved = match self.skills.is_empty() {
-            true => match fs::remove_file(&path) {
+    /// Saves the record, or removes the file if the record is empty.
+    pub(super) fn save(&self, folder: &Dir) -> Result<(), BundleError> {
+        let path = folder.path().join(FILE);
+        let saved = if self.skills.is_empty() {
+            match folder.remove_file(FILE) {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
                 _ => Ok(()),
-            },
-            false => self.text().and_then(|text| place::write(folder, FILE, &text)),
+            }
+        } else {
+            self.text().and_then(|text| {
+                let file = NewFile { path: FILE, bytes: &text, executable: false };
+                files::write(folder, file)
+            })
         };
         saved.map_err(|source| BundleError::Unwritable { path, source })
     }
@@ -130,20 +130,24 @@ impl Record {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
+    use skills_core::Coded as _;
+
     use super::*;
 
     fn loaded(text: &str) -> Result<usize, String> {
         let dir = tempfile::tempdir().unwrap();
         fs::write(dir.path().join(FILE), text).unwrap();
-        let record = Record::load(dir.path());
+        let record = Record::load(&Dir::open(dir.path()).unwrap());
         record.map(|record| record.skills.len()).map_err(|error| {
-            assert_eq!(error.code(), "bad_record");
+            assert_eq!(error.code().as_str(), "bad_record");
             error.to_string()
         })
     }
 
     #[test]
-    fn what_somebody_else_wrote_is_checked() {
+    fn a_forged_record_is_checked() {
         let digest = Digest::of(b"");
         let with = |name: &str, path: &str| {
             format!(
@@ -151,6 +155,8 @@ mod tests {
             )
         };
         assert_eq!(loaded(&with("a", "x/y")), Ok(1));
+        // What an earlier version wrote can be taken back.
+        assert_eq!(loaded(&with("con", ".git/config")), Ok(1));
         for (text, words) in [
             (with("..", "x"), "\"..\" is not the name"),
             (with("a/b", "x"), "is not the name"),
@@ -167,24 +173,25 @@ mod tests {
     }
 
     #[test]
-    fn a_record_of_nothing_is_no_file() {
+    fn an_empty_record_removes_the_file() {
         let dir = tempfile::tempdir().unwrap();
-        Record::default().save(dir.path()).unwrap();
+        let folder = Dir::open(dir.path()).unwrap();
+        Record::default().save(&folder).unwrap();
         assert!(!dir.path().join(FILE).exists());
-        let entry = Entry {
+        let entry = RecordEntry {
             id: "a".to_owned(),
             digest: Digest::of(b"a"),
             files: BTreeMap::from([("x".to_owned(), Digest::of(b"x"))]),
             pending: BTreeMap::from([("y".to_owned(), Digest::of(b"y"))]),
         };
-        assert!(entry.wrote("x", Digest::of(b"x")) && entry.wrote("y", Digest::of(b"y")));
-        assert!(!entry.wrote("x", Digest::of(b"y")));
+        assert!(entry.contains("x", Digest::of(b"x")) && entry.contains("y", Digest::of(b"y")));
+        assert!(!entry.contains("x", Digest::of(b"y")));
         assert_eq!(entry.paths().collect::<Vec<_>>(), ["x", "y"]);
         let record =
             Record { skills: BTreeMap::from([("a".to_owned(), entry)]), ..Record::default() };
-        record.save(dir.path()).unwrap();
-        assert_eq!(Record::load(dir.path()).unwrap().skills["a"].pending.len(), 1);
-        Record::default().save(dir.path()).unwrap();
+        record.save(&folder).unwrap();
+        assert_eq!(Record::load(&folder).unwrap().skills["a"].pending.len(), 1);
+        Record::default().save(&folder).unwrap();
         assert!(!dir.path().join(FILE).exists());
     }
 }

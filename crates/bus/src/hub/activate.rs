@@ -1,21 +1,22 @@
-//! Activates the observers of functions of workers: of those that are called through the hub, and
-//! of those whose owner reports what happened.
+//! Activation of the observers of workers' functions: functions that are called through the hub, and functions whose
+//! owner reports its events.
 
 use std::{sync::Arc, time::Instant};
 
 use serde_json::{Map, Value, value::RawValue};
-use tokio::runtime::Handle;
 use uuid::Uuid;
 
-use super::{Hub, functions::Target, observe::Watch, peer::Peer};
+use super::{
+    Hub, function_access::may_call_for_subscription, functions::Target, observation::Observation,
+    peer::Peer,
+};
 use crate::{
-    Activation, Call, Deliver, ErrorBody, Json,
-    protocol::{frame::Observed, outbound},
-    running::guarded,
+    Activation, DeliveryMode, ErrorBody, Json,
+    protocol::{frame::ObservedEvent, outbound},
 };
 
-/// A call of an observed function that is under way.
-pub(super) struct Observation {
+/// Unanswered call of an observed function.
+pub(super) struct ObservedCall {
     hub: Hub,
     function_id: String,
     input: Json,
@@ -24,7 +25,7 @@ pub(super) struct Observation {
     started: Instant,
 }
 
-impl std::fmt::Debug for Observation {
+impl std::fmt::Debug for ObservedCall {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Observation")
             .field("function_id", &self.function_id)
@@ -32,7 +33,7 @@ impl std::fmt::Debug for Observation {
     }
 }
 
-/// What happened, as an envelope tells it. Payloads are JSON text.
+/// Event that observers receive. Payloads are JSON text.
 struct Event<'a> {
     function_id: &'a str,
     invocation_id: &'a str,
@@ -46,15 +47,16 @@ struct Event<'a> {
     duration_ms: f64,
 }
 
-impl Observation {
-    /// Notes a call, if anyone observes the function.
+impl ObservedCall {
+    /// Starts observing a call; `None` if the function has no observers.
     pub(super) fn begin(
         hub: &Hub,
         function_id: &str,
         data_json: &str,
         caller: Option<&Arc<Peer>>,
     ) -> Option<Box<Self>> {
-        if !hub.inner.observers.any() || hub.inner.observers.lock().of(function_id).next().is_none()
+        if !hub.inner.observers.has_any()
+            || hub.inner.observers.lock().ids_of(function_id).next().is_none()
         {
             return None;
         }
@@ -69,7 +71,7 @@ impl Observation {
         }))
     }
 
-    /// Activates the observers of a call that is done: all of them, or those its callee named.
+    /// Activates the observers of a finished call: all of them, or those that the callee selected.
     pub(super) fn complete(self, outcome: Result<&str, &ErrorBody>, matched: Option<&[String]>) {
         let caller = self.caller.as_ref().map(|peer| {
             let name = peer.identity().and_then(|identity| identity.name.clone());
@@ -91,17 +93,16 @@ impl Observation {
         };
         let observers: Vec<String> = {
             let table = self.hub.inner.observers.lock();
-            table.of(&self.function_id).cloned().collect()
+            table.ids_of(&self.function_id).cloned().collect()
         };
-        let named = |id: &String| matched.is_none_or(|ids| ids.contains(id));
-        for id in observers.iter().filter(|id| named(id)) {
-            activate(&self.hub, id, &event, Watch::is_called_here);
+        for id in observers.iter().filter(|id| matched.is_none_or(|ids| ids.contains(id))) {
+            activate(&self.hub, id, &event, Observation::is_hub_delivered);
         }
     }
 }
 
-/// Activates the observers that the owner of a function names.
-pub(super) fn reported(hub: &Hub, owner: &Arc<Peer>, items: &[Observed<'_>]) {
+/// Activates the observers that the owner of a function selected.
+pub(super) fn activate_reported(hub: &Hub, owner: &Arc<Peer>, items: &[ObservedEvent<'_>]) {
     let value = |raw: &RawValue| serde_json::from_str(raw.get()).ok();
     for item in items {
         let event = Event {
@@ -117,62 +118,65 @@ pub(super) fn reported(hub: &Hub, owner: &Arc<Peer>, items: &[Observed<'_>]) {
             duration_ms: item.duration_ms,
         };
         for id in &item.matched {
-            activate(hub, id, &event, |watch| watch.is_owned_by(owner));
+            activate(hub, id, &event, |observation| observation.is_delivered_by(owner));
         }
     }
 }
 
-fn activate(hub: &Hub, id: &str, event: &Event<'_>, by: impl Fn(&Watch) -> bool) {
+fn activate(hub: &Hub, id: &str, event: &Event<'_>, is_allowed: impl Fn(&Observation) -> bool) {
     let mut table = hub.inner.observers.lock();
-    let wants = |watch: &Watch| match watch.on.as_str() {
+    let is_wanted = |observation: &Observation| match observation.on.as_str() {
         "error" => !event.success,
         "complete" => true,
         _ => event.success,
     };
-    let Some(watch) =
-        table.watch(id).filter(|watch| watch.is_active() && by(watch) && wants(watch))
+    let Some(observation) =
+        table.get_mut(id).filter(|it| it.is_active() && is_allowed(it) && is_wanted(it))
     else {
         return;
     };
-    let Some((target, _)) = hub.inner.functions.find(&watch.target) else { return };
+    let Some((target, is_private)) = hub.inner.functions.lookup(&observation.target) else {
+        return;
+    };
+    if !may_call_for_subscription(&target, is_private, |owner| observation.is_from(owner)) {
+        return;
+    }
     let activation = Activation {
         observer_id: id.to_owned(),
         activation_id: Uuid::now_v7().to_string(),
-        metadata: watch.metadata.clone(),
+        metadata: observation.metadata.clone(),
     };
-    let data = payload(event, watch, &activation);
-    watch.fire();
+    let data = payload(event, observation, &activation);
+    observation.fires += 1;
     // Sent under the lock, so that activations of one observer keep the order of the events.
     match target {
         Target::Worker(callee) => {
             let call = hub.inner.calls.next_id();
-            let text = outbound::notification(call, &watch.target, &data, Some(&activation));
-            if callee.queue.offer(text).is_err() {
+            let text = outbound::notification(call, &observation.target, &data, Some(&activation));
+            if callee.queue.try_push_call(text).is_err()
+                && let Some(suppressed) = hub.inner.warnings.activation.check(Instant::now())
+            {
                 tracing::warn!(
                     observer = id,
-                    "an activation was dropped: its worker does not read"
+                    suppressed,
+                    "activation dropped: the worker does not read its messages"
                 );
             }
         }
-        Target::Local(function) => {
-            let raw = RawValue::from_string(data).ok();
-            if let (Some(raw), Ok(runtime)) = (raw, Handle::try_current()) {
-                runtime.spawn(guarded(function, Call { data: Json::from(raw), caller: None }));
-            }
-        }
-        Target::Observable(_) => {}
+        // Not subscribable; see `may_call_for_subscription`.
+        Target::Local(_) | Target::Observable(_) => {}
     }
     drop(table);
-    hub.inner.observers.fired(id);
+    hub.inner.observers.remove_if_exhausted(id);
 }
 
-fn payload(event: &Event<'_>, watch: &Watch, activation: &Activation) -> String {
-    match watch.deliver {
-        Deliver::Input => return event.input.unwrap_or("null").to_owned(),
-        Deliver::Output => return event.output.unwrap_or("null").to_owned(),
-        Deliver::Envelope => {}
+fn payload(event: &Event<'_>, observation: &Observation, activation: &Activation) -> String {
+    match observation.deliver {
+        DeliveryMode::Input => return event.input.unwrap_or("null").to_owned(),
+        DeliveryMode::Output => return event.output.unwrap_or("null").to_owned(),
+        DeliveryMode::Envelope => {}
     }
-    let captures = |part: &str| watch.capture.iter().any(|captured| captured == part);
+    let captures = |part: &str| observation.capture.iter().any(|captured| captured == part);
     let mut envelope = Map::new();
     let mut put = |key: &str, value: Value| {
         envelope.insert(key.to_owned(), value);
@@ -191,7 +195,7 @@ fn payload(event: &Event<'_>, watch: &Watch, activation: &Activation) -> String 
         }
     }
     let mut text = Value::Object(envelope).to_string();
-    // Payloads are text already: they go in as they are.
+    // Payloads are JSON text already.
     let parts = [("input", event.input), ("output", event.output), ("metadata", event.metadata)];
     for (part, json) in parts {
         if let Some(json) = json.filter(|_| captures(part)) {

@@ -1,18 +1,25 @@
-//! The functions of the hub itself, under `engine::`. Their answers are the union of what the
-//! generations of SDKs expect: rows carry the keys of both.
+//! Functions of the hub itself, under `engine::`. Their results have the keys that any SDK version expects.
 
-use std::{collections::HashMap, sync::Arc, sync::atomic::Ordering};
+use std::{
+    collections::HashMap,
+    sync::{Arc, atomic::Ordering},
+    time::Instant,
+};
 
 use serde_json::{Value, json};
+use skills_core::{Code, text::first_chars};
 
 use super::{
     Hub,
-    functions::{About, RESERVED, Row},
-    identify::Identity,
+    functions::{FunctionInfo, HUB_PREFIX, Row},
+    identity::Identity,
     peer::Peer,
     triggers::Binding,
 };
-use crate::{CallError, Json, protocol::IDENTIFY, protocol::inbound::brief};
+use crate::{CallError, Json, protocol::IDENTIFY, protocol::inbound::truncate_name};
+
+/// Length limit of a worker's log line.
+const MAX_LOG_CHARS: usize = 8 * 1024;
 
 const NAMES: [&str; 9] = [
     IDENTIFY,
@@ -26,16 +33,15 @@ const NAMES: [&str; 9] = [
     "engine::baggage::*",
 ];
 
-/// Answers a call of an `engine::` function. `caller` is `None` for a call of this process.
+/// Executes an `engine::` function. `caller` is `None` for a call of this process.
 pub(super) fn call(
     hub: &Hub,
     caller: Option<&Arc<Peer>>,
     id: &str,
     data: &str,
 ) -> Result<Json, CallError> {
-    // The shapes are small; anything that is not JSON was refused before.
     let data: Value = serde_json::from_str(data)
-        .map_err(|error| CallError::remote("deserialization_error", format!("{id}: {error}")))?;
+        .map_err(|error| CallError::remote(Code::DeserializationError, format!("{id}: {error}")))?;
     if let Some(level) = id.strip_prefix("engine::log::") {
         log(level, caller, &data);
         return Ok(Json::null());
@@ -46,7 +52,7 @@ pub(super) fn call(
     let answer = match id {
         IDENTIFY => {
             if let Some(peer) = caller {
-                hub.identify(peer, Identity::read(&data));
+                hub.identify(peer, Identity::parse(&data));
             }
             json!({"success": true})
         }
@@ -58,19 +64,29 @@ pub(super) fn call(
         "engine::registered-triggers::list" => json!({"registered_triggers": bindings(hub)}),
         "engine::channels::create" => {
             return Err(CallError::remote(
-                "function_not_found",
+                Code::FunctionNotFound,
                 "Function engine::channels::create not found: this hub does not offer channels",
             ));
         }
-        _ => return Err(CallError::NotFound(brief(id).into_owned())),
+        _ => return Err(CallError::NotFound(truncate_name(id).into_owned())),
     };
     Ok(Json::from(&answer))
 }
 
 fn log(level: &str, caller: Option<&Arc<Peer>>, data: &Value) {
     let worker = caller.map_or("", |peer| peer.id.as_str());
+    if let Some(peer) = caller {
+        match peer.log_lines.check(Instant::now()) {
+            None => return,
+            Some(0) => {}
+            Some(suppressed) => {
+                tracing::warn!(worker, suppressed, "log lines of a worker suppressed");
+            }
+        }
+    }
     let message =
         data.get("message").and_then(Value::as_str).map_or_else(|| data.to_string(), str::to_owned);
+    let message = first_chars(&message, MAX_LOG_CHARS);
     match level {
         "error" => tracing::error!(target: "worker", worker, "{message}"),
         "warn" => tracing::warn!(target: "worker", worker, "{message}"),
@@ -79,7 +95,7 @@ fn log(level: &str, caller: Option<&Arc<Peer>>, data: &Value) {
     }
 }
 
-/// `{"functions": [...]}`, with the filters that `data` asks for.
+/// Returns `{"functions": [...]}`, filtered as `data` requests.
 pub(super) fn functions(hub: &Hub, data: &Value) -> Value {
     let text = |key: &str| data.get(key).and_then(Value::as_str).unwrap_or("");
     let (prefix, search, worker) = (text("prefix"), text("search").to_lowercase(), text("worker"));
@@ -92,7 +108,7 @@ pub(super) fn functions(hub: &Hub, data: &Value) -> Value {
         .filter(|row| row.id.starts_with(prefix))
         .filter(|row| {
             let described =
-                || row.about.description.as_deref().unwrap_or("").to_lowercase().contains(&search);
+                || row.info.description.as_deref().unwrap_or("").to_lowercase().contains(&search);
             search.is_empty() || row.id.to_lowercase().contains(&search) || described()
         })
         .map(|row| function_row(hub, row))
@@ -102,8 +118,8 @@ pub(super) fn functions(hub: &Hub, data: &Value) -> Value {
         .collect();
     if internal {
         let own = NAMES.iter().filter(|name| name.starts_with(prefix)).map(|name| {
-            let about = Arc::new(About::default());
-            function_row(hub, &Row { id: (*name).to_owned(), about, owner: None })
+            let info = Arc::new(FunctionInfo::default());
+            function_row(hub, &Row { id: (*name).to_owned(), info, owner: None })
         });
         rows.extend(own);
     }
@@ -111,18 +127,29 @@ pub(super) fn functions(hub: &Hub, data: &Value) -> Value {
 }
 
 fn function_row(hub: &Hub, row: &Row) -> Value {
-    json!({
+    let mut fields = json!({
         "function_id": row.id,
-        "description": row.about.description,
-        "request_format": schema(row.about.request_format.as_ref()),
-        "response_format": schema(row.about.response_format.as_ref()),
-        "metadata": schema(row.about.metadata.as_ref()),
+        "description": row.info.description,
+        "request_format": schema(row.info.request_format.as_ref()),
+        "response_format": schema(row.info.response_format.as_ref()),
+        "metadata": schema(row.info.metadata.as_ref()),
         "namespace": "default",
         "worker_name": worker_name(hub, row.owner.as_ref()),
-    })
+    });
+    mark_private(&mut fields, row);
+    fields
 }
 
-/// Python 0.11 refuses the whole list for one value that is neither an object nor null.
+/// Adds the flag of a private function. Other rows have none, as SDKs expect.
+fn mark_private(row_json: &mut Value, row: &Row) {
+    if row.info.private
+        && let Value::Object(fields) = row_json
+    {
+        fields.insert("private".to_owned(), true.into());
+    }
+}
+
+/// Returns a schema, or null: Python 0.11 rejects the whole list for one value that is neither an object nor null.
 fn schema(json: Option<&Json>) -> Value {
     json.and_then(|json| json.parse::<Value>().ok()).filter(Value::is_object).unwrap_or(Value::Null)
 }
@@ -138,26 +165,25 @@ fn worker_name(hub: &Hub, owner: Option<&Arc<Peer>>) -> String {
 
 fn function_info(hub: &Hub, data: &Value) -> Result<Value, CallError> {
     const MAX: usize = 32;
-    let rows = hub.inner.functions.rows();
-    let bindings = hub.inner.triggers.bindings();
     let info = |id: &str| {
-        let at = rows.binary_search_by(|row| row.id.as_str().cmp(id)).ok()?;
-        let row = rows.get(at)?;
+        let row = hub.inner.functions.row(id)?;
         let triggers: Vec<Value> =
-            bindings.iter().filter(|binding| binding.function_id == id).map(binding_row).collect();
-        Some(json!({
+            hub.inner.triggers.bindings_of(id).iter().map(binding_row).collect();
+        let mut info = json!({
             "function_id": row.id,
             "namespace": "default",
             "worker_name": worker_name(hub, row.owner.as_ref()),
-            "description": row.about.description,
-            "request_schema": schema(row.about.request_format.as_ref()),
-            "response_schema": schema(row.about.response_format.as_ref()),
-            "metadata": schema(row.about.metadata.as_ref()),
+            "description": row.info.description,
+            "request_schema": schema(row.info.request_format.as_ref()),
+            "response_schema": schema(row.info.response_format.as_ref()),
+            "metadata": schema(row.info.metadata.as_ref()),
             "registered_triggers": triggers,
-        }))
+        });
+        mark_private(&mut info, &row);
+        Some(info)
     };
     if let Some(id) = data.get("function_id").and_then(Value::as_str) {
-        return info(id).ok_or_else(|| CallError::NotFound(brief(id).into_owned()));
+        return info(id).ok_or_else(|| CallError::NotFound(truncate_name(id).into_owned()));
     }
     match data.get("function_ids").and_then(Value::as_array) {
         Some(ids) if ids.len() <= MAX => {
@@ -165,7 +191,7 @@ fn function_info(hub: &Hub, data: &Value) -> Result<Value, CallError> {
             Ok(json!({"functions": found}))
         }
         _ => Err(CallError::remote(
-            "deserialization_error",
+            Code::DeserializationError,
             format!(
                 "engine::functions::info needs \"function_id\", or \"function_ids\" with at most {MAX} ids"
             ),
@@ -202,7 +228,7 @@ fn worker_row(peer: &Peer, functions: &[String]) -> Value {
         "os": identity.os,
         "pid": identity.pid,
         "ip_address": peer.address.map(|address| address.ip().to_string()),
-        // Python 0.11 knows four values and refuses any other.
+        // Python 0.11 rejects values other than its four.
         "status": "connected",
         "connected_at_ms": peer.connected_at_ms,
         "function_count": functions.len(),
@@ -222,7 +248,7 @@ fn binding_row(binding: &Binding) -> Value {
         "config": binding.config,
         "metadata": binding.metadata,
         "namespace": "default",
-        "status": if binding.bound { "active" } else { "pending" },
+        "status": if binding.is_bound { "active" } else { "pending" },
     })
 }
 
@@ -230,19 +256,18 @@ fn bindings(hub: &Hub) -> Vec<Value> {
     hub.inner.triggers.bindings().iter().map(binding_row).collect()
 }
 
-fn hidden(data: &Value, id: &str) -> bool {
-    id.starts_with(RESERVED)
+fn is_hidden(data: &Value, id: &str) -> bool {
+    id.starts_with(HUB_PREFIX)
         && !data.get("include_internal").and_then(Value::as_bool).unwrap_or(false)
 }
 
-/// Bindings for SDKs before 0.13, types for later ones, both when the caller is neither. Every
-/// row has the keys of both.
+/// Lists bindings for SDKs before 0.13, types for later ones, and both for other callers. Every row has the keys of both.
 fn triggers(hub: &Hub, caller: Option<&Arc<Peer>>, data: &Value) -> Vec<Value> {
-    let wanted =
+    let lists_bindings =
         caller.and_then(|peer| peer.identity()).and_then(|identity| identity.lists_bindings());
     let types = hub.inner.triggers.types();
     let row = |id: &str, trigger_type: &str, binding: Option<&Binding>| {
-        let known = types.iter().find(|(id, _, _)| id == trigger_type);
+        let found = types.iter().find(|(id, _, _)| id == trigger_type);
         json!({
             "id": id,
             "trigger_type": trigger_type,
@@ -250,33 +275,33 @@ fn triggers(hub: &Hub, caller: Option<&Arc<Peer>>, data: &Value) -> Vec<Value> {
             "config": binding.map(|binding| &binding.config),
             "metadata": binding.and_then(|binding| binding.metadata.as_ref()),
             "namespace": "default",
-            "worker_name": known.map(|(_, _, owner)| worker_name(hub, owner.as_ref())),
-            "description": known.map(|(_, about, _)| about.description.as_str()),
+            "worker_name": found.map(|(_, _, owner)| worker_name(hub, owner.as_ref())),
+            "description": found.map(|(_, info, _)| info.description.as_str()),
         })
     };
     let mut rows = Vec::new();
-    if wanted != Some(false) {
+    if lists_bindings != Some(false) {
         let bindings = hub.inner.triggers.bindings();
-        let shown = bindings.iter().filter(|binding| !hidden(data, &binding.trigger_type));
-        rows.extend(shown.map(|binding| row(&binding.id, &binding.trigger_type, Some(binding))));
+        let visible = bindings.iter().filter(|binding| !is_hidden(data, &binding.trigger_type));
+        rows.extend(visible.map(|binding| row(&binding.id, &binding.trigger_type, Some(binding))));
     }
-    if wanted != Some(true) {
-        let shown = types.iter().filter(|(id, _, _)| !hidden(data, id));
-        rows.extend(shown.map(|(id, _, _)| row(id, id, None)));
+    if lists_bindings != Some(true) {
+        let visible = types.iter().filter(|(id, _, _)| !is_hidden(data, id));
+        rows.extend(visible.map(|(id, _, _)| row(id, id, None)));
     }
     rows
 }
 
 fn trigger_types(hub: &Hub, data: &Value) -> Vec<Value> {
     let types = hub.inner.triggers.types();
-    let shown = types.iter().filter(|(id, _, _)| !hidden(data, id));
-    shown
-        .map(|(id, about, owner)| {
+    let visible = types.iter().filter(|(id, _, _)| !is_hidden(data, id));
+    visible
+        .map(|(id, info, owner)| {
             json!({
                 "id": id,
-                "description": about.description,
-                "trigger_request_format": schema(about.trigger_request_format.as_ref()),
-                "call_request_format": schema(about.call_request_format.as_ref()),
+                "description": info.description,
+                "trigger_request_format": schema(info.trigger_request_format.as_ref()),
+                "call_request_format": schema(info.call_request_format.as_ref()),
                 "namespace": "default",
                 "worker_name": worker_name(hub, owner.as_ref()),
             })

@@ -1,166 +1,159 @@
-//! Calls that a worker was asked to run and has not answered: who asked, and under which id.
+//! Table of unanswered calls to workers.
 //!
-//! The hub gives each call an id of its own towards the callee. An answer counts only from the
-//! worker that was asked. A callee that goes stops its calls; a caller that goes is forgotten
-//! unless it comes back soon.
+//! The hub gives each call an id of its own towards the callee. An answer counts only from the worker that serves the
+//! call. When the callee disconnects, its calls fail; when the caller disconnects, its calls are removed unless it
+//! reattaches soon.
 
 use std::{
     collections::HashMap,
-    sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicU64, Ordering},
-    },
+    sync::{Arc, atomic::Ordering},
 };
 
+use parking_lot::Mutex;
+use skills_core::Coded as _;
 use tokio::sync::oneshot;
 use uuid::Uuid;
 
-use super::{activate::Observation, peer::Peer};
-use crate::{CallError, Json, running::Gauge};
+use super::{activate::ObservedCall, peer::Peer, routed_call_span::RoutedCallSpan};
+use crate::{CallError, Json, running::CallCounter, wire::invocation_ids::InvocationIds};
 
-/// Who waits for an answer.
+/// Destination of an answer.
 #[derive(Debug)]
-pub(super) enum Caller {
-    /// A worker, with its own id of the call as a JSON string.
+pub(super) enum ReplyTo {
+    /// A worker, with its invocation id as a JSON string.
     Worker { peer: Arc<Peer>, invocation_id: Box<str> },
-    /// A worker or this process, without wanting an answer; noted for the observers' sake.
-    Nobody,
+    /// None: a void call that is in the table for its observers.
+    Discard,
     /// This process.
     Local(oneshot::Sender<Result<Json, CallError>>),
 }
 
 #[derive(Debug)]
-pub(super) struct Pending {
-    pub(super) caller: Caller,
+pub(super) struct PendingCall {
+    pub(super) reply_to: ReplyTo,
     pub(super) callee: Arc<Peer>,
-    /// As a JSON string.
+    /// Function id as a JSON string.
     pub(super) function_id: Box<str>,
-    /// What its observers will want to know.
-    pub(super) observation: Option<Box<Observation>>,
+    /// Set if the function has observers.
+    pub(super) observed: Option<Box<ObservedCall>>,
+    /// Set if spans of routed calls are enabled.
+    pub(super) span: Option<Box<RoutedCallSpan>>,
 }
 
-impl Pending {
+impl PendingCall {
     fn is_from(&self, peer: &Arc<Peer>) -> bool {
-        matches!(&self.caller, Caller::Worker { peer: caller, .. } if Arc::ptr_eq(caller, peer))
+        matches!(&self.reply_to, ReplyTo::Worker { peer: caller, .. } if Arc::ptr_eq(caller, peer))
     }
 
-    /// Gives up on the call.
+    /// Fails the call.
     pub(super) fn fail(mut self, error: &CallError) {
-        if let Some(observation) = self.observation.take() {
-            observation.complete(Err(&error.body()), None);
+        if let Some(observed) = self.observed.take() {
+            observed.complete(Err(&error.body()), None);
         }
-        match self.caller {
-            Caller::Nobody => {}
-            Caller::Worker { peer, invocation_id } => {
-                peer.answer(&invocation_id, &self.function_id, Err(&error.body()));
+        if let Some(span) = self.span.take() {
+            span.finish(&error.code_text());
+        }
+        match self.reply_to {
+            ReplyTo::Discard => {}
+            ReplyTo::Worker { peer, invocation_id } => {
+                peer.reply(&invocation_id, &self.function_id, Err(&error.body()));
             }
-            Caller::Local(answer) => drop(answer.send(Err(error.clone()))),
+            ReplyTo::Local(answer) => drop(answer.send(Err(error.clone()))),
         }
     }
 
-    /// The error for a callee that has gone.
-    pub(super) fn stopped(&self) -> CallError {
+    /// Returns the error for a callee that has disconnected.
+    fn stopped_error(&self) -> CallError {
         CallError::Stopped(self.function_id.trim_matches('"').to_owned())
     }
 }
 
 #[derive(Debug)]
 pub(super) struct Calls {
-    table: Mutex<HashMap<Uuid, Pending>>,
-    session: u64,
-    next: AtomicU64,
-    pub(super) running: Gauge,
+    table: Mutex<HashMap<Uuid, PendingCall>>,
+    ids: InvocationIds,
+    pub(super) running: CallCounter,
 }
 
 impl Calls {
     pub(super) fn new() -> Self {
         Self {
             table: Mutex::default(),
-            session: Uuid::new_v4().as_u64_pair().0,
-            next: AtomicU64::new(0),
-            running: Gauge::default(),
+            ids: InvocationIds::default(),
+            running: CallCounter::default(),
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<Uuid, Pending>> {
-        self.table.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// An id that Rust SDKs accept (they parse UUIDs). It needs to be unique, not secret: an
-    /// answer counts only from the worker that was asked.
     pub(super) fn next_id(&self) -> Uuid {
-        let low = self.next.fetch_add(1, Ordering::Relaxed);
-        let bytes = ((u128::from(self.session) << 64) | u128::from(low)).to_be_bytes();
-        uuid::Builder::from_random_bytes(bytes).into_uuid()
+        self.ids.next_id()
     }
 
-    /// Notes a call before it is sent.
-    ///
-    /// # Errors
-    /// When the callee or the caller has gone; the call is handed back.
-    pub(super) fn open(&self, pending: Pending) -> Result<Uuid, Pending> {
+    /// Adds a call before it is sent; `None` if the callee or the caller has disconnected.
+    pub(super) fn insert(&self, pending: PendingCall) -> Option<Uuid> {
         let id = self.next_id();
-        let mut table = self.lock();
-        let caller_gone = matches!(&pending.caller, Caller::Worker { peer, .. } if peer.is_gone());
-        if pending.callee.is_gone() || caller_gone {
-            return Err(pending);
+        let mut table = self.table.lock();
+        let is_caller_gone =
+            matches!(&pending.reply_to, ReplyTo::Worker { peer, .. } if peer.is_gone());
+        if pending.callee.is_gone() || is_caller_gone {
+            return None;
         }
         pending.callee.serving.fetch_add(1, Ordering::Relaxed);
-        if let Caller::Worker { peer, .. } = &pending.caller {
+        if let ReplyTo::Worker { peer, .. } = &pending.reply_to {
             peer.open_calls.fetch_add(1, Ordering::Relaxed);
         }
-        self.running.enter();
+        self.running.increment();
         table.insert(id, pending);
-        Ok(id)
+        Some(id)
     }
 
-    /// Ends a call, whoever ends it.
-    pub(super) fn close(&self, id: Uuid) -> Option<Pending> {
-        let pending = self.lock().remove(&id)?;
-        self.account(&pending);
+    /// Removes a call.
+    pub(super) fn remove(&self, id: Uuid) -> Option<PendingCall> {
+        let pending = self.table.lock().remove(&id)?;
+        self.uncount(&pending);
         Some(pending)
     }
 
-    /// Ends a call with an answer from `callee`; `None` when it was not asked, or not any more.
-    pub(super) fn answered(&self, id: Uuid, callee: &Arc<Peer>) -> Option<Pending> {
-        let mut table = self.lock();
+    /// Removes a call that `callee` has answered; `None` if it does not serve the call.
+    pub(super) fn remove_answered(&self, id: Uuid, callee: &Arc<Peer>) -> Option<PendingCall> {
+        let mut table = self.table.lock();
         if !Arc::ptr_eq(&table.get(&id)?.callee, callee) {
             return None;
         }
         let pending = table.remove(&id)?;
         drop(table);
-        self.account(&pending);
+        self.uncount(&pending);
         Some(pending)
     }
 
-    fn account(&self, pending: &Pending) {
+    fn uncount(&self, pending: &PendingCall) {
         pending.callee.serving.fetch_sub(1, Ordering::Relaxed);
-        if let Caller::Worker { peer, .. } = &pending.caller {
+        if let ReplyTo::Worker { peer, .. } = &pending.reply_to {
             peer.open_calls.fetch_sub(1, Ordering::Relaxed);
         }
-        self.running.leave();
+        self.running.decrement();
     }
 
-    /// Forgets the calls of a peer that has gone.
-    pub(super) fn forget(&self, peer: &Arc<Peer>) {
-        self.end(|pending| pending.is_from(peer));
+    /// Removes the calls that a disconnected peer has made.
+    pub(super) fn remove_calls_from(&self, peer: &Arc<Peer>) {
+        self.fail_where(|pending| pending.is_from(peer));
     }
 
-    /// Stops the calls that a peer was running when it went.
-    pub(super) fn stop(&self, peer: &Arc<Peer>) {
-        self.end(|pending| Arc::ptr_eq(&pending.callee, peer));
+    /// Fails the calls that a disconnected peer served.
+    pub(super) fn fail_calls_to(&self, peer: &Arc<Peer>) {
+        self.fail_where(|pending| Arc::ptr_eq(&pending.callee, peer));
     }
 
-    fn end(&self, which: impl Fn(&Pending) -> bool) {
-        let ended: Vec<Pending> = self
+    fn fail_where(&self, which: impl Fn(&PendingCall) -> bool) {
+        let failed: Vec<PendingCall> = self
+            .table
             .lock()
             .extract_if(|_, pending| which(pending))
             .map(|(_, pending)| pending)
             .collect();
-        for pending in ended {
-            self.account(&pending);
-            let error = pending.stopped();
-            // Answers to a caller that has gone are dropped by its queue.
+        for pending in failed {
+            self.uncount(&pending);
+            let error = pending.stopped_error();
+            // The queue of a disconnected caller drops the answer.
             pending.fail(&error);
         }
     }

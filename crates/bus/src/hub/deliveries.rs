@@ -1,27 +1,25 @@
-//! Calls that must be brought once and in turn, also when their caller has to send them again
-//! because its connection broke before the answer came.
+//! Deduplication of calls that must be delivered once and in order, also if the caller sends them again because its
+//! connection broke before the answer.
 //!
-//! Such a call says so in its metadata: `{"delivery": {"lane", "number", "answered"}}`, where the
-//! caller numbers the calls of a lane from 1 and says up to which of them it needs no answer any
-//! more. A number that was brought before is answered and not brought again; one whose turn it is
-//! not is refused, and the caller sends it again after those that are missing.
+//! Such a call has the metadata `{"delivery": {"lane", "number", "answered"}}`: the caller numbers the calls of a lane
+//! from 1, and `answered` is the number up to which it has all answers. A duplicate is answered and not delivered; a call
+//! out of order is rejected, and the caller sends it again after the missing ones.
 
-use std::{
-    collections::HashMap,
-    sync::{Arc, Mutex, PoisonError},
-};
+use std::{collections::HashMap, sync::Arc};
 
+use parking_lot::Mutex;
 use serde::Deserialize;
 use serde_json::value::RawValue;
+use skills_core::Code;
 use uuid::Uuid;
 
-use crate::{CallError, OUT_OF_TURN};
+use crate::CallError;
 
-/// How many lanes are remembered. Of those that were used longest ago, half are forgotten, which
-/// only matters to a call that is sent again just then.
-const LANES: usize = 8192;
+/// Capacity of the table. When it is full, the least recently used half is evicted, which only matters to a call that is
+/// sent again just then.
+const MAX_LANES: usize = 8192;
 
-/// What a call says of its delivery.
+/// Delivery metadata of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Delivery {
     lane: Uuid,
@@ -30,8 +28,8 @@ pub(super) struct Delivery {
 }
 
 impl Delivery {
-    /// Reads a call's metadata; what is not of this shape is somebody else's.
-    pub(super) fn of(metadata: Option<&RawValue>) -> Option<Self> {
+    /// Parses the metadata of a call; `None` for metadata of another shape.
+    pub(super) fn from_metadata(metadata: Option<&RawValue>) -> Option<Self> {
         #[derive(Deserialize)]
         struct Metadata<'a> {
             #[serde(borrow)]
@@ -54,18 +52,18 @@ impl Delivery {
     }
 }
 
-/// Whether a call was brought now, or had been before.
+/// Result of a delivery.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Brought {
-    Now,
-    Before,
+pub(super) enum DeliveryOutcome {
+    Delivered,
+    Duplicate,
 }
 
 #[derive(Debug, Default)]
 struct Lane {
-    /// The last number that was brought. Locked while the next is.
+    /// Last delivered number. Locked during the next delivery.
     last: Arc<Mutex<u64>>,
-    used: u64,
+    last_used: u64,
 }
 
 #[derive(Debug, Default)]
@@ -78,45 +76,45 @@ struct Table {
 pub(super) struct Deliveries(Mutex<Table>);
 
 impl Deliveries {
-    /// Brings a call, if it is its turn.
+    /// Delivers a call if it is the next of its lane.
     ///
     /// # Errors
-    /// That of `bring`, or that it is not.
-    pub(super) fn once(
+    /// The error of `deliver`, or [`Code::DeliveryOutOfTurn`].
+    pub(super) fn deliver_once(
         &self,
         delivery: Delivery,
-        bring: impl FnOnce() -> Result<(), CallError>,
-    ) -> Result<Brought, CallError> {
+        deliver: impl FnOnce() -> Result<(), CallError>,
+    ) -> Result<DeliveryOutcome, CallError> {
         let lane = self.lane(delivery.lane);
-        let mut last = lane.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut last = lane.lock();
         *last = (*last).max(delivery.answered);
         if delivery.number <= *last {
-            return Ok(Brought::Before);
+            return Ok(DeliveryOutcome::Duplicate);
         }
         let missing = last.saturating_add(1);
         if delivery.number > missing {
             return Err(CallError::remote(
-                OUT_OF_TURN,
-                format!("call {missing} of this lane has not come; send it first"),
+                Code::DeliveryOutOfTurn,
+                format!("call {missing} of this lane is missing; send it first"),
             ));
         }
-        bring()?;
+        deliver()?;
         *last = delivery.number;
-        Ok(Brought::Now)
+        Ok(DeliveryOutcome::Delivered)
     }
 
     fn lane(&self, id: Uuid) -> Arc<Mutex<u64>> {
-        let mut table = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut table = self.0.lock();
         table.uses += 1;
         let now = table.uses;
-        if table.lanes.len() >= LANES && !table.lanes.contains_key(&id) {
-            let mut used: Vec<u64> = table.lanes.values().map(|lane| lane.used).collect();
-            let (_, median, _) = used.select_nth_unstable(LANES / 2);
+        if table.lanes.len() >= MAX_LANES && !table.lanes.contains_key(&id) {
+            let mut used: Vec<u64> = table.lanes.values().map(|lane| lane.last_used).collect();
+            let (_, median, _) = used.select_nth_unstable(MAX_LANES / 2);
             let oldest = *median;
-            table.lanes.retain(|_, lane| lane.used > oldest);
+            table.lanes.retain(|_, lane| lane.last_used > oldest);
         }
         let lane = table.lanes.entry(id).or_default();
-        lane.used = now;
+        lane.last_used = now;
         Arc::clone(&lane.last)
     }
 }
@@ -125,6 +123,8 @@ impl Deliveries {
 mod tests {
     #![allow(clippy::unwrap_used)]
 
+    use skills_core::Coded as _;
+
     use super::*;
 
     fn delivery(number: u64, answered: u64) -> Delivery {
@@ -132,45 +132,52 @@ mod tests {
     }
 
     #[test]
-    fn each_number_is_brought_once_and_in_turn() {
+    fn each_number_is_delivered_once_and_in_order() {
         let deliveries = Deliveries::default();
-        let brought = |number, answered| deliveries.once(delivery(number, answered), || Ok(()));
-        assert_eq!(brought(1, 0), Ok(Brought::Now));
-        assert_eq!(brought(1, 0), Ok(Brought::Before));
-        assert_eq!(brought(3, 0).unwrap_err().code(), OUT_OF_TURN);
-        assert_eq!(brought(2, 0), Ok(Brought::Now));
-        assert_eq!(brought(3, 0), Ok(Brought::Now));
-        // A hub that has forgotten, or that has just started, goes on where its caller is.
-        assert_eq!(brought(9, 8), Ok(Brought::Now));
-        assert_eq!(brought(8, 7), Ok(Brought::Before));
+        let deliver =
+            |number, answered| deliveries.deliver_once(delivery(number, answered), || Ok(()));
+        assert_eq!(deliver(1, 0), Ok(DeliveryOutcome::Delivered));
+        assert_eq!(deliver(1, 0), Ok(DeliveryOutcome::Duplicate));
+        assert_eq!(deliver(3, 0).unwrap_err().code(), Code::DeliveryOutOfTurn);
+        assert_eq!(deliver(2, 0), Ok(DeliveryOutcome::Delivered));
+        assert_eq!(deliver(3, 0), Ok(DeliveryOutcome::Delivered));
+        // A hub that has evicted the lane, or has just started, continues where its caller is.
+        assert_eq!(deliver(9, 8), Ok(DeliveryOutcome::Delivered));
+        assert_eq!(deliver(8, 7), Ok(DeliveryOutcome::Duplicate));
     }
 
     #[test]
-    fn what_was_refused_may_come_again() {
+    fn a_failed_call_may_be_delivered_again() {
         let deliveries = Deliveries::default();
-        let refuse = || Err(CallError::NotFound("f".into()));
-        assert!(deliveries.once(delivery(1, 0), refuse).is_err());
-        assert_eq!(deliveries.once(delivery(1, 0), || Ok(())), Ok(Brought::Now));
+        let fail = || Err(CallError::NotFound("f".into()));
+        assert!(deliveries.deliver_once(delivery(1, 0), fail).is_err());
+        assert_eq!(
+            deliveries.deliver_once(delivery(1, 0), || Ok(())),
+            Ok(DeliveryOutcome::Delivered)
+        );
     }
 
     #[test]
     fn the_number_of_lanes_is_bounded() {
         let deliveries = Deliveries::default();
-        for lane in 0..3 * LANES as u128 {
+        for lane in 0..3 * MAX_LANES as u128 {
             let delivery = Delivery { lane: Uuid::from_u128(lane), number: 1, answered: 0 };
-            assert_eq!(deliveries.once(delivery, || Ok(())), Ok(Brought::Now));
-            // One that is used is not forgotten.
+            assert_eq!(
+                deliveries.deliver_once(delivery, || Ok(())),
+                Ok(DeliveryOutcome::Delivered)
+            );
+            // A lane in use is not evicted.
             let used = Delivery { lane: Uuid::from_u128(0), number: 1, answered: 0 };
-            assert_eq!(deliveries.once(used, || Ok(())), Ok(Brought::Before));
+            assert_eq!(deliveries.deliver_once(used, || Ok(())), Ok(DeliveryOutcome::Duplicate));
         }
-        assert!(deliveries.0.lock().unwrap().lanes.len() <= LANES);
+        assert!(deliveries.0.lock().lanes.len() <= MAX_LANES);
     }
 
     #[test]
-    fn metadata_of_others_is_left_alone() {
+    fn other_metadata_is_ignored() {
         let of = |text: &str| {
             let raw = RawValue::from_string(text.to_owned()).unwrap();
-            Delivery::of(Some(&raw))
+            Delivery::from_metadata(Some(&raw))
         };
         let lane = Uuid::from_u128(7).to_string();
         let ours = format!(r#"{{"x":1,"delivery":{{"lane":"{lane}","number":2,"answered":1}}}}"#);
@@ -184,6 +191,6 @@ mod tests {
         ] {
             assert_eq!(of(other), None, "{other}");
         }
-        assert_eq!(Delivery::of(None), None);
+        assert_eq!(Delivery::from_metadata(None), None);
     }
 }

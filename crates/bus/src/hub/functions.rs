@@ -1,28 +1,28 @@
-//! Who serves which function.
+//! Table of functions and their owners.
 //!
-//! Each id has a stack of owners; the last one is active, and when it goes the one before it
-//! serves again. Who may take over an id:
+//! Each id has a stack of owners; the last one is active, and when it disconnects the one before it serves again.
+//! Conflicts over an id:
 //!
-//! - nobody, when it begins with `engine::` or this process serves it;
-//! - a worker whose SDK is older than 0.23: the last to register wins;
-//! - no worker whose SDK is 0.23 or newer: it is told that the id is taken.
-//!
-//! A worker that has not said yet what it is waits for the decision, a second at most.
+//! | id or worker | result |
+//! |---|---|
+//! | `engine::…`, or a function of this process | rejected |
+//! | worker with an SDK older than 0.23 | the last to register wins |
+//! | worker with SDK 0.23 or newer | rejected |
+//! | worker that has not identified itself | deferred until it has, one second at most |
 
-use std::{
-    collections::HashMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-};
+use std::{collections::HashMap, sync::Arc, time::Instant};
 
+use parking_lot::Mutex;
+use skills_core::{Code, LogLimiter};
 use tokio::sync::watch;
 
 use super::peer::Peer;
 use crate::{CallError, Function, FunctionSpec, Json, ObserverSink, protocol::outbound};
 
-/// The namespace of the hub's own functions.
-pub(super) const RESERVED: &str = "engine::";
+/// Prefix of the hub's own functions.
+pub(super) const HUB_PREFIX: &str = "engine::";
 
-/// Where a call goes.
+/// Callee of a function.
 #[derive(Clone)]
 pub(super) enum Target {
     Worker(Arc<Peer>),
@@ -31,27 +31,27 @@ pub(super) enum Target {
 }
 
 impl Target {
-    fn is(&self, peer: &Arc<Peer>) -> bool {
+    fn is_peer(&self, peer: &Arc<Peer>) -> bool {
         matches!(self, Self::Worker(owner) if Arc::ptr_eq(owner, peer))
     }
 }
 
-/// How a function presents itself.
+/// Description and properties of a function.
 #[derive(Debug, Default)]
-pub(super) struct About {
+pub(super) struct FunctionInfo {
     pub(super) description: Option<String>,
     pub(super) request_format: Option<Json>,
     pub(super) response_format: Option<Json>,
     pub(super) metadata: Option<Json>,
-    /// Only the worker that registered it may call it.
+    /// Only the worker that registered the function may call it.
     pub(super) private: bool,
-    /// Nobody may observe it.
+    /// The function cannot be observed.
     pub(super) unobservable: bool,
-    /// Its owner says which observers an event is for.
+    /// The owner selects the observers of an event.
     pub(super) owner_delivered: bool,
 }
 
-impl About {
+impl FunctionInfo {
     fn size(&self) -> usize {
         let formats = [&self.request_format, &self.response_format, &self.metadata];
         let text = |json: &&Option<Json>| json.as_ref().map_or(0, |json| json.as_str().len());
@@ -59,205 +59,226 @@ impl About {
     }
 }
 
-impl From<FunctionSpec> for About {
+impl From<FunctionSpec> for FunctionInfo {
     fn from(spec: FunctionSpec) -> Self {
         Self {
             description: Some(spec.description).filter(|text| !text.is_empty()),
             request_format: spec.request_format.as_ref().map(Json::from),
             response_format: spec.response_format.as_ref().map(Json::from),
             metadata: spec.metadata.as_ref().map(Json::from),
-            private: false,
-            unobservable: false,
-            owner_delivered: false,
+            ..Self::default()
         }
     }
 }
 
 struct Entry {
     target: Target,
-    about: Arc<About>,
+    info: Arc<FunctionInfo>,
 }
 
-/// One row of a listing.
+impl Entry {
+    fn row(&self, id: &str) -> Row {
+        let owner = match &self.target {
+            Target::Worker(peer) => Some(peer.clone()),
+            Target::Local(_) | Target::Observable(_) => None,
+        };
+        Row { id: id.to_owned(), info: self.info.clone(), owner }
+    }
+}
+
+/// Row of a listing.
 pub(super) struct Row {
     pub(super) id: String,
-    pub(super) about: Arc<About>,
-    /// `None` for this process.
+    pub(super) info: Arc<FunctionInfo>,
+    /// Worker that serves the function; `None` for this process.
     pub(super) owner: Option<Arc<Peer>>,
 }
 
 #[derive(Default)]
 struct Table {
     stacks: HashMap<Box<str>, Vec<Entry>>,
-    /// Contested registrations of workers that have not said yet what they are, by worker.
-    held: HashMap<String, Vec<(String, About)>>,
+    /// Contested registrations of workers that have not identified themselves, by worker.
+    deferred: HashMap<String, Vec<(String, FunctionInfo)>>,
 }
 
-/// What became of a registration.
+/// Result of a registration.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Outcome {
-    Done,
-    /// It waits, and is the first of its worker to do so: see [`Functions::decide`].
-    FirstHeld,
-    Held,
+pub(super) enum Registration {
+    /// The registration was accepted or rejected.
+    Decided,
+    /// The registration is the first deferred one of its worker: see [`Functions::decide_deferred`].
+    FirstDeferred,
+    Deferred,
 }
 
 pub(super) struct Functions {
     table: Mutex<Table>,
-    /// The id by which this process is named as an owner.
+    /// Id of this process as an owner.
     own_id: String,
-    /// Counts the changes.
+    /// Limits warnings about rejected registrations.
+    rejections: LogLimiter,
+    /// Counter of changes.
     pub(super) changed: watch::Sender<u64>,
 }
 
 impl Functions {
     pub(super) fn new(own_id: String) -> Self {
-        Self { table: Mutex::default(), own_id, changed: watch::Sender::new(0) }
+        let (table, rejections) = (Mutex::default(), LogLimiter::default());
+        Self { table, own_id, rejections, changed: watch::Sender::new(0) }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Table> {
-        self.table.lock().unwrap_or_else(PoisonError::into_inner)
+    fn notify_changed(&self) {
+        self.changed.send_modify(|count| *count += 1);
     }
 
-    /// Who serves `id` now, and whether only its owner may call it.
-    pub(super) fn find(&self, id: &str) -> Option<(Target, bool)> {
-        let table = self.lock();
+    /// Returns the active callee of a function and whether it is private.
+    pub(super) fn lookup(&self, id: &str) -> Option<(Target, bool)> {
+        let table = self.table.lock();
         let entry = table.stacks.get(id)?.last()?;
-        Some((entry.target.clone(), entry.about.private))
+        Some((entry.target.clone(), entry.info.private))
     }
 
-    /// Who serves `id` now, and how it presents itself.
-    pub(super) fn source(&self, id: &str) -> Option<(Target, Arc<About>)> {
-        let table = self.lock();
+    /// Returns the active callee of a function and its properties.
+    pub(super) fn lookup_info(&self, id: &str) -> Option<(Target, Arc<FunctionInfo>)> {
+        let table = self.table.lock();
         let entry = table.stacks.get(id)?.last()?;
-        Some((entry.target.clone(), entry.about.clone()))
+        Some((entry.target.clone(), entry.info.clone()))
     }
 
     /// Registers a function of this process.
-    pub(super) fn register_local(&self, id: String, about: About, target: Target) {
-        let mut table = self.lock();
+    pub(super) fn register_local(&self, id: String, info: FunctionInfo, target: Target) {
+        let mut table = self.table.lock();
         let stack = table.stacks.entry(id.into()).or_default();
         stack.retain(|entry| matches!(entry.target, Target::Worker(_)));
-        stack.push(Entry { target, about: Arc::new(about) });
+        stack.push(Entry { target, info: Arc::new(info) });
         drop(table);
-        self.changed.send_modify(|count| *count += 1);
+        self.notify_changed();
     }
 
-    /// Registers a function of a worker. A refusal is told to the worker here.
-    pub(super) fn register(&self, peer: &Arc<Peer>, id: String, about: About) -> Outcome {
-        let mut table = self.lock();
+    /// Registers a function of a worker and reports a rejection to it.
+    pub(super) fn register(
+        &self,
+        peer: &Arc<Peer>,
+        id: String,
+        info: FunctionInfo,
+    ) -> Registration {
+        let mut table = self.table.lock();
         if peer.is_gone() {
-            return Outcome::Done;
+            return Registration::Decided;
         }
-        table.unhold(peer, &id);
-        if table.contested(peer, &id) && peer.may_identify() {
-            if let Err(error) = peer.reserve(id.len() + about.size()) {
-                peer.complain(&error);
-                return Outcome::Done;
+        table.cancel_deferred(peer, &id);
+        if table.conflicting_owner(peer, &id, true).is_some() && peer.is_identity_pending() {
+            if let Err(error) = peer.reserve(id.len() + info.size()) {
+                peer.send_error(&error);
+                return Registration::Decided;
             }
-            let held = table.held.entry(peer.id.clone()).or_default();
-            held.push((id, about));
-            return if held.len() == 1 { Outcome::FirstHeld } else { Outcome::Held };
+            let deferred = table.deferred.entry(peer.id.clone()).or_default();
+            deferred.push((id, info));
+            return if deferred.len() == 1 {
+                Registration::FirstDeferred
+            } else {
+                Registration::Deferred
+            };
         }
-        self.settle(&mut table, peer, id, about);
+        self.decide(&mut table, peer, id, info);
         drop(table);
-        self.changed.send_modify(|count| *count += 1);
-        Outcome::Done
+        self.notify_changed();
+        Registration::Decided
     }
 
-    /// Decides what was held for `peer`, now that it has said what it is or had its time to.
-    /// Returns what was decided about.
-    pub(super) fn decide(&self, peer: &Arc<Peer>) -> Vec<String> {
-        let mut table = self.lock();
+    /// Decides the deferred registrations of `peer` and returns their ids.
+    pub(super) fn decide_deferred(&self, peer: &Arc<Peer>) -> Vec<String> {
+        let mut table = self.table.lock();
         let mut decided = Vec::new();
-        for (id, about) in table.held.remove(&peer.id).unwrap_or_default() {
-            peer.release(id.len() + about.size());
+        for (id, info) in table.deferred.remove(&peer.id).unwrap_or_default() {
+            peer.release(id.len() + info.size());
             if !peer.is_gone() {
                 decided.push(id.clone());
-                self.settle(&mut table, peer, id, about);
+                self.decide(&mut table, peer, id, info);
             }
         }
         drop(table);
-        self.changed.send_modify(|count| *count += 1);
+        self.notify_changed();
         decided
     }
 
-    fn settle(&self, table: &mut Table, peer: &Arc<Peer>, id: String, about: About) {
-        let modern = peer.identity().is_some_and(|identity| identity.expects_conflicts());
-        let owner = table.owner_against(peer, &id, modern).map(|owner| match owner {
-            Some(owner) => owner.id.clone(),
-            None => self.own_id.clone(),
-        });
+    fn decide(&self, table: &mut Table, peer: &Arc<Peer>, id: String, info: FunctionInfo) {
+        let understands_conflicts =
+            peer.identity().is_some_and(|identity| identity.understands_conflicts());
+        let owner =
+            table.conflicting_owner(peer, &id, understands_conflicts).map(|owner| match owner {
+                Some(owner) => owner.id.clone(),
+                None => self.own_id.clone(),
+            });
         if let Some(owner) = owner {
-            if modern {
-                peer.queue.push(outbound::registration_rejected(&id, &owner));
+            if understands_conflicts {
+                peer.queue.push_control(outbound::registration_rejected(&id, &owner));
             } else {
-                peer.complain(&CallError::remote(
-                    "FUNCTION_NAMESPACE_CONFLICT",
+                peer.send_error(&CallError::remote(
+                    Code::FunctionNamespaceConflict,
                     format!("{id} is served by this hub itself and cannot be registered"),
                 ));
             }
-            tracing::warn!(
-                worker = peer.id,
-                function = id,
-                owner,
-                "function registration refused: the id is taken"
-            );
+            if let Some(suppressed) = self.rejections.check(Instant::now()) {
+                tracing::warn!(
+                    worker = peer.id,
+                    function = id,
+                    owner,
+                    suppressed,
+                    "function registration rejected: the id is taken"
+                );
+            }
             return;
         }
-        let size = id.len() + about.size();
+        let size = id.len() + info.size();
         table.remove(peer, &id);
         if let Err(error) = peer.reserve(size) {
-            peer.complain(&error);
+            peer.send_error(&error);
             return;
         }
         table
             .stacks
             .entry(id.into())
             .or_default()
-            .push(Entry { target: Target::Worker(peer.clone()), about: Arc::new(about) });
+            .push(Entry { target: Target::Worker(peer.clone()), info: Arc::new(info) });
     }
 
     pub(super) fn unregister(&self, peer: &Arc<Peer>, id: &str) {
-        let mut table = self.lock();
-        table.unhold(peer, id);
+        let mut table = self.table.lock();
+        table.cancel_deferred(peer, id);
         table.remove(peer, id);
         drop(table);
-        self.changed.send_modify(|count| *count += 1);
+        self.notify_changed();
     }
 
-    /// Removes everything of a worker that has gone, and returns what it served.
-    pub(super) fn forget(&self, peer: &Arc<Peer>) -> Vec<String> {
-        let mut table = self.lock();
+    /// Removes all functions of a disconnected worker and returns those that it served.
+    pub(super) fn remove_peer(&self, peer: &Arc<Peer>) -> Vec<String> {
+        let mut table = self.table.lock();
         let mut served = Vec::new();
-        table.held.remove(&peer.id);
+        table.deferred.remove(&peer.id);
         table.stacks.retain(|id, stack| {
-            if stack.last().is_some_and(|entry| entry.target.is(peer)) {
+            if stack.last().is_some_and(|entry| entry.target.is_peer(peer)) {
                 served.push(id.to_string());
             }
-            stack.retain(|entry| !entry.target.is(peer));
+            stack.retain(|entry| !entry.target.is_peer(peer));
             !stack.is_empty()
         });
         drop(table);
-        self.changed.send_modify(|count| *count += 1);
+        self.notify_changed();
         served
     }
 
-    /// The active owners of all functions, sorted by id.
+    /// Returns the row of one function.
+    pub(super) fn row(&self, id: &str) -> Option<Row> {
+        Some(self.table.lock().stacks.get(id)?.last()?.row(id))
+    }
+
+    /// Returns the rows of all functions, sorted by id.
     pub(super) fn rows(&self) -> Vec<Row> {
-        let table = self.lock();
-        let mut rows: Vec<Row> = table
-            .stacks
-            .iter()
-            .filter_map(|(id, stack)| {
-                let entry = stack.last()?;
-                let owner = match &entry.target {
-                    Target::Worker(peer) => Some(peer.clone()),
-                    Target::Local(_) | Target::Observable(_) => None,
-                };
-                Some(Row { id: id.to_string(), about: entry.about.clone(), owner })
-            })
-            .collect();
+        let table = self.table.lock();
+        let stacks = table.stacks.iter();
+        let mut rows: Vec<Row> =
+            stacks.filter_map(|(id, stack)| Some(stack.last()?.row(id))).collect();
         drop(table);
         rows.sort_by(|a, b| a.id.cmp(&b.id));
         rows
@@ -265,46 +286,46 @@ impl Functions {
 }
 
 impl Table {
-    /// Takes the worker's entry off the stack, wherever it stands.
+    /// Removes the worker's entry from the stack of an id.
     fn remove(&mut self, peer: &Arc<Peer>, id: &str) {
         let Some(stack) = self.stacks.get_mut(id) else { return };
         stack.retain(|entry| {
-            let own = entry.target.is(peer);
-            if own {
-                peer.release(id.len() + entry.about.size());
+            let is_own = entry.target.is_peer(peer);
+            if is_own {
+                peer.release(id.len() + entry.info.size());
             }
-            !own
+            !is_own
         });
         if stack.is_empty() {
             self.stacks.remove(id);
         }
     }
 
-    fn unhold(&mut self, peer: &Arc<Peer>, id: &str) {
-        if let Some(held) = self.held.get_mut(&peer.id) {
-            held.retain(|(held_id, about)| {
-                let same = held_id == id;
-                if same {
-                    peer.release(id.len() + about.size());
+    fn cancel_deferred(&mut self, peer: &Arc<Peer>, id: &str) {
+        if let Some(deferred) = self.deferred.get_mut(&peer.id) {
+            deferred.retain(|(other, info)| {
+                let is_same = other == id;
+                if is_same {
+                    peer.release(id.len() + info.size());
                 }
-                !same
+                !is_same
             });
         }
     }
 
-    /// Whether the decision depends on the kind of SDK: someone else serves the id, or nobody may.
-    fn contested(&self, peer: &Arc<Peer>, id: &str) -> bool {
-        self.owner_against(peer, id, true).is_some()
-    }
-
-    /// The owner because of whom `peer` may not have `id`: `Some(None)` is this process.
-    fn owner_against(&self, peer: &Arc<Peer>, id: &str, modern: bool) -> Option<Option<Arc<Peer>>> {
-        if id.starts_with(RESERVED) {
+    /// Returns the owner that keeps `peer` from registering `id`: `Some(None)` is this process.
+    fn conflicting_owner(
+        &self,
+        peer: &Arc<Peer>,
+        id: &str,
+        understands_conflicts: bool,
+    ) -> Option<Option<Arc<Peer>>> {
+        if id.starts_with(HUB_PREFIX) {
             return Some(None);
         }
         match &self.stacks.get(id)?.last()?.target {
             Target::Local(_) | Target::Observable(_) => Some(None),
-            Target::Worker(owner) if modern && !Arc::ptr_eq(owner, peer) => {
+            Target::Worker(owner) if understands_conflicts && !Arc::ptr_eq(owner, peer) => {
                 Some(Some(owner.clone()))
             }
             Target::Worker(_) => None,

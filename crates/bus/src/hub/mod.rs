@@ -1,17 +1,19 @@
-//! The embedded hub: a server of the iii worker protocol to which unmodified SDKs connect.
+//! Embedded hub: a server of the iii worker protocol to which unmodified SDKs connect.
 //!
-//! - `server`: listening, the handshake, stopping
-//! - `connection`: one socket, its reader and its writer
-//! - `route`: what each frame does
-//! - `functions`, `triggers`, `observe`, `calls`: the tables, each with its rules
-//! - `deliveries`: calls that are sent again and must not be brought twice
-//! - `activate`: what observers of workers' functions receive
-//! - `peer`, `queue`, `identify`: one connection, what waits for it, what it has said it is
-//! - `builtins`, `availability`: what the hub itself offers under `engine::`
+//! - `server`: routes, access control, shutdown; connections are accepted by `skills_net`
+//! - `origin`: allowed origins of web pages
+//! - `connection`: one WebSocket, its reader and its writer
+//! - `route`: routing of frames
+//! - `functions`, `triggers`, `observers`, `calls`: the tables, each with its rules; `observation`: a row of `observers`
+//! - `function_access`: access to private functions
+//! - `deliveries`: deduplication of calls that are sent again
+//! - `activate`: activation of observers
+//! - `peer`, `identity`: one connection, its SDK; `crate::wire` has its send queue
+//! - `builtins`, `availability`: functions and trigger type of the hub itself, under `engine::`
 //! - `local`: this process on the bus, `impl Bus for Hub`
 //!
-//! A payload is JSON text that is passed on; only `engine::` functions look into one. Tables are
-//! behind plain mutexes that are never held across an `await`.
+//! Payloads are JSON text that is passed on; only `engine::` functions parse theirs. Tables are behind mutexes that are
+//! never held across an `await`.
 
 mod activate;
 mod availability;
@@ -20,13 +22,17 @@ mod calls;
 mod config;
 mod connection;
 mod deliveries;
+mod engine_mode;
+mod function_access;
 mod functions;
-mod identify;
+mod identity;
 mod local;
-mod observe;
+mod observation;
+mod observers;
+mod origin;
 mod peer;
-mod queue;
 mod route;
+mod routed_call_span;
 mod server;
 mod triggers;
 
@@ -34,24 +40,27 @@ use std::{
     collections::HashMap,
     fmt,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc,
         atomic::{AtomicBool, Ordering},
     },
-    time::{SystemTime, UNIX_EPOCH},
+    time::Instant,
 };
 
+use parking_lot::Mutex;
+use skills_core::{Code, LogLimiter, Timestamp, token::constant_time_eq};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use uuid::Uuid;
 
 pub use config::HubConfig;
+pub use engine_mode::EngineMode;
 
 use self::{
-    calls::Calls, deliveries::Deliveries, functions::Functions, identify::Identity,
-    observe::Observers, peer::Peer, queue::Close, triggers::Triggers,
+    calls::Calls, deliveries::Deliveries, functions::Functions, identity::Identity,
+    observers::Observers, peer::Peer, triggers::Triggers,
 };
-use crate::protocol::outbound;
+use crate::{protocol::outbound, wire::queue::CloseReason};
 
-/// The hub. Clones are handles to the same one.
+/// Embedded bus server. Clones are handles to the same hub.
 #[derive(Clone)]
 pub struct Hub {
     inner: Arc<Inner>,
@@ -65,19 +74,29 @@ struct Inner {
     calls: Calls,
     deliveries: Deliveries,
     peers: Mutex<HashMap<String, Arc<Peer>>>,
-    /// Workers without a connection whose calls are still under way.
-    away: Mutex<HashMap<String, Arc<Peer>>>,
-    /// Set when the hub stops: workers may finish calls but not begin any.
+    /// Disconnected workers that may reattach to their unanswered calls.
+    detached: Mutex<HashMap<String, Arc<Peer>>>,
+    /// Set at shutdown: running calls may finish, new calls are rejected.
     draining: AtomicBool,
-    /// Set when connections are to part in good order.
+    /// Closes every connection gracefully.
     closing: CancellationToken,
-    /// Ends every connection at once.
+    /// Drops every connection.
     stop: CancellationToken,
     connections: TaskTracker,
+    warnings: Warnings,
+}
+
+/// Limiters of warnings that a peer can cause at will.
+#[derive(Default)]
+struct Warnings {
+    origin: LogLimiter,
+    name: LogLimiter,
+    reattach: LogLimiter,
+    activation: LogLimiter,
 }
 
 impl Hub {
-    /// A hub without connections.
+    /// Creates a hub without connections.
     #[must_use]
     pub fn new(config: HubConfig) -> Self {
         let inner = Inner {
@@ -88,137 +107,146 @@ impl Hub {
             calls: Calls::new(),
             deliveries: Deliveries::default(),
             peers: Mutex::default(),
-            away: Mutex::default(),
+            detached: Mutex::default(),
             draining: AtomicBool::new(false),
             closing: CancellationToken::new(),
             stop: CancellationToken::new(),
             connections: TaskTracker::new(),
+            warnings: Warnings::default(),
         };
         let hub = Self { inner: Arc::new(inner) };
-        availability::provide(&hub);
+        availability::register(&hub);
         hub
     }
 
-    /// Notes what a worker says it is. One whose name is taken is refused, where names are unique.
+    /// Stores the identity of a worker. Rejects the worker if names must be unique and its name is taken.
     fn identify(&self, peer: &Arc<Peer>, identity: Identity) {
         let name = identity
             .name
             .clone()
-            .filter(|_| self.inner.config.unique_names && identity.expects_conflicts());
+            .filter(|_| self.inner.config.unique_names && identity.understands_conflicts());
         peer.identify(identity);
         let Some(name) = name else { return };
         let owner = self.inner.peers().into_iter().find(|other| {
-            let same = || other.identity().is_some_and(|it| it.name.as_ref() == Some(&name));
-            !Arc::ptr_eq(other, peer) && !other.is_gone() && same()
+            let has_name = || other.identity().is_some_and(|it| it.name.as_ref() == Some(&name));
+            !Arc::ptr_eq(other, peer) && !other.is_gone() && has_name()
         });
         if let Some(owner) = owner {
-            tracing::warn!(
-                worker = peer.id,
-                name,
-                owner = owner.id,
-                "worker refused: its name is taken"
-            );
-            peer.queue.push(outbound::worker_rejected(&name, &owner.id));
-            peer.queue.close(Close { code: 1008, reason: "the worker's name is taken" });
+            if let Some(suppressed) = self.inner.warnings.name.check(Instant::now()) {
+                tracing::warn!(
+                    worker = peer.id,
+                    name,
+                    owner = owner.id,
+                    suppressed,
+                    "worker rejected: its name is taken"
+                );
+            }
+            peer.queue.push_control(outbound::worker_rejected(&name, &owner.id));
+            peer.queue.close(CloseReason { code: 1008, reason: "the worker's name is taken" });
         }
     }
 
-    /// How many workers are connected.
+    /// Returns a check whether a connected worker is a process of the user of this process, on the Unix socket.
+    pub fn owner_check(&self) -> impl Fn(&str) -> bool + Send + Sync + 'static {
+        // Functions of the hub use it, which must not keep the hub alive.
+        let inner = Arc::downgrade(&self.inner);
+        move |worker_id| {
+            let is_owner = |inner: Arc<Inner>| {
+                inner.peers.lock().get(worker_id).is_some_and(|peer| peer.is_owner)
+            };
+            inner.upgrade().is_some_and(is_owner)
+        }
+    }
+
+    /// Returns the number of connected workers.
     #[must_use]
-    pub fn workers(&self) -> usize {
-        self.inner.lock_peers().len()
+    pub fn worker_count(&self) -> usize {
+        self.inner.peers.lock().len()
     }
 
-    fn join(&self, peer: &Arc<Peer>) {
-        self.inner.lock_peers().insert(peer.id.clone(), peer.clone());
+    fn add_peer(&self, peer: &Arc<Peer>) {
+        self.inner.peers.lock().insert(peer.id.clone(), peer.clone());
     }
 
-    /// Takes a peer out of every table. It is safe to do so twice, and while its frames are
-    /// still being handled.
-    fn leave(&self, peer: &Arc<Peer>) {
-        if !peer.retire() {
+    /// Removes a peer from every table. Safe to call twice, and while its frames are being handled.
+    fn remove_peer(&self, peer: &Arc<Peer>) {
+        // A reattaching worker waits until the end of its previous connection is handled.
+        let _removal = peer.removal.lock();
+        if !peer.mark_gone() {
             return;
         }
-        self.inner.lock_peers().remove(&peer.id);
-        let served = self.inner.functions.forget(peer);
-        self.inner.calls.stop(peer);
-        let comes_back = peer.identity().is_some_and(|identity| identity.comes_back());
-        if comes_back && peer.open_calls.load(Ordering::SeqCst) > 0 {
-            self.await_return(peer);
+        let may_reattach = peer.identity().is_some_and(|identity| identity.supports_reattach());
+        if may_reattach && peer.open_calls.load(Ordering::SeqCst) > 0 {
+            self.detach(peer);
         } else {
-            self.inner.calls.forget(peer);
+            self.inner.calls.remove_calls_from(peer);
         }
-        // Whoever goes because the hub stops still wants what it subscribed to: its providers
-        // are not told otherwise, and find it again on the next hub.
+        // Only now, so that a reattaching worker finds it here or among the detached ones.
+        self.inner.peers.lock().remove(&peer.id);
+        let served = self.inner.functions.remove_peer(peer);
+        self.inner.calls.fail_calls_to(peer);
+        // At shutdown subscriptions stay: workers repeat them on the next hub, and providers continue.
         if !self.inner.is_draining() {
-            self.inner.triggers.forget(peer);
-            self.inner.observers.forget(peer);
+            self.inner.triggers.remove_peer(peer);
+            self.inner.observers.remove_peer(peer);
             for id in served {
                 self.inner.observers.source_changed(self, &id);
             }
         }
-        tracing::debug!(worker = peer.id, "worker left");
+        tracing::debug!(worker = peer.id, "worker removed");
     }
 
-    /// Keeps the answers to a worker's calls for a while: it may come back for them.
-    fn await_return(&self, peer: &Arc<Peer>) {
-        peer.away();
-        self.inner.lock_away().insert(peer.id.clone(), peer.clone());
+    /// Buffers the replies to a disconnected worker for [`HubConfig::reattach_timeout`]: it may reattach.
+    fn detach(&self, peer: &Arc<Peer>) {
+        peer.buffer_replies();
+        self.inner.detached.lock().insert(peer.id.clone(), peer.clone());
         let (inner, peer) = (Arc::downgrade(&self.inner), peer.clone());
-        let (wait, stop) = (self.inner.config.reattach_wait, self.inner.stop.clone());
+        let (timeout, stop) = (self.inner.config.reattach_timeout, self.inner.stop.clone());
         tokio::spawn(async move {
             tokio::select! {
-                () = tokio::time::sleep(wait) => {}
+                () = tokio::time::sleep(timeout) => {}
                 () = stop.cancelled() => {}
             }
             let Some(inner) = inner.upgrade() else { return };
-            inner.lock_away().remove(&peer.id);
-            if peer.give_up() {
-                inner.calls.forget(&peer);
+            inner.detached.lock().remove(&peer.id);
+            if peer.stop_buffering() {
+                inner.calls.remove_calls_from(&peer);
             }
         });
     }
 
-    /// Replaces the connection of a worker that has come back. What it was asked to do is stopped
-    /// and its registrations are gone before it registers again; what it asked for is still
-    /// answered, on the new connection.
+    /// Replaces the previous connection of a worker. The calls that it served fail, and its registrations are removed
+    /// before it repeats them; its own calls are answered on the new connection.
     fn reattach(&self, peer: &Arc<Peer>, previous_worker_id: &str, token: &str) {
-        use subtle::ConstantTimeEq as _;
-
-        let live = self.inner.lock_peers().get(previous_worker_id).cloned();
-        let previous = live.or_else(|| self.inner.lock_away().get(previous_worker_id).cloned());
-        // The hub may have restarted, or nobody waits for anything: then there is nothing to replace.
+        let connected = self.inner.peers.lock().get(previous_worker_id).cloned();
+        let previous =
+            connected.or_else(|| self.inner.detached.lock().get(previous_worker_id).cloned());
+        // After a restart of the hub, or without unanswered calls, there is nothing to replace.
         let Some(previous) = previous.filter(|previous| !Arc::ptr_eq(previous, peer)) else {
             return;
         };
-        if !bool::from(previous.reattach_token.as_bytes().ct_eq(token.as_bytes())) {
-            tracing::warn!(worker = peer.id, "reattach refused: wrong token");
-            peer.complain(&crate::CallError::remote(
-                "reattach_refused",
+        if !constant_time_eq(previous.reattach_token.as_bytes(), token.as_bytes()) {
+            if let Some(suppressed) = self.inner.warnings.reattach.check(Instant::now()) {
+                tracing::warn!(worker = peer.id, suppressed, "reattach rejected: wrong token");
+            }
+            peer.send_error(&crate::CallError::remote(
+                Code::ReattachRefused,
                 "the reattach_token does not belong to that worker; the old connection stays",
             ));
             return;
         }
         tracing::debug!(worker = peer.id, previous = previous.id, "worker reattached");
-        self.leave(&previous);
-        if self.inner.lock_away().remove(&previous.id).is_some() {
-            previous.moved(peer);
+        self.remove_peer(&previous);
+        if self.inner.detached.lock().remove(&previous.id).is_some() {
+            previous.forward_replies(peer);
         }
-        previous.queue.close(Close { code: 1000, reason: "replaced by a new connection" });
+        previous.queue.close(CloseReason { code: 1000, reason: "replaced by a new connection" });
     }
 }
 
 impl Inner {
-    fn lock_peers(&self) -> MutexGuard<'_, HashMap<String, Arc<Peer>>> {
-        self.peers.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn lock_away(&self) -> MutexGuard<'_, HashMap<String, Arc<Peer>>> {
-        self.away.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn peers(&self) -> Vec<Arc<Peer>> {
-        self.lock_peers().values().cloned().collect()
+        self.peers.lock().values().cloned().collect()
     }
 
     fn is_draining(&self) -> bool {
@@ -230,12 +258,11 @@ impl fmt::Debug for Hub {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Hub")
             .field("config", &self.inner.config)
-            .field("workers", &self.workers())
+            .field("workers", &self.worker_count())
             .finish()
     }
 }
 
 fn now_ms() -> u64 {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    u64::try_from(now.as_millis()).unwrap_or(u64::MAX)
+    Timestamp::now().as_millis()
 }

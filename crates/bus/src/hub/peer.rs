@@ -1,59 +1,70 @@
-//! One connection as the rest of the hub sees it: who it is, what waits for it, what it may still
-//! use. It does not know its socket, nor what it has registered where.
+//! State of one connection: identity, queue and quotas. It knows neither its socket nor its registrations.
 
 use std::{
     net::SocketAddr,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc,
         atomic::{AtomicBool, AtomicUsize, Ordering},
     },
-    time::{SystemTime, UNIX_EPOCH},
+    time::Duration,
 };
 
+use parking_lot::Mutex;
+use skills_core::{Code, LogLimiter};
 use tokio::{sync::Notify, time::Instant};
 use uuid::Uuid;
 
 use super::{
     HubConfig,
-    identify::{Identity, UNKNOWN_CAPACITY},
-    queue::Queue,
+    identity::{DEFAULT_MAX_MESSAGE, Identity},
+    now_ms,
 };
-use crate::{CallError, ErrorBody, protocol::outbound};
+use crate::{CallError, ErrorBody, protocol::outbound, wire::queue::Queue};
 
+/// A connected worker.
 #[derive(Debug)]
 pub(crate) struct Peer {
     pub(crate) id: String,
     pub(crate) reattach_token: String,
     pub(crate) address: Option<SocketAddr>,
+    /// Set for a process of the user of this process, on the Unix socket.
+    pub(crate) is_owner: bool,
     pub(crate) connected_at_ms: u64,
     pub(crate) queue: Queue,
-    /// Calls it has made that are not done.
+    /// Unfinished calls that the peer has made.
     pub(crate) open_calls: AtomicUsize,
-    /// Told whenever this process is done with one of them.
-    call_done: Notify,
-    /// Calls it was asked to run that it has not answered.
+    /// Signals that a function of this process has finished one of them.
+    call_finished: Notify,
+    /// Unanswered calls that the peer serves.
     pub(crate) serving: AtomicUsize,
     identity: Mutex<Option<Arc<Identity>>>,
     identified: Notify,
     identify_by: Instant,
     quota: Mutex<Quota>,
-    gone: AtomicBool,
-    answers: Mutex<Answers>,
+    is_gone: AtomicBool,
+    /// Held while the end of the connection is handled.
+    pub(crate) removal: Mutex<()>,
+    replies: Mutex<ReplyRoute>,
+    /// Limits the log lines that the peer writes.
+    pub(crate) log_lines: LogLimiter,
 }
 
-/// Answers that may be kept for a worker without a connection, in bytes.
-const KEPT: usize = 16 * 1024 * 1024;
+/// Log lines that one worker may write per second.
+const MAX_LOG_LINES: u32 = 200;
 
-/// Where the answers to a peer's calls go.
+/// Bytes of replies that are buffered for a worker without a connection.
+const MAX_BUFFERED_REPLY_BYTES: usize = 16 * 1024 * 1024;
+
+/// Destination of the replies to a peer's calls.
 #[derive(Debug, Default)]
-enum Answers {
-    /// Into its own queue.
+enum ReplyRoute {
+    /// The queue of this connection.
     #[default]
-    Here,
-    /// They are kept until the worker is back.
-    Kept { frames: Vec<String>, bytes: usize },
-    /// To the worker's next connection.
-    Moved(Arc<Peer>),
+    Queue,
+    /// A buffer, until the worker reattaches.
+    Buffer { frames: Vec<String>, bytes: usize },
+    /// The next connection of the worker.
+    Forward(Arc<Peer>),
 }
 
 #[derive(Debug)]
@@ -63,110 +74,113 @@ struct Quota {
 }
 
 impl Peer {
-    pub(crate) fn new(config: &HubConfig, address: Option<SocketAddr>) -> Self {
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    pub(crate) fn new(config: &HubConfig, address: Option<SocketAddr>, is_owner: bool) -> Self {
         Self {
             id: Uuid::new_v4().to_string(),
             reattach_token: Uuid::new_v4().to_string(),
             address,
-            connected_at_ms: u64::try_from(now.as_millis()).unwrap_or(u64::MAX),
-            queue: Queue::new(config),
+            is_owner,
+            connected_at_ms: now_ms(),
+            queue: Queue::new(config.queue_limits()),
             open_calls: AtomicUsize::new(0),
-            call_done: Notify::new(),
+            call_finished: Notify::new(),
             serving: AtomicUsize::new(0),
             identity: Mutex::default(),
             identified: Notify::new(),
-            identify_by: Instant::now() + config.identify_wait,
+            identify_by: Instant::now() + config.identify_timeout,
             quota: Mutex::new(Quota {
                 entries: config.max_registrations,
                 bytes: config.max_registration_bytes,
             }),
-            gone: AtomicBool::new(false),
-            answers: Mutex::default(),
+            is_gone: AtomicBool::new(false),
+            removal: Mutex::default(),
+            replies: Mutex::default(),
+            log_lines: LogLimiter::new(MAX_LOG_LINES, Duration::from_secs(1)),
         }
     }
 
-    /// The connection is gone, and the worker may come back for its answers.
-    pub(crate) fn away(&self) {
-        *lock(&self.answers) = Answers::Kept { frames: Vec::new(), bytes: 0 };
+    /// Buffers further replies: the connection is gone, and the worker may reattach.
+    pub(crate) fn buffer_replies(&self) {
+        *self.replies.lock() = ReplyRoute::Buffer { frames: Vec::new(), bytes: 0 };
     }
 
-    /// The worker has come back: here is its new connection.
-    pub(crate) fn moved(&self, next: &Arc<Self>) {
-        let kept = std::mem::replace(&mut *lock(&self.answers), Answers::Moved(next.clone()));
-        if let Answers::Kept { frames, .. } = kept {
+    /// Forwards all replies to the next connection of the worker.
+    pub(crate) fn forward_replies(&self, next: &Arc<Self>) {
+        let forward = ReplyRoute::Forward(next.clone());
+        let previous = std::mem::replace(&mut *self.replies.lock(), forward);
+        if let ReplyRoute::Buffer { frames, .. } = previous {
             for text in frames {
-                next.queue.push(text);
+                next.queue.push_control(text);
             }
         }
     }
 
-    /// The worker did not come back in time. `false` when it did.
-    pub(crate) fn give_up(&self) -> bool {
-        let mut answers = lock(&self.answers);
-        let waited = matches!(*answers, Answers::Kept { .. });
-        if waited {
-            *answers = Answers::Here;
+    /// Drops the buffered replies. Returns `false` if the worker has reattached meanwhile.
+    pub(crate) fn stop_buffering(&self) -> bool {
+        let mut route = self.replies.lock();
+        let is_buffering = matches!(*route, ReplyRoute::Buffer { .. });
+        if is_buffering {
+            *route = ReplyRoute::Queue;
         }
-        waited
+        is_buffering
     }
 
-    /// What the peer has said it is, if it has.
+    /// Returns the identity, if the peer has identified itself.
     pub(crate) fn identity(&self) -> Option<Arc<Identity>> {
-        lock(&self.identity).clone()
+        self.identity.lock().clone()
     }
 
     pub(crate) fn identify(&self, identity: Identity) {
-        *lock(&self.identity) = Some(Arc::new(identity));
+        *self.identity.lock() = Some(Arc::new(identity));
         self.identified.notify_waiters();
     }
 
-    /// Waits until the peer has said what it is, or has had its time to.
-    pub(crate) async fn identified(&self) -> Option<Arc<Identity>> {
+    /// Waits until the peer has identified itself or its time for that is up.
+    pub(crate) async fn wait_identity(&self) -> Option<Arc<Identity>> {
         loop {
-            let said = self.identified.notified();
-            tokio::pin!(said);
-            said.as_mut().enable();
+            let identified = self.identified.notified();
+            tokio::pin!(identified);
+            identified.as_mut().enable();
             if let Some(identity) = self.identity() {
                 return Some(identity);
             }
-            if tokio::time::timeout_at(self.identify_by, said).await.is_err() {
+            if tokio::time::timeout_at(self.identify_by, identified).await.is_err() {
                 return self.identity();
             }
         }
     }
 
-    /// Whether the peer may still be about to say what it is.
-    pub(crate) fn may_identify(&self) -> bool {
+    /// Returns whether the peer may still identify itself.
+    pub(crate) fn is_identity_pending(&self) -> bool {
         self.identity().is_none() && Instant::now() < self.identify_by
     }
 
-    /// The largest message the peer can take.
-    pub(crate) async fn capacity(&self) -> usize {
-        self.identified().await.map_or(UNKNOWN_CAPACITY, |identity| identity.capacity())
+    /// Returns the largest message that the peer accepts.
+    pub(crate) async fn max_message(&self) -> usize {
+        self.wait_identity().await.map_or(DEFAULT_MAX_MESSAGE, |identity| identity.max_message())
     }
 
-    /// Marks the end. Tables look at it under their own lock before they add anything, so that
-    /// nothing of this peer stays behind. Returns whether this was the first time.
-    pub(crate) fn retire(&self) -> bool {
-        !self.gone.swap(true, Ordering::SeqCst)
+    /// Marks the peer as gone. Tables check the mark under their own lock before they add anything, so that nothing of
+    /// the peer stays behind. Returns whether this was the first time.
+    pub(crate) fn mark_gone(&self) -> bool {
+        !self.is_gone.swap(true, Ordering::SeqCst)
     }
 
     pub(crate) fn is_gone(&self) -> bool {
-        self.gone.load(Ordering::SeqCst)
+        self.is_gone.load(Ordering::SeqCst)
     }
 
-    /// Takes one registration of `bytes` off what the peer may still register.
+    /// Reserves quota for one registration of `bytes`.
     ///
     /// # Errors
-    /// When it has used up its share.
+    /// When the quota is used up.
     pub(crate) fn reserve(&self, bytes: usize) -> Result<(), CallError> {
-        let mut quota = lock(&self.quota);
+        let mut quota = self.quota.lock();
         let entries = quota.entries.checked_sub(1);
         let (Some(entries), Some(bytes)) = (entries, quota.bytes.checked_sub(bytes)) else {
             return Err(CallError::remote(
-                "too_many_registrations",
-                "this connection has registered as much as one connection may; \
+                Code::TooManyRegistrations,
+                "this connection has reached its limit of registrations; \
                  unregister something or use a second connection",
             ));
         };
@@ -174,39 +188,39 @@ impl Peer {
         Ok(())
     }
 
-    /// Gives one registration back.
+    /// Releases the quota of one registration.
     pub(crate) fn release(&self, bytes: usize) {
-        let mut quota = lock(&self.quota);
+        let mut quota = self.quota.lock();
         quota.entries += 1;
         quota.bytes += bytes;
     }
 
-    /// Notes that this process is done with a call of this peer.
-    pub(crate) fn call_done(&self) {
+    /// Counts a call of this peer that a function of this process has finished.
+    pub(crate) fn finish_call(&self) {
         self.open_calls.fetch_sub(1, Ordering::SeqCst);
-        self.call_done.notify_waiters();
+        self.call_finished.notify_waiters();
     }
 
-    /// Waits until no more than `limit` calls are under way. Calls that want an answer are refused
-    /// before it comes to that; void ones cannot be, so whoever makes too many is not read from.
-    pub(crate) async fn calm(&self, limit: usize) {
+    /// Waits until no more than `limit` calls are unfinished. Calls with an answer are rejected earlier; void calls cannot
+    /// be, so the hub stops reading from a peer that makes too many.
+    pub(crate) async fn wait_for_call_slot(&self, limit: usize) {
         while self.open_calls.load(Ordering::SeqCst) > limit {
-            let done = self.call_done.notified();
-            tokio::pin!(done);
-            done.as_mut().enable();
+            let finished = self.call_finished.notified();
+            tokio::pin!(finished);
+            finished.as_mut().enable();
             if self.open_calls.load(Ordering::SeqCst) > limit {
-                done.await;
+                finished.await;
             }
         }
     }
 
-    /// Tells the peer about something that has no answer of its own.
-    pub(crate) fn complain(&self, error: &CallError) {
-        self.queue.push(outbound::error(&error.body()));
+    /// Sends an error about a frame that has no answer.
+    pub(crate) fn send_error(&self, error: &CallError) {
+        self.queue.push_control(outbound::error(&error.body()));
     }
 
-    /// Answers a call of this peer.
-    pub(crate) fn answer(
+    /// Replies to a call of this peer.
+    pub(crate) fn reply(
         &self,
         invocation_id_json: &str,
         function_id_json: &str,
@@ -218,45 +232,43 @@ impl Peer {
             }
             Err(error) => outbound::failure(invocation_id_json, function_id_json, error),
         };
-        self.send_answer(invocation_id_json, function_id_json, text);
+        self.send_reply(invocation_id_json, function_id_json, text);
     }
 
-    /// Sends an answer that is a frame already.
-    pub(crate) fn send_answer(
+    /// Sends a reply that is a frame already.
+    pub(crate) fn send_reply(
         &self,
         invocation_id_json: &str,
         function_id_json: &str,
         text: String,
     ) {
-        let mut answers = lock(&self.answers);
-        match &mut *answers {
-            Answers::Here => {}
-            Answers::Kept { frames, bytes } => {
-                if *bytes + text.len() <= KEPT {
+        let mut route = self.replies.lock();
+        match &mut *route {
+            ReplyRoute::Queue => {}
+            ReplyRoute::Buffer { frames, bytes } => {
+                if *bytes + text.len() <= MAX_BUFFERED_REPLY_BYTES {
                     *bytes += text.len();
                     frames.push(text);
                 }
                 return;
             }
-            Answers::Moved(next) => {
+            ReplyRoute::Forward(next) => {
                 let next = next.clone();
-                drop(answers);
-                return next.send_answer(invocation_id_json, function_id_json, text);
+                drop(route);
+                return next.send_reply(invocation_id_json, function_id_json, text);
             }
         }
-        drop(answers);
-        if self.queue.answer(text).is_err() {
+        drop(route);
+        if !self.queue.push_reply(text) {
             let error = ErrorBody {
-                code: "channel_send_failed".into(),
-                message:
-                    "the answer was dropped: too many answers wait for this connection to read them"
-                        .into(),
+                code: Code::ChannelSendFailed.into(),
+                message: "answer dropped: this connection does not read its answers".into(),
             };
-            self.queue.push(outbound::failure(invocation_id_json, function_id_json, &error));
+            self.queue.push_control(outbound::failure(
+                invocation_id_json,
+                function_id_json,
+                &error,
+            ));
         }
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,52 +1,57 @@
-//! Listening, the handshake, and stopping.
+//! Routes, access control and shutdown of the hub.
 //!
-//! Routes: `/` for workers, `/otel` for telemetry that is dropped, `/ws/channels/…` which is not
-//! offered. Who may connect is decided here, before a socket becomes a WebSocket.
+//! Routes: `/` for workers, `/otel` for telemetry, which is discarded, and `/ws/channels/…`, which is not supported.
 
-use std::{io, net::IpAddr, net::SocketAddr, sync::atomic::Ordering, time::Duration};
+use std::{
+    io,
+    sync::atomic::Ordering,
+    time::{Duration, Instant},
+};
 
 use axum::{
-    Extension, Router,
-    body::Body,
-    extract::{ConnectInfo, Query, Request, State},
-    http::{HeaderMap, HeaderName, HeaderValue, StatusCode, Uri, header},
+    Router,
+    extract::{Query, Request, State},
+    http::{HeaderName, HeaderValue, StatusCode, header},
     middleware::{self, Next},
     response::{IntoResponse as _, Response},
     routing::get,
 };
-use hyper::{server::conn::http1, upgrade::Upgraded};
-use hyper_util::{
-    rt::{TokioIo, TokioTimer},
-    service::TowerToHyperService,
-};
 use serde::Deserialize;
-use subtle::ConstantTimeEq as _;
-use tokio::{net::TcpListener, time::timeout};
+use skills_core::{Code, Token, origin::WebHost};
+use skills_net::{
+    Accept, ConnectionAddresses, ConnectionLimits, HeadLimits, HostError, HttpServer, Listener,
+    Overflow, check_host,
+    websocket::{Handshake, UpgradedIo, is_upgrade, upgrade_required},
+};
+use tokio::{
+    net::{TcpListener, UnixListener},
+    time::timeout,
+};
 use tokio_tungstenite::{
     WebSocketStream,
-    tungstenite::{
-        handshake::derive_accept_key,
-        protocol::{Role, WebSocketConfig},
-    },
+    tungstenite::protocol::{Role, WebSocketConfig},
 };
 use tokio_util::sync::CancellationToken;
 
-use super::{Hub, connection, queue::Close};
-use crate::{CallError, ErrorBody};
+use super::{Hub, connection, origin::is_allowed_origin};
+use crate::{proof, wire::queue::CloseReason};
 
-/// How long connections may take to part when the hub stops, before and after they are told that
-/// no time is left.
-const PARTING: Duration = Duration::from_millis(250);
+/// Time that connections have to close at shutdown, first gracefully and then forcibly.
+const CLOSE_GRACE: Duration = Duration::from_millis(250);
 
-/// Tells SDKs that this end has `TCP_NODELAY`, without which theirs would only do harm.
+/// Seconds after which a client may retry when there are too many connections.
+const RETRY_AFTER: u32 = 5;
+
+/// Read buffer of each connection.
+const READ_BUFFER_BYTES: usize = 32 << 10;
+
+/// Header that declares `TCP_NODELAY` to SDKs, which set it only if the server does.
 const CAPABILITIES: (HeaderName, HeaderValue) =
     (HeaderName::from_static("x-iii-capabilities"), HeaderValue::from_static("tcp-nodelay"));
 
-type Socket = WebSocketStream<TokioIo<Upgraded>>;
-
 impl Hub {
-    /// The routes of the hub, to be served by [`serve`](Self::serve) or another server of the
-    /// caller's choice, which must then set `TCP_NODELAY` and call [`stop`](Self::stop) itself.
+    /// Returns the routes of the hub, for [`serve`](Self::serve) or another server, which must set `TCP_NODELAY` and call
+    /// [`stop`](Self::stop) itself.
     pub fn router(&self) -> Router {
         Router::new()
             .route("/", get(worker))
@@ -55,129 +60,160 @@ impl Hub {
                 "/ws/channels/{*channel}",
                 get(|| async { (StatusCode::NOT_FOUND, "Channel not found") }),
             )
-            .layer(middleware::from_fn_with_state(self.clone(), admit))
+            .layer(middleware::from_fn_with_state(self.clone(), check_access))
             .with_state(self.clone())
     }
 
-    /// Serves workers until `shutdown`, then stops as [`stop`](Self::stop) describes.
+    /// Serves workers until `shutdown`, then [`stop`](Self::stop)s.
     ///
     /// # Errors
-    /// When the listener is broken from the start; later failures to accept are survived.
+    /// When the listener is unusable from the start; later accept errors are logged.
     pub async fn serve(
         &self,
         listener: TcpListener,
         shutdown: CancellationToken,
     ) -> io::Result<()> {
         listener.local_addr()?;
-        let router = self.router();
-        let mut http = http1::Builder::new();
-        http.timer(TokioTimer::new()).header_read_timeout(self.inner.config.handshake);
-        loop {
-            let accepted = tokio::select! {
-                () = shutdown.cancelled() => break,
-                accepted = listener.accept() => accepted,
-            };
-            let (stream, address) = match accepted {
-                Ok(accepted) => accepted,
-                Err(error) => {
-                    // Such as too many open files: there may be room again in a moment.
-                    tracing::warn!("cannot accept a connection: {error}");
-                    tokio::time::sleep(Duration::from_millis(50)).await;
-                    continue;
-                }
-            };
-            if let Err(error) = stream.set_nodelay(true) {
-                tracing::debug!("cannot set TCP_NODELAY: {error}");
-            }
-            let service =
-                TowerToHyperService::new(router.clone().layer(Extension(ConnectInfo(address))));
-            let connection = http.serve_connection(TokioIo::new(stream), service).with_upgrades();
-            let closing = self.inner.closing.clone();
-            self.inner.connections.spawn(async move {
-                tokio::pin!(connection);
-                // Ends when the socket has become a WebSocket, which is a task of its own.
-                tokio::select! {
-                    _ = connection.as_mut() => return,
-                    () = closing.cancelled() => {}
-                }
-                connection.as_mut().graceful_shutdown();
-                let _ = timeout(PARTING, connection).await;
-            });
-        }
-        drop(listener);
+        self.accept_until(listener, &shutdown).await;
         self.stop().await;
         Ok(())
     }
 
-    /// Stops: refuses new calls, lets those that run be answered for as long as the
-    /// configuration's `drain` says, then closes every connection.
+    /// Serves the user of this process on a Unix socket until `shutdown`, without a token: the user can read the store
+    /// anyway. Does not [`stop`](Self::stop) the hub.
+    pub async fn serve_owner(&self, listener: UnixListener, shutdown: CancellationToken) {
+        self.accept_until(listener, &shutdown).await;
+    }
+
+    async fn accept_until<L: Accept>(&self, listener: L, shutdown: &CancellationToken) {
+        let (config, connections) = (&self.inner.config, &self.inner.connections);
+        let head = HeadLimits { bytes: config.max_request_head, timeout: config.handshake_timeout };
+        let server = HttpServer::new(self.router(), head, CLOSE_GRACE, self.inner.closing.clone());
+        let limits = ConnectionLimits {
+            total: config.max_connections,
+            per_address: config.max_connections_per_address,
+            handshakes: Some(config.max_handshakes),
+        };
+        let body = error_json(Code::TooManyConnections, "too many connections are open; try again");
+        let overflow = Overflow::reject_with_json(&body, RETRY_AFTER, connections.clone());
+        let listener = Listener::new(listener, "bus", limits, overflow);
+        loop {
+            let (stream, connection) = tokio::select! {
+                () = shutdown.cancelled() => break,
+                accepted = listener.accept() => accepted,
+            };
+            if !config.engine_mode.tcp_nodelay {
+                L::set_nodelay(&stream, false);
+            }
+            connections.spawn(server.serve(stream, connection));
+        }
+    }
+
+    /// Stops the hub: rejects new calls, waits up to [`HubConfig::drain_timeout`](super::HubConfig) for running calls, then
+    /// closes all connections.
     pub async fn stop(&self) {
         let inner = &self.inner;
         inner.draining.store(true, Ordering::SeqCst);
-        if timeout(inner.config.drain, inner.calls.running.idle()).await.is_err() {
-            tracing::warn!("calls are still running; stopping without them");
+        if timeout(inner.config.drain_timeout, inner.calls.running.wait_until_zero()).await.is_err()
+        {
+            tracing::warn!("stopping with unanswered calls");
         }
         inner.closing.cancel();
         for peer in inner.peers() {
-            // 1012, because Python SDKs 0.11 do not come back after 1000 or 1001.
-            peer.queue.close(Close { code: 1012, reason: "the hub is shutting down" });
+            // 1012, because Python SDKs 0.11 do not reconnect after 1000 or 1001.
+            peer.queue.close(CloseReason { code: 1012, reason: "the hub is shutting down" });
         }
         inner.connections.close();
-        if timeout(PARTING, inner.connections.wait()).await.is_err() {
+        if timeout(CLOSE_GRACE, inner.connections.wait()).await.is_err() {
             inner.stop.cancel();
-            let _ = timeout(PARTING, inner.connections.wait()).await;
+            let _ = timeout(CLOSE_GRACE, inner.connections.wait()).await;
         }
         inner.stop.cancel();
     }
 }
 
-/// Decides who may connect, and marks every response.
-async fn admit(State(hub): State<Hub>, request: Request, next: Next) -> Response {
+/// Middleware that checks origin, host, token and shutdown, and adds the capabilities header.
+async fn check_access(State(hub): State<Hub>, request: Request, next: Next) -> Response {
     let config = &hub.inner.config;
-    let mut response = if let Some(origin) = foreign_origin(request.headers()) {
-        tracing::warn!(?origin, "connection refused: a web page of another host tried to connect");
+    let mut origins = request.headers().get_all(header::ORIGIN).iter();
+    let disallowed = origins.find(|origin| !is_allowed_origin(origin, &config.content_ports));
+    let mut response = if let Some(origin) = disallowed {
+        if let Some(suppressed) = hub.inner.warnings.origin.check(Instant::now()) {
+            tracing::warn!(?origin, suppressed, "connection refused: disallowed web origin");
+        }
         refusal(
             StatusCode::FORBIDDEN,
-            "forbidden_origin",
-            "web pages of other hosts may not connect",
+            Code::ForbiddenOrigin,
+            "only web pages of http or https on localhost, 127.0.0.1 or [::1] may connect, and none of this server's \
+             HTTP port",
         )
-    } else if config.token.as_deref().is_some_and(|token| !presents(&request, token)) {
+    } else if let Err(error) = check_request_host(&request, &config.allowed_hosts) {
+        let (status, code) = match error {
+            HostError::Invalid => (StatusCode::BAD_REQUEST, Code::BadHost),
+            HostError::NotAllowed => (StatusCode::FORBIDDEN, Code::HostNotAllowed),
+        };
+        refusal(status, code, "the request has no Host header of this server")
+    } else if request.uri().path() == proof::PATH {
+        // Before the token check: the client sends the token only after the proof.
+        prove(&hub, &request)
+    } else if !is_owner(&request)
+        && config.token.as_deref().is_some_and(|token| !has_token(&request, token))
+    {
         refusal(
             StatusCode::UNAUTHORIZED,
-            "unauthorized",
+            Code::Unauthorized,
             "a token is required: send it as \"Authorization: Bearer\" (SDKs do with III_TOKEN) or as ?token=",
         )
     } else if hub.inner.is_draining() {
-        refusal(StatusCode::SERVICE_UNAVAILABLE, "shutting_down", "the hub is shutting down")
+        refusal(StatusCode::SERVICE_UNAVAILABLE, Code::ShuttingDown, "the hub is shutting down")
     } else {
         next.run(request).await
     };
-    response.headers_mut().insert(CAPABILITIES.0, CAPABILITIES.1);
+    if config.engine_mode.tcp_nodelay {
+        response.headers_mut().insert(CAPABILITIES.0, CAPABILITIES.1);
+    }
     response
 }
 
-fn refusal(status: StatusCode, code: &str, message: &str) -> Response {
-    let ErrorBody { code, message } = CallError::remote(code, message).body();
-    let body = serde_json::json!({"error": {"code": code, "message": message}}).to_string();
+/// Checks the host of a request by the rule of the HTTP port, so that no page with a rebound name asks for a proof.
+///
+/// A WebSocket handshake may name any host: browsers send the origin of a page with it, and workers reach the bus under
+/// names that only their network knows.
+fn check_request_host(request: &Request, listed: &[WebHost]) -> Result<(), HostError> {
+    let Some(local) = addresses(request).and_then(|addresses| addresses.local) else {
+        return Ok(());
+    };
+    if is_owner(request) || is_upgrade(request.method(), request.headers()) {
+        return Ok(());
+    }
+    check_host(request.uri(), request.headers(), local.ip(), listed)
+}
+
+/// Answers a challenge of [`proof`].
+fn prove(hub: &Hub, request: &Request) -> Response {
+    let challenge = request.headers().get(proof::CHALLENGE).and_then(|value| value.to_str().ok());
+    let address = addresses(request).and_then(|addresses| addresses.local);
+    let answer = challenge.zip(address).and_then(|(challenge, address)| {
+        hub.inner.config.secret.as_ref()?.prove(challenge, address)
+    });
+    match answer {
+        Some(answer) => (StatusCode::NO_CONTENT, [(proof::PROOF, answer)]).into_response(),
+        None => StatusCode::NOT_FOUND.into_response(),
+    }
+}
+
+fn refusal(status: StatusCode, code: Code, message: &str) -> Response {
+    let body = error_json(code, message);
     (status, [(header::CONTENT_TYPE, "application/json")], body).into_response()
 }
 
-/// Any web page can make a browser connect to a loopback port; the browser then says where the
-/// page is from. SDKs send no `Origin`.
-fn foreign_origin(headers: &HeaderMap) -> Option<&HeaderValue> {
-    let origin = headers.get(header::ORIGIN)?;
-    let uri = origin.to_str().ok().and_then(|text| text.parse::<Uri>().ok());
-    let host = uri.as_ref().and_then(Uri::host).unwrap_or_default();
-    let bare = host.trim_start_matches('[').trim_end_matches(']');
-    let loopback = host == "localhost"
-        || host.ends_with(".localhost")
-        || bare.parse::<IpAddr>().is_ok_and(|address| address.is_loopback());
-    (!loopback).then_some(origin)
+fn error_json(code: Code, message: &str) -> String {
+    serde_json::json!({"error": {"code": code, "message": message}}).to_string()
 }
 
-fn presents(request: &Request, token: &str) -> bool {
+fn has_token(request: &Request, token: &str) -> bool {
     #[derive(Deserialize)]
-    struct Presented {
+    struct TokenQuery {
         token: Option<String>,
     }
     let bearer = request.headers().get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
@@ -185,66 +221,59 @@ fn presents(request: &Request, token: &str) -> bool {
         let (scheme, rest) = value.split_once(' ')?;
         scheme.eq_ignore_ascii_case("bearer").then(|| rest.trim().to_owned())
     });
-    let query = || Query::<Presented>::try_from_uri(request.uri()).ok()?.0.token;
+    let query = || Query::<TokenQuery>::try_from_uri(request.uri()).ok()?.0.token;
     let presented = bearer.or_else(query).unwrap_or_default();
-    presented.as_bytes().ct_eq(token.as_bytes()).into()
+    Token::new(token).matches(presented.as_bytes())
 }
 
 async fn worker(State(hub): State<Hub>, request: Request) -> Response {
-    let address = request.extensions().get::<ConnectInfo<SocketAddr>>().map(|info| info.0);
-    let served = hub.clone();
-    upgrade(&hub, request, move |socket| connection::serve(served, socket, address))
+    let address = addresses(&request).map(|addresses| addresses.peer);
+    let (served, is_owner) = (hub.clone(), is_owner(&request));
+    upgrade(&hub, request, move |socket| connection::serve(served, socket, address, is_owner))
 }
 
 async fn telemetry(State(hub): State<Hub>, request: Request) -> Response {
     let served = hub.clone();
-    upgrade(&hub, request, move |socket| connection::drain(served, socket))
+    upgrade(&hub, request, move |socket| connection::discard_telemetry(served, socket))
 }
 
-/// The WebSocket handshake. axum has one too, but its sockets cannot send a message in fragments.
+/// Returns the addresses of a request's connection; absent on another server than the hub's own.
+fn addresses(request: &Request) -> Option<&ConnectionAddresses> {
+    request.extensions().get()
+}
+
+/// Returns whether the user of this process connected, on the Unix socket.
+fn is_owner(request: &Request) -> bool {
+    addresses(request).is_some_and(|addresses| addresses.is_owner)
+}
+
+/// Performs the WebSocket handshake and serves the socket, which holds the slot of its connection.
 fn upgrade<F>(
     hub: &Hub,
     mut request: Request,
-    serve: impl FnOnce(Socket) -> F + Send + 'static,
+    serve: impl FnOnce(WebSocketStream<UpgradedIo>) -> F + Send + 'static,
 ) -> Response
 where
     F: Future<Output = ()> + Send + 'static,
 {
-    let headers = request.headers();
-    let has = |name: HeaderName, wanted: &str| {
-        let values = headers.get_all(name).into_iter().filter_map(|value| value.to_str().ok());
-        values
-            .flat_map(|value| value.split(','))
-            .any(|value| value.trim().eq_ignore_ascii_case(wanted))
+    let Some(handshake) = Handshake::from_request(&mut request) else {
+        return upgrade_required(
+            "This is a bus for iii workers. Connect a WebSocket (version 13), or point an iii SDK here.\n",
+        );
     };
-    let asked = has(header::CONNECTION, "upgrade")
-        && has(header::UPGRADE, "websocket")
-        && has(header::SEC_WEBSOCKET_VERSION, "13");
-    let key = headers.get(header::SEC_WEBSOCKET_KEY).filter(|_| asked);
-    let Some(accept) = key.map(|key| derive_accept_key(key.as_bytes())) else {
-        let hint = "This is a bus for iii workers. Connect a WebSocket (version 13), or point an iii SDK here.\n";
-        let version = [(header::SEC_WEBSOCKET_VERSION, "13"), (header::UPGRADE, "websocket")];
-        return (StatusCode::UPGRADE_REQUIRED, version, hint).into_response();
-    };
+    let slot = handshake.slot();
     let limit = hub.inner.config.max_read;
-    let upgrading = hyper::upgrade::on(&mut request);
-    hub.inner.connections.spawn(async move {
-        match upgrading.await {
-            Ok(upgraded) => {
+    handshake.accept(&hub.inner.connections, async move |upgraded| {
+        let _slot = slot;
+        match upgraded {
+            Ok(io) => {
                 let config = WebSocketConfig::default()
-                    .read_buffer_size(32 * 1024)
+                    .read_buffer_size(READ_BUFFER_BYTES)
                     .max_message_size(Some(limit))
                     .max_frame_size(Some(limit));
-                let io = TokioIo::new(upgraded);
                 serve(WebSocketStream::from_raw_socket(io, Role::Server, Some(config)).await).await;
             }
-            Err(error) => tracing::debug!("handshake not finished: {error}"),
+            Err(error) => tracing::debug!(%error, "WebSocket handshake incomplete"),
         }
-    });
-    let headers = [
-        (header::CONNECTION, "upgrade".to_owned()),
-        (header::UPGRADE, "websocket".to_owned()),
-        (header::SEC_WEBSOCKET_ACCEPT, accept),
-    ];
-    (StatusCode::SWITCHING_PROTOCOLS, headers, Body::empty()).into_response()
+    })
 }

@@ -1,33 +1,34 @@
-//! Trigger types, and the bindings that subscribers have made to them.
+//! Trigger types and the bindings of their subscribers.
 //!
-//! The hub fires nothing: it brings bindings to the provider of their type and takes them back.
-//! A binding whose type has no provider is parked and brought when one comes, oldest first. The
-//! last provider to register a type has it; when it goes, the one before it gets the bindings,
-//! or they are parked. A type of this process cannot be taken.
+//! The hub fires no triggers itself: it sends bindings to the provider of their type. A binding whose type has no
+//! provider is parked until one registers, oldest first. The last provider to register a type is active; when it
+//! disconnects, the one before it gets the bindings, or they are parked. No worker can take over a type of this process.
 //!
-//! Providers are told while the table is locked, so that they see bindings come and go in one
-//! order; nothing on that way blocks.
+//! Providers are called while the table is locked, so that they see all changes in one order; none of that blocks.
 
 use std::{
     collections::{BTreeMap, HashMap},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
 };
 
-use super::{functions::RESERVED, peer::Peer};
+use parking_lot::{Mutex, MutexGuard};
+use skills_core::Code;
+
+use super::{functions::HUB_PREFIX, peer::Peer};
 use crate::{
     CallError, ErrorBody, Json, TriggerBinding, TriggerProvider, TriggerTypeSpec,
     protocol::outbound,
 };
 
-/// How a trigger type presents itself.
+/// Description of a trigger type.
 #[derive(Debug, Clone, Default)]
-pub(super) struct AboutType {
+pub(super) struct TriggerTypeInfo {
     pub(super) description: String,
     pub(super) trigger_request_format: Option<Json>,
     pub(super) call_request_format: Option<Json>,
 }
 
-impl AboutType {
+impl TriggerTypeInfo {
     fn size(&self) -> usize {
         let text = |json: &Option<Json>| json.as_ref().map_or(0, |json| json.as_str().len());
         self.description.len()
@@ -36,7 +37,7 @@ impl AboutType {
     }
 }
 
-impl From<&TriggerTypeSpec> for AboutType {
+impl From<&TriggerTypeSpec> for TriggerTypeInfo {
     fn from(spec: &TriggerTypeSpec) -> Self {
         Self {
             description: spec.description.clone(),
@@ -53,13 +54,15 @@ enum Provider {
 }
 
 impl Provider {
-    fn is(&self, peer: &Arc<Peer>) -> bool {
+    fn is_peer(&self, peer: &Arc<Peer>) -> bool {
         matches!(self, Self::Worker(owner) if Arc::ptr_eq(owner, peer))
     }
 
     fn unbind(&self, id: &str, trigger_type: &str) {
         match self {
-            Self::Worker(peer) => peer.queue.push(outbound::unregister_trigger(id, trigger_type)),
+            Self::Worker(peer) => {
+                peer.queue.push_control(outbound::unregister_trigger(id, trigger_type))
+            }
             Self::Local(provider) => provider.unbind(id),
         }
     }
@@ -73,8 +76,8 @@ pub(super) struct Binding {
     pub(super) config: Json,
     pub(super) metadata: Option<Json>,
     pub(super) subscriber: Arc<Peer>,
-    /// Whether the provider has it; else it is parked.
-    pub(super) bound: bool,
+    /// True if the provider has the binding; otherwise it is parked.
+    pub(super) is_bound: bool,
 }
 
 impl Binding {
@@ -84,11 +87,11 @@ impl Binding {
         ids + self.config.as_str().len() + metadata
     }
 
-    /// Brings the binding to its provider.
-    fn bring(&mut self, provider: &Provider) {
-        self.bound = true;
+    /// Sends the binding to its provider.
+    fn bind_to(&mut self, provider: &Provider) {
+        self.is_bound = true;
         match provider {
-            Provider::Worker(peer) => peer.queue.push(outbound::register_trigger(
+            Provider::Worker(peer) => peer.queue.push_control(outbound::register_trigger(
                 &self.id,
                 &self.trigger_type,
                 &self.function_id,
@@ -100,32 +103,34 @@ impl Binding {
                     id: self.id.clone(),
                     function_id: self.function_id.clone(),
                     config: self.config.clone(),
+                    subscriber: Some(self.subscriber.id.clone()),
                 };
                 if let Err(error) = provider.bind(binding) {
-                    self.refused(&error.body());
+                    self.reject(&error.body());
                 }
             }
         }
     }
 
-    /// Parks the binding because its provider does not want it, and tells the subscriber.
-    fn refused(&mut self, error: &ErrorBody) {
-        self.bound = false;
+    /// Parks the binding that its provider has rejected, and notifies the subscriber.
+    fn reject(&mut self, error: &ErrorBody) {
+        self.is_bound = false;
         let failed =
             outbound::trigger_failed(&self.id, &self.trigger_type, &self.function_id, error);
-        self.subscriber.queue.push(failed);
+        self.subscriber.queue.push_control(failed);
     }
 }
 
-struct Offer {
+/// Registration of a trigger type by a provider.
+struct Registration {
     provider: Provider,
-    about: AboutType,
+    info: TriggerTypeInfo,
 }
 
 #[derive(Default)]
 struct Table {
-    types: HashMap<String, Vec<Offer>>,
-    /// By age.
+    types: HashMap<String, Vec<Registration>>,
+    /// Bindings by age.
     bindings: BTreeMap<u64, Binding>,
     by_id: HashMap<String, u64>,
     next: u64,
@@ -136,63 +141,62 @@ impl Table {
         Some(self.types.get(trigger_type)?.last()?.provider.clone())
     }
 
-    /// Gives every binding of a type to whoever has the type now. `taken_from` still lives and
-    /// must stop firing them.
-    fn hand_over(&mut self, trigger_type: &str, taken_from: Option<&Provider>) {
+    /// Sends all bindings of a type to its active provider. `previous` is still connected and must stop firing them.
+    fn rebind_all(&mut self, trigger_type: &str, previous: Option<&Provider>) {
         let provider = self.provider(trigger_type);
         for binding in
             self.bindings.values_mut().filter(|binding| binding.trigger_type == trigger_type)
         {
-            if let Some(former) = taken_from.filter(|_| binding.bound) {
-                former.unbind(&binding.id, trigger_type);
+            if let Some(previous) = previous.filter(|_| binding.is_bound) {
+                previous.unbind(&binding.id, trigger_type);
             }
             match &provider {
-                Some(provider) => binding.bring(provider),
-                None => binding.bound = false,
+                Some(provider) => binding.bind_to(provider),
+                None => binding.is_bound = false,
             }
         }
     }
 
-    fn add(&mut self, id: &str, offer: Offer) {
-        let former = self.provider(id);
+    fn add(&mut self, id: &str, registration: Registration) {
+        let previous = self.provider(id);
         let stack = self.types.entry(id.to_owned()).or_default();
-        let renewed = match (&offer.provider, &former) {
-            (Provider::Worker(peer), Some(former)) => former.is(peer),
+        let is_repeated = match (&registration.provider, &previous) {
+            (Provider::Worker(peer), Some(previous)) => previous.is_peer(peer),
             _ => false,
         };
-        if let Provider::Worker(peer) = &offer.provider {
-            stack.retain(|other| !other.provider.is(peer));
+        if let Provider::Worker(peer) = &registration.provider {
+            stack.retain(|other| !other.provider.is_peer(peer));
         }
-        stack.push(offer);
-        // SDK 0.11 sends what it registered before it was connected twice.
-        if !renewed {
-            self.hand_over(id, former.as_ref());
+        stack.push(registration);
+        // SDK 0.11 sends early registrations twice.
+        if !is_repeated {
+            self.rebind_all(id, previous.as_ref());
         }
     }
 
     fn remove_provider(&mut self, peer: &Arc<Peer>, id: &str) {
-        let active = self.provider(id).is_some_and(|provider| provider.is(peer));
+        let was_active = self.provider(id).is_some_and(|provider| provider.is_peer(peer));
         if let Some(stack) = self.types.get_mut(id) {
-            stack.retain(|offer| {
-                let own = offer.provider.is(peer);
-                if own {
-                    peer.release(id.len() + offer.about.size());
+            stack.retain(|registration| {
+                let is_own = registration.provider.is_peer(peer);
+                if is_own {
+                    peer.release(id.len() + registration.info.size());
                 }
-                !own
+                !is_own
             });
             if stack.is_empty() {
                 self.types.remove(id);
             }
         }
-        if active {
-            self.hand_over(id, None);
+        if was_active {
+            self.rebind_all(id, None);
         }
     }
 
     fn remove_binding(&mut self, id: &str) -> Option<Binding> {
         let binding = self.bindings.remove(&self.by_id.remove(id)?)?;
         binding.subscriber.release(binding.size());
-        if let Some(provider) = self.provider(&binding.trigger_type).filter(|_| binding.bound) {
+        if let Some(provider) = self.provider(&binding.trigger_type).filter(|_| binding.is_bound) {
             provider.unbind(&binding.id, &binding.trigger_type);
         }
         Some(binding)
@@ -204,32 +208,36 @@ pub(super) struct Triggers(Mutex<Table>);
 
 impl Triggers {
     fn lock(&self) -> MutexGuard<'_, Table> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 
-    /// A trigger type of this process.
-    pub(super) fn provide_local(&self, spec: &TriggerTypeSpec, provider: Arc<dyn TriggerProvider>) {
-        let offer = Offer { provider: Provider::Local(provider), about: spec.into() };
-        self.lock().add(&spec.id, offer);
+    /// Registers a trigger type of this process.
+    pub(super) fn register_local_type(
+        &self,
+        spec: &TriggerTypeSpec,
+        provider: Arc<dyn TriggerProvider>,
+    ) {
+        let registration = Registration { provider: Provider::Local(provider), info: spec.into() };
+        self.lock().add(&spec.id, registration);
     }
 
-    /// A trigger type of a worker.
+    /// Registers a trigger type of a worker.
     ///
     /// # Errors
-    /// When the type cannot be taken, or the worker has registered too much.
-    pub(super) fn provide(
+    /// When the type belongs to this process, or the worker's quota is used up.
+    pub(super) fn register_type(
         &self,
         peer: &Arc<Peer>,
         id: &str,
-        about: AboutType,
+        info: TriggerTypeInfo,
     ) -> Result<(), CallError> {
         let mut table = self.lock();
         if peer.is_gone() {
             return Ok(());
         }
-        if id.starts_with(RESERVED) || matches!(table.provider(id), Some(Provider::Local(_))) {
+        if id.starts_with(HUB_PREFIX) || matches!(table.provider(id), Some(Provider::Local(_))) {
             return Err(CallError::remote(
-                "trigger_type_conflict",
+                Code::TriggerTypeConflict,
                 format!(
                     "the trigger type {id} is provided by this hub itself and cannot be registered"
                 ),
@@ -237,43 +245,43 @@ impl Triggers {
         }
         let stack = table.types.get(id);
         if let Some(own) =
-            stack.and_then(|stack| stack.iter().find(|offer| offer.provider.is(peer)))
+            stack.and_then(|stack| stack.iter().find(|other| other.provider.is_peer(peer)))
         {
-            peer.release(id.len() + own.about.size());
+            peer.release(id.len() + own.info.size());
         }
-        if let Err(error) = peer.reserve(id.len() + about.size()) {
+        if let Err(error) = peer.reserve(id.len() + info.size()) {
             table.remove_provider(peer, id);
             return Err(error);
         }
-        table.add(id, Offer { provider: Provider::Worker(peer.clone()), about });
+        table.add(id, Registration { provider: Provider::Worker(peer.clone()), info });
         Ok(())
     }
 
-    /// A worker no longer provides a type.
-    pub(super) fn withdraw(&self, peer: &Arc<Peer>, id: &str) {
+    /// Unregisters a trigger type of a worker.
+    pub(super) fn unregister_type(&self, peer: &Arc<Peer>, id: &str) {
         self.lock().remove_provider(peer, id);
     }
 
-    /// A subscription. The same id again is the same binding, perhaps of a worker that has
-    /// reconnected; its provider is told again.
+    /// Adds a binding. A repeated id replaces its binding, perhaps of a worker that has reconnected; the provider gets it
+    /// again.
     ///
     /// # Errors
-    /// When the worker has registered too much.
+    /// When the worker's quota is used up.
     pub(super) fn bind(&self, mut binding: Binding) -> Result<(), CallError> {
         let mut table = self.lock();
         if binding.subscriber.is_gone() {
             return Ok(());
         }
-        let known = table.by_id.get(&binding.id).copied();
-        if let Some(known) = known.and_then(|age| table.bindings.get(&age)) {
-            if known.trigger_type == binding.trigger_type {
-                known.subscriber.release(known.size());
+        let previous = table.by_id.get(&binding.id).copied();
+        if let Some(previous) = previous.and_then(|age| table.bindings.get(&age)) {
+            if previous.trigger_type == binding.trigger_type {
+                previous.subscriber.release(previous.size());
             } else {
                 table.remove_binding(&binding.id.clone());
             }
         }
         if let Err(error) = binding.subscriber.reserve(binding.size()) {
-            // Accounted for above; what is left of it must not be released a second time.
+            // The quota of the previous binding was released above, and must not be released twice.
             if let Some(age) = table.by_id.remove(&binding.id) {
                 table.bindings.remove(&age);
                 if let Some(provider) = table.provider(&binding.trigger_type) {
@@ -283,7 +291,7 @@ impl Triggers {
             return Err(error);
         }
         if let Some(provider) = table.provider(&binding.trigger_type) {
-            binding.bring(&provider);
+            binding.bind_to(&provider);
         }
         let age = table.by_id.get(&binding.id).copied().unwrap_or(table.next);
         table.next += 1;
@@ -292,7 +300,7 @@ impl Triggers {
         Ok(())
     }
 
-    /// The subscriber has had enough.
+    /// Removes a binding at the request of its subscriber.
     pub(super) fn unbind(&self, peer: &Arc<Peer>, id: &str) {
         let mut table = self.lock();
         let own = table.by_id.get(id).and_then(|age| table.bindings.get(age));
@@ -301,8 +309,8 @@ impl Triggers {
         }
     }
 
-    /// A provider does not accept a binding it was brought.
-    pub(super) fn refused(&self, provider: &Arc<Peer>, id: &str, error: &ErrorBody) {
+    /// Parks a binding that its provider has rejected.
+    pub(super) fn reject(&self, provider: &Arc<Peer>, id: &str, error: &ErrorBody) {
         let mut table = self.lock();
         let Some(age) = table.by_id.get(id).copied() else { return };
         let Some(trigger_type) =
@@ -310,15 +318,15 @@ impl Triggers {
         else {
             return;
         };
-        if table.provider(&trigger_type).is_some_and(|active| active.is(provider))
+        if table.provider(&trigger_type).is_some_and(|active| active.is_peer(provider))
             && let Some(binding) = table.bindings.get_mut(&age)
         {
-            binding.refused(error);
+            binding.reject(error);
         }
     }
 
-    /// Removes everything of a worker that has gone: its bindings first, then what it provided.
-    pub(super) fn forget(&self, peer: &Arc<Peer>) {
+    /// Removes the bindings and then the trigger types of a disconnected worker.
+    pub(super) fn remove_peer(&self, peer: &Arc<Peer>) {
         let mut table = self.lock();
         let own = |binding: &&Binding| Arc::ptr_eq(&binding.subscriber, peer);
         let bindings: Vec<String> =
@@ -326,7 +334,8 @@ impl Triggers {
         for id in bindings {
             table.remove_binding(&id);
         }
-        let provides = |stack: &[Offer]| stack.iter().any(|offer| offer.provider.is(peer));
+        let provides =
+            |stack: &[Registration]| stack.iter().any(|other| other.provider.is_peer(peer));
         let types: Vec<String> = table
             .types
             .iter()
@@ -338,19 +347,19 @@ impl Triggers {
         }
     }
 
-    /// All types that have a provider, sorted, with the worker that provides them (`None`: this process).
-    pub(super) fn types(&self) -> Vec<(String, AboutType, Option<Arc<Peer>>)> {
+    /// Returns all types with a provider, sorted by id, with the providing worker (`None`: this process).
+    pub(super) fn types(&self) -> Vec<(String, TriggerTypeInfo, Option<Arc<Peer>>)> {
         let table = self.lock();
         let mut types: Vec<_> = table
             .types
             .iter()
             .filter_map(|(id, stack)| {
-                let offer = stack.last()?;
-                let owner = match &offer.provider {
+                let active = stack.last()?;
+                let owner = match &active.provider {
                     Provider::Worker(peer) => Some(peer.clone()),
                     Provider::Local(_) => None,
                 };
-                Some((id.clone(), offer.about.clone(), owner))
+                Some((id.clone(), active.info.clone(), owner))
             })
             .collect();
         drop(table);
@@ -358,7 +367,21 @@ impl Triggers {
         types
     }
 
-    /// All bindings, oldest first.
+    /// Returns whether a worker has subscribed a function to any trigger type.
+    pub(super) fn is_subscribed(&self, peer: &Arc<Peer>, function_id: &str) -> bool {
+        self.lock().bindings.values().any(|binding| {
+            binding.function_id == function_id && Arc::ptr_eq(&binding.subscriber, peer)
+        })
+    }
+
+    /// Returns the bindings of one function, oldest first.
+    pub(super) fn bindings_of(&self, function_id: &str) -> Vec<Binding> {
+        let table = self.lock();
+        let of_function = |binding: &&Binding| binding.function_id == function_id;
+        table.bindings.values().filter(of_function).cloned().collect()
+    }
+
+    /// Returns all bindings, oldest first.
     pub(super) fn bindings(&self) -> Vec<Binding> {
         self.lock().bindings.values().cloned().collect()
     }

@@ -1,32 +1,32 @@
-//! The frames of a worker, as far as the hub acts on them.
+//! Frames of a worker, as far as the hub handles them.
 
 use std::borrow::Cow;
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-/// A frame that could not be read.
+/// Error of a frame that could not be parsed.
 #[derive(Debug)]
-pub(crate) struct Malformed {
-    /// What is wrong, naming the type and the field.
+pub(crate) struct MalformedFrame {
+    /// Message that names the type and the field.
     pub(crate) message: String,
-    /// `(invocation_id, function_id)` as JSON strings, when the frame is a call that can be answered.
+    /// `(invocation_id, function_id)` as JSON strings, if the frame is a call that can be answered.
     pub(crate) call: Option<(String, String)>,
 }
 
-/// The text of a field; `None` when it is absent or `null`.
+/// JSON text of a field; `None` if it is absent or `null`.
 pub(crate) type Raw<'a> = Option<&'a RawValue>;
 
-/// A string field: its JSON text, to be passed on, and its value.
+/// String field: its JSON text, to be passed on, and its value.
 #[derive(Debug, Clone)]
 pub(crate) struct Text<'a> {
     pub(crate) json: &'a str,
     pub(crate) value: Cow<'a, str>,
 }
 
-/// What a call or an answer carries besides its payload; passed on as it came.
+/// Context of a call or an answer besides its payload, passed on unchanged.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Sidecar<'a> {
+pub(crate) struct CallContext<'a> {
     pub(crate) traceparent: Raw<'a>,
     pub(crate) baggage: Raw<'a>,
     pub(crate) metadata: Raw<'a>,
@@ -42,24 +42,24 @@ pub(crate) enum Action {
 
 #[derive(Debug)]
 pub(crate) struct Invoke<'a> {
-    /// The caller's own id as a JSON string; absent on a void call.
+    /// Invocation id of the caller as a JSON string; absent on a void call.
     pub(crate) invocation_id: Option<&'a str>,
     pub(crate) function_id: Text<'a>,
     pub(crate) data: Raw<'a>,
     pub(crate) action: Action,
-    pub(crate) sidecar: Sidecar<'a>,
+    pub(crate) context: CallContext<'a>,
 }
 
 #[derive(Debug)]
 pub(crate) struct CallResult<'a> {
     pub(crate) invocation_id: Cow<'a, str>,
-    /// As a JSON string; SDKs send it, the hub needs it only of its own frames.
+    /// Function id as a JSON string; the hub needs it only of its own frames.
     pub(crate) function_id: &'a str,
     pub(crate) result: Raw<'a>,
     pub(crate) error: Raw<'a>,
-    /// The observers that the callee wants to hear of this call; `None` for all of them.
+    /// Observers to activate, as selected by the callee; `None` for all.
     pub(crate) matched: Option<Vec<String>>,
-    pub(crate) sidecar: Sidecar<'a>,
+    pub(crate) context: CallContext<'a>,
 }
 
 #[derive(Debug)]
@@ -70,9 +70,9 @@ pub(crate) struct RegisterFunction<'a> {
     pub(crate) response_format: Raw<'a>,
     pub(crate) metadata: Raw<'a>,
     pub(crate) private: bool,
-    /// Whether others may observe it.
+    /// True if other workers may observe it.
     pub(crate) observable: bool,
-    /// Whether its owner, and not the hub, says which observers an event is for.
+    /// True if its owner, not the hub, selects the observers of an event.
     pub(crate) owner_delivered: bool,
 }
 
@@ -96,16 +96,16 @@ pub(crate) struct RegisterTrigger<'a> {
 #[derive(Debug)]
 pub(crate) struct Observe<'a> {
     pub(crate) id: Cow<'a, str>,
-    pub(crate) source: Source,
+    pub(crate) source: ObserveSource,
     pub(crate) target: String,
     pub(crate) metadata: Raw<'a>,
     pub(crate) max_fires: Option<u64>,
     pub(crate) expires_in_ms: Option<u64>,
 }
 
-/// The left side of an `observe`.
+/// Source of an `observe` frame.
 #[derive(Debug, Deserialize)]
-pub(crate) struct Source {
+pub(crate) struct ObserveSource {
     pub(crate) function_id: String,
     #[serde(default)]
     pub(crate) args: serde_json::Value,
@@ -119,9 +119,9 @@ pub(crate) struct Source {
     pub(crate) capture: Option<Vec<String>>,
 }
 
-/// An event of a function whose owner says which observers it is for.
+/// Event of a function whose owner selects the observers.
 #[derive(Debug, Deserialize)]
-pub(crate) struct Observed<'a> {
+pub(crate) struct ObservedEvent<'a> {
     pub(crate) function_id: String,
     pub(crate) invocation_id: String,
     #[serde(default)]
@@ -143,7 +143,7 @@ pub(crate) struct Observed<'a> {
     pub(crate) duration_ms: f64,
 }
 
-/// One frame of a worker.
+/// Frame of a worker.
 #[derive(Debug)]
 pub(crate) enum Frame<'a> {
     Invoke(Invoke<'a>),
@@ -164,13 +164,13 @@ pub(crate) enum Frame<'a> {
     },
     Observe(Box<Observe<'a>>),
     Unobserve(Cow<'a, str>),
-    /// The owner of a function has, or has not, taken an observer.
+    /// The owner of a function has accepted or rejected an observer.
     ObserverAck {
         id: Cow<'a, str>,
         error: Raw<'a>,
     },
-    InvocationsObserved(Vec<Observed<'a>>),
+    InvocationsObserved(Vec<ObservedEvent<'a>>),
     Ping,
-    /// A type that asks nothing of the hub, or that it does not know.
+    /// A type that the hub ignores or does not know.
     Other(Cow<'a, str>),
 }

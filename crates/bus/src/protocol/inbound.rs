@@ -1,17 +1,21 @@
-//! Reads a frame in one flat pass: each field is found and its text borrowed, none is parsed
-//! unless it must be understood here. Payloads are only checked to be JSON.
+//! Parses a frame in one flat pass: the text of each field is borrowed, and only fields that the hub needs are parsed.
+//! Payloads are only validated as JSON.
 
 use std::borrow::Cow;
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
-
-use super::frame::{
-    Action, CallResult, Frame, Invoke, Malformed, Observe, Raw, RegisterFunction, RegisterTrigger,
-    RegisterTriggerType, Sidecar, Text,
+use skills_core::{
+    Code,
+    text::{MAX_QUOTED_CHARS, truncate},
 };
 
-/// Longer ids are refused: they are echoed, kept and compared.
+use super::frame::{
+    Action, CallContext, CallResult, Frame, Invoke, MalformedFrame, Observe, Raw, RegisterFunction,
+    RegisterTrigger, RegisterTriggerType, Text,
+};
+
+/// Length limit of ids, which are echoed, stored and compared.
 const MAX_ID: usize = 1024;
 
 #[derive(Deserialize)]
@@ -19,101 +23,55 @@ struct Target {
     function_id: String,
 }
 
-/// Every field of every frame the hub acts on. Unknown fields are skipped; `null` is absent.
-#[derive(Deserialize)]
-struct Fields<'a> {
-    #[serde(borrow, rename = "type")]
-    kind: Raw<'a>,
-    #[serde(borrow)]
-    id: Raw<'a>,
-    #[serde(borrow)]
-    invocation_id: Raw<'a>,
-    #[serde(borrow)]
-    function_id: Raw<'a>,
-    #[serde(borrow)]
-    data: Raw<'a>,
-    #[serde(borrow)]
-    result: Raw<'a>,
-    #[serde(borrow)]
-    error: Raw<'a>,
-    #[serde(borrow)]
-    action: Raw<'a>,
-    #[serde(borrow)]
-    traceparent: Raw<'a>,
-    #[serde(borrow)]
-    baggage: Raw<'a>,
-    #[serde(borrow)]
-    metadata: Raw<'a>,
-    #[serde(borrow)]
-    caller: Raw<'a>,
-    #[serde(borrow)]
-    description: Raw<'a>,
-    #[serde(borrow)]
-    request_format: Raw<'a>,
-    #[serde(borrow)]
-    response_format: Raw<'a>,
-    #[serde(borrow)]
-    private: Raw<'a>,
-    #[serde(borrow)]
-    trigger_type: Raw<'a>,
-    #[serde(borrow)]
-    config: Raw<'a>,
-    #[serde(borrow)]
-    trigger_request_format: Raw<'a>,
-    #[serde(borrow)]
-    call_request_format: Raw<'a>,
-    #[serde(borrow)]
-    source: Raw<'a>,
-    #[serde(borrow)]
-    target: Raw<'a>,
-    #[serde(borrow)]
-    max_fires: Raw<'a>,
-    #[serde(borrow)]
-    expires_in_ms: Raw<'a>,
-    #[serde(borrow)]
-    observe: Raw<'a>,
-    #[serde(borrow)]
-    observable: Raw<'a>,
-    #[serde(borrow)]
-    matched: Raw<'a>,
-    #[serde(borrow)]
-    delivered: Raw<'a>,
-    #[serde(borrow)]
-    items: Raw<'a>,
-    #[serde(borrow)]
-    previous_worker_id: Raw<'a>,
-    #[serde(borrow)]
-    reattach_token: Raw<'a>,
+/// Defines the fields of a frame; serde borrows such types only with an attribute on each.
+macro_rules! frame_fields {
+    ($($field:ident),* $(,)?) => {
+        /// All fields of all frames that the hub handles. Unknown fields are skipped; `null` counts as absent.
+        #[derive(Deserialize)]
+        struct Fields<'a> {
+            #[serde(borrow, rename = "type")]
+            kind: Raw<'a>,
+            $(#[serde(borrow)]
+            $field: Raw<'a>,)*
+        }
+    };
 }
 
-/// Reads one frame.
-pub(crate) fn parse(text: &str) -> Result<Frame<'_>, Malformed> {
-    let plain = |message: String| Malformed { message, call: None };
-    // serde would also take an array for a struct.
+frame_fields! {
+    id, invocation_id, function_id, data, result, error, action, traceparent, baggage, metadata,
+    caller, description, request_format, response_format, private, trigger_type, config,
+    trigger_request_format, call_request_format, source, target, max_fires, expires_in_ms, observe,
+    observable, matched, delivered, items, previous_worker_id, reattach_token,
+}
+
+/// Parses one frame.
+pub(crate) fn parse(text: &str) -> Result<Frame<'_>, MalformedFrame> {
+    let malformed = |message: String| MalformedFrame { message, call: None };
+    // serde would also accept an array for a struct.
     if !text.trim_ascii_start().starts_with('{') {
-        return Err(plain("a frame must be one JSON object".into()));
+        return Err(malformed("a frame must be one JSON object".into()));
     }
     let fields: Fields<'_> = serde_json::from_str(text)
-        .map_err(|error| plain(format!("the frame is not valid JSON: {error}")))?;
+        .map_err(|error| malformed(format!("the frame is not valid JSON: {error}")))?;
     let kind = match fields.kind.map(string) {
         Some(Some(kind)) => kind,
-        Some(None) => return Err(plain("\"type\" must be a string".into())),
-        None => return Err(plain("the frame has no \"type\"".into())),
+        Some(None) => return Err(malformed("\"type\" must be a string".into())),
+        None => return Err(malformed("the frame has no \"type\"".into())),
     };
-    fields.typed(&kind).map_err(|what| Malformed {
+    fields.to_frame(&kind).map_err(|what| MalformedFrame {
         message: format!("{kind}: {what}"),
-        call: (kind == "invokefunction").then(|| fields.answerable()).flatten(),
+        call: (kind == "invokefunction").then(|| fields.call_ids()).flatten(),
     })
 }
 
-type Typed<T> = Result<T, String>;
+pub(super) type FieldResult<T> = Result<T, String>;
 
 impl<'a> Fields<'a> {
-    fn typed(&self, kind: &str) -> Typed<Frame<'a>> {
+    fn to_frame(&self, kind: &str) -> FieldResult<Frame<'a>> {
         Ok(match kind {
             "invokefunction" => Frame::Invoke(self.invoke()?),
             "invocationresult" => Frame::Result(CallResult {
-                invocation_id: need("invocation_id", self.invocation_id)?,
+                invocation_id: required("invocation_id", self.invocation_id)?,
                 function_id: self
                     .function_id
                     .filter(|raw| string(raw).is_some())
@@ -121,35 +79,35 @@ impl<'a> Fields<'a> {
                 result: self.result,
                 error: self.error,
                 matched: self.matched(),
-                sidecar: Sidecar { metadata: None, caller: None, ..self.sidecar()? },
+                context: CallContext { metadata: None, caller: None, ..self.context()? },
             }),
             "registerfunction" => Frame::RegisterFunction(self.register_function()?),
-            "unregisterfunction" => Frame::UnregisterFunction(need("id", self.id)?),
+            "unregisterfunction" => Frame::UnregisterFunction(required("id", self.id)?),
             "registertriggertype" => Frame::RegisterTriggerType(RegisterTriggerType {
-                id: key("id", self.id)?,
+                id: required_id("id", self.id)?,
                 description: optional("description", self.description)?,
                 trigger_request_format: self.trigger_request_format,
                 call_request_format: self.call_request_format,
             }),
-            "unregistertriggertype" => Frame::UnregisterTriggerType(need("id", self.id)?),
+            "unregistertriggertype" => Frame::UnregisterTriggerType(required("id", self.id)?),
             "registertrigger" => Frame::RegisterTrigger(RegisterTrigger {
-                id: key("id", self.id)?,
-                trigger_type: key("trigger_type", self.trigger_type)?,
-                function_id: key("function_id", self.function_id)?,
+                id: required_id("id", self.id)?,
+                trigger_type: required_id("trigger_type", self.trigger_type)?,
+                function_id: required_id("function_id", self.function_id)?,
                 config: self.config,
                 metadata: self.metadata,
             }),
-            "unregistertrigger" => Frame::UnregisterTrigger(need("id", self.id)?),
+            "unregistertrigger" => Frame::UnregisterTrigger(required("id", self.id)?),
             "triggerregistrationresult" => {
-                Frame::TriggerResult { id: need("id", self.id)?, error: self.error }
+                Frame::TriggerResult { id: required("id", self.id)?, error: self.error }
             }
             "reattach" => Frame::Reattach {
-                previous_worker_id: need("previous_worker_id", self.previous_worker_id)?,
+                previous_worker_id: required("previous_worker_id", self.previous_worker_id)?,
                 token: optional("reattach_token", self.reattach_token)?.unwrap_or_default(),
             },
             "observe" => Frame::Observe(Box::new(self.observe()?)),
-            "unobserve" => Frame::Unobserve(need("id", self.id)?),
-            "observerack" => Frame::ObserverAck { id: need("id", self.id)?, error: self.error },
+            "unobserve" => Frame::Unobserve(required("id", self.id)?),
+            "observerack" => Frame::ObserverAck { id: required("id", self.id)?, error: self.error },
             "invocationsobserved" => Frame::InvocationsObserved(match self.items {
                 Some(raw) => serde_json::from_str(raw.get())
                     .map_err(|error| format!("\"items\": {error}"))?,
@@ -160,7 +118,7 @@ impl<'a> Fields<'a> {
         })
     }
 
-    fn register_function(&self) -> Typed<RegisterFunction<'a>> {
+    fn register_function(&self) -> FieldResult<RegisterFunction<'a>> {
         #[derive(Deserialize)]
         struct Descriptor {
             #[serde(default)]
@@ -171,7 +129,7 @@ impl<'a> Fields<'a> {
         let descriptor: Option<Descriptor> = value("observe", self.observe, "a descriptor")?;
         let allowed = value("observable", self.observable, "a boolean")?.unwrap_or(true);
         Ok(RegisterFunction {
-            id: key("id", self.id)?,
+            id: required_id("id", self.id)?,
             description: optional("description", self.description)?,
             request_format: self.request_format,
             response_format: self.response_format,
@@ -184,7 +142,7 @@ impl<'a> Fields<'a> {
         })
     }
 
-    /// An answer is worth having even if what it says of observers is not understood.
+    /// Parses the selected observers; an answer with an invalid selection still counts.
     fn matched(&self) -> Option<Vec<String>> {
         if self.delivered.is_some_and(|raw| raw.get() == "true") {
             return Some(Vec::new());
@@ -192,13 +150,13 @@ impl<'a> Fields<'a> {
         serde_json::from_str(self.matched?.get()).ok()
     }
 
-    fn invoke(&self) -> Typed<Invoke<'a>> {
-        let function_id = need("function_id", self.function_id)?;
+    fn invoke(&self) -> FieldResult<Invoke<'a>> {
+        let function_id = required("function_id", self.function_id)?;
         let json = self.function_id.map_or("\"\"", RawValue::get);
         let invocation_id = match self.invocation_id {
             None => None,
             Some(raw) => {
-                key("invocation_id", Some(raw))?;
+                required_id("invocation_id", Some(raw))?;
                 Some(raw.get())
             }
         };
@@ -207,11 +165,11 @@ impl<'a> Fields<'a> {
             function_id: Text { json, value: function_id },
             data: self.data,
             action: self.action()?,
-            sidecar: self.sidecar()?,
+            context: self.context()?,
         })
     }
 
-    fn action(&self) -> Typed<Action> {
+    fn action(&self) -> FieldResult<Action> {
         #[derive(Deserialize)]
         struct Tagged {
             r#type: String,
@@ -223,18 +181,18 @@ impl<'a> Fields<'a> {
         {
             Ok("void") => Ok(Action::Void),
             Ok("enqueue") => Ok(Action::Enqueue),
-            Ok(other) => Err(format!("unknown \"action\" type {}", brief(other))),
+            Ok(other) => Err(format!("unknown \"action\" type {}", truncate_name(other))),
             Err(_) => Err("\"action\" must be an object with a \"type\"".into()),
         }
     }
 
-    fn sidecar(&self) -> Typed<Sidecar<'a>> {
+    fn context(&self) -> FieldResult<CallContext<'a>> {
         optional("traceparent", self.traceparent)?;
         optional("baggage", self.baggage)?;
         if self.caller.is_some_and(|raw| !raw.get().starts_with('{')) {
             return Err("\"caller\" must be an object".into());
         }
-        Ok(Sidecar {
+        Ok(CallContext {
             traceparent: self.traceparent,
             baggage: self.baggage,
             metadata: self.metadata,
@@ -242,13 +200,13 @@ impl<'a> Fields<'a> {
         })
     }
 
-    fn observe(&self) -> Typed<Observe<'a>> {
+    fn observe(&self) -> FieldResult<Observe<'a>> {
         let source = self.source.ok_or("\"source\" is missing")?;
         let target = self.target.ok_or("\"target\" is missing")?;
         let target: Target =
             serde_json::from_str(target.get()).map_err(|error| format!("\"target\": {error}"))?;
         Ok(Observe {
-            id: key("id", self.id)?,
+            id: required_id("id", self.id)?,
             source: serde_json::from_str(source.get())
                 .map_err(|error| format!("\"source\": {error}"))?,
             target: target.function_id,
@@ -258,16 +216,16 @@ impl<'a> Fields<'a> {
         })
     }
 
-    /// The ids with which a call that could not be read can still be answered.
-    fn answerable(&self) -> Option<(String, String)> {
+    /// Returns the ids by which a malformed call can still be answered.
+    fn call_ids(&self) -> Option<(String, String)> {
         let invocation_id = self.invocation_id?;
-        key("invocation_id", Some(invocation_id)).ok()?;
+        required_id("invocation_id", Some(invocation_id)).ok()?;
         let function_id = self.function_id.filter(|raw| string(raw).is_some());
         Some((invocation_id.get().to_owned(), function_id.map_or("\"\"", RawValue::get).to_owned()))
     }
 }
 
-fn string<'a>(raw: &'a RawValue) -> Option<Cow<'a, str>> {
+pub(super) fn string<'a>(raw: &'a RawValue) -> Option<Cow<'a, str>> {
     let json = raw.get();
     let inner = json.strip_prefix('"')?.strip_suffix('"')?;
     if inner.contains('\\') {
@@ -276,17 +234,17 @@ fn string<'a>(raw: &'a RawValue) -> Option<Cow<'a, str>> {
     Some(Cow::Borrowed(inner))
 }
 
-fn optional<'a>(name: &str, raw: Raw<'a>) -> Typed<Option<Cow<'a, str>>> {
+pub(super) fn optional<'a>(name: &str, raw: Raw<'a>) -> FieldResult<Option<Cow<'a, str>>> {
     raw.map(|raw| string(raw).ok_or_else(|| format!("\"{name}\" must be a string"))).transpose()
 }
 
-fn need<'a>(name: &str, raw: Raw<'a>) -> Typed<Cow<'a, str>> {
+pub(super) fn required<'a>(name: &str, raw: Raw<'a>) -> FieldResult<Cow<'a, str>> {
     optional(name, raw)?.ok_or_else(|| format!("\"{name}\" is missing"))
 }
 
-/// A string that the hub will keep.
-fn key<'a>(name: &str, raw: Raw<'a>) -> Typed<Cow<'a, str>> {
-    let id = need(name, raw)?;
+/// Parses a string that the hub will store.
+fn required_id<'a>(name: &str, raw: Raw<'a>) -> FieldResult<Cow<'a, str>> {
+    let id = required(name, raw)?;
     if id.is_empty() {
         return Err(format!("\"{name}\" must be non-empty"));
     }
@@ -299,24 +257,24 @@ fn key<'a>(name: &str, raw: Raw<'a>) -> Typed<Cow<'a, str>> {
     Ok(id)
 }
 
-fn value<T: serde::de::DeserializeOwned>(name: &str, raw: Raw<'_>, what: &str) -> Typed<Option<T>> {
+pub(super) fn value<T: serde::de::DeserializeOwned>(
+    name: &str,
+    raw: Raw<'_>,
+    what: &str,
+) -> FieldResult<Option<T>> {
     raw.map(|raw| serde_json::from_str(raw.get()).map_err(|_| format!("\"{name}\" must be {what}")))
         .transpose()
 }
 
-/// A name from outside, short enough for a message.
-pub(crate) fn brief(name: &str) -> Cow<'_, str> {
-    match name.char_indices().nth(120) {
-        Some((end, _)) => format!("{}...", &name[..end]).into(),
-        None => name.into(),
-    }
+/// Truncates a name from outside for a message.
+pub(crate) fn truncate_name(name: &str) -> Cow<'_, str> {
+    truncate(name, MAX_QUOTED_CHARS)
 }
 
-/// The code and message of an error a peer sent. Its stack trace, which names paths of the peer's
-/// machine, stays behind.
-pub(crate) fn error_body(raw: &RawValue, default_code: &str) -> crate::ErrorBody {
+/// Parses the code and message of a peer's error. Its stack trace, which names paths of the peer's machine, is dropped.
+pub(crate) fn error_body(raw: &RawValue, default_code: Code) -> crate::ErrorBody {
     #[derive(Deserialize)]
-    struct Loose {
+    struct AnyError {
         #[serde(default)]
         code: serde_json::Value,
         #[serde(default)]
@@ -327,14 +285,17 @@ pub(crate) fn error_body(raw: &RawValue, default_code: &str) -> crate::ErrorBody
         serde_json::Value::String(text) => Some(text),
         other => Some(other.to_string()),
     };
-    let object =
-        raw.get().starts_with('{').then(|| serde_json::from_str::<Loose>(raw.get()).ok()).flatten();
+    let object = raw
+        .get()
+        .starts_with('{')
+        .then(|| serde_json::from_str::<AnyError>(raw.get()).ok())
+        .flatten();
     let (code, message) = match object {
-        Some(loose) => (text(loose.code), text(loose.message)),
+        Some(error) => (text(error.code), text(error.message)),
         None => (None, string(raw).map(Cow::into_owned)),
     };
     crate::ErrorBody {
-        code: code.unwrap_or_else(|| default_code.to_owned()),
+        code: code.unwrap_or_else(|| default_code.into()),
         message: message.unwrap_or_else(|| "the worker gave no message".to_owned()),
     }
 }

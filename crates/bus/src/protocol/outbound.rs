@@ -1,84 +1,16 @@
-//! Writes frames by concatenation around payloads that are JSON text already.
+//! Writes the frames of a hub by concatenation, around payloads that are JSON text already.
 //!
-//! Parameters named `…_json` are JSON text; all others are plain strings and are escaped here.
+//! Parameters named `…_json` are JSON text; all others are plain strings that are escaped here.
 
-use serde_json::value::RawValue;
+use skills_core::Code;
 use uuid::Uuid;
 
-use super::{FEATURES, frame::Sidecar};
-use crate::{Activation, ErrorBody, Json};
+pub(crate) use super::object::quote;
+use super::{frame::CallContext, object::Object};
+use crate::{Activation, CALLER_FIELD, ErrorBody, Json};
 
-/// A JSON object under construction.
-struct Object(String);
-
-impl Object {
-    fn new(kind: &str, capacity: usize) -> Self {
-        let mut text = String::with_capacity(capacity + kind.len() + 16);
-        text.push_str("{\"type\":\"");
-        text.push_str(kind);
-        text.push('"');
-        Self(text)
-    }
-
-    fn name(&mut self, name: &str) {
-        self.0.push_str(",\"");
-        self.0.push_str(name);
-        self.0.push_str("\":");
-    }
-
-    fn json(mut self, name: &str, json: &str) -> Self {
-        self.name(name);
-        self.0.push_str(json);
-        self
-    }
-
-    fn json_if(self, name: &str, json: Option<&str>) -> Self {
-        match json {
-            Some(json) => self.json(name, json),
-            None => self,
-        }
-    }
-
-    fn string(self, name: &str, value: &str) -> Self {
-        let json = quote(value);
-        self.json(name, &json)
-    }
-
-    fn error(self, name: &str, error: &ErrorBody) -> Self {
-        let json =
-            format!("{{\"code\":{},\"message\":{}}}", quote(&error.code), quote(&error.message));
-        self.json(name, &json)
-    }
-
-    fn uuid(mut self, name: &str, id: Uuid) -> Self {
-        self.name(name);
-        let mut buffer = [0; uuid::fmt::Hyphenated::LENGTH];
-        self.0.push('"');
-        self.0.push_str(id.hyphenated().encode_lower(&mut buffer));
-        self.0.push('"');
-        self
-    }
-
-    fn sidecar(self, sidecar: &Sidecar<'_>) -> Self {
-        self.json_if("traceparent", sidecar.traceparent.map(RawValue::get))
-            .json_if("baggage", sidecar.baggage.map(RawValue::get))
-            .json_if("metadata", sidecar.metadata.map(RawValue::get))
-            .json_if("caller", sidecar.caller.map(RawValue::get))
-    }
-
-    fn end(mut self) -> String {
-        self.0.push('}');
-        self.0
-    }
-}
-
-/// A plain string as JSON.
-pub(crate) fn quote(value: &str) -> String {
-    serde_json::Value::from(value).to_string()
-}
-
-/// Appends a payload. An object gets the caller's id as its last key, so that it outweighs one
-/// the caller wrote itself; the payload is never parsed.
+/// Appends a payload without parsing it. An object gets the caller's id as its last key, which overrides one that the
+/// caller wrote itself.
 pub(crate) fn push_payload(text: &mut String, data_json: &str, caller_id: Option<&str>) {
     let object = data_json.strip_prefix('{').and_then(|rest| rest.strip_suffix('}'));
     let (Some(caller_id), Some(body)) = (caller_id, object) else {
@@ -90,17 +22,21 @@ pub(crate) fn push_payload(text: &mut String, data_json: &str, caller_id: Option
     if !body.trim_ascii().is_empty() {
         text.push(',');
     }
-    text.push_str("\"_caller_worker_id\":");
-    text.push_str(&quote(caller_id));
-    text.push('}');
+    text.push_str(&format!("\"{CALLER_FIELD}\":{}}}", quote(caller_id)));
 }
 
-pub(crate) fn worker_registered(worker_id: &str, reattach_token: &str) -> String {
-    let features = FEATURES.map(quote).join(",");
+pub(crate) fn worker_registered(
+    worker_id: &str,
+    reattach_token: Option<&str>,
+    features: &[&str],
+) -> String {
+    let token = reattach_token.map(quote);
+    let features: Vec<_> = features.iter().copied().map(quote).collect();
+    let features = (!features.is_empty()).then(|| format!("[{}]", features.join(",")));
     Object::new("workerregistered", 200)
         .string("worker_id", worker_id)
-        .string("reattach_token", reattach_token)
-        .json("features", &format!("[{features}]"))
+        .json_if("reattach_token", token.as_deref())
+        .json_if("features", features.as_deref())
         .end()
 }
 
@@ -109,17 +45,17 @@ pub(crate) fn invoke(
     function_id_json: &str,
     data_json: &str,
     caller_id: Option<&str>,
-    sidecar: &Sidecar<'_>,
+    context: &CallContext<'_>,
 ) -> String {
     let mut frame = Object::new("invokefunction", data_json.len() + function_id_json.len() + 192)
         .uuid("invocation_id", id)
         .json("function_id", function_id_json);
     frame.name("data");
-    push_payload(&mut frame.0, data_json, caller_id);
-    frame.sidecar(sidecar).end()
+    push_payload(frame.text_mut(), data_json, caller_id);
+    frame.context(context).end()
 }
 
-/// A void call that no worker made: a trigger firing, or the activation of an observer.
+/// Writes a void call from the hub: a trigger that fires, or the activation of an observer.
 pub(crate) fn notification(
     id: Uuid,
     function_id: &str,
@@ -149,14 +85,14 @@ pub(crate) fn result(
     invocation_id_json: &str,
     function_id_json: &str,
     result_json: &str,
-    sidecar: &Sidecar<'_>,
+    context: &CallContext<'_>,
 ) -> String {
     let capacity = result_json.len() + invocation_id_json.len() + function_id_json.len() + 64;
     Object::new("invocationresult", capacity)
         .json("invocation_id", invocation_id_json)
         .json("function_id", function_id_json)
         .json("result", result_json)
-        .sidecar(sidecar)
+        .context(context)
         .end()
 }
 
@@ -172,7 +108,7 @@ pub(crate) fn failure(
         .end()
 }
 
-/// A complaint about a frame that has no answer of its own. SDKs ignore the type.
+/// Writes an error about a frame that has no answer. SDKs ignore the type.
 pub(crate) fn error(error: &ErrorBody) -> String {
     Object::new("error", error.message.len() + 64).error("error", error).end()
 }
@@ -182,9 +118,9 @@ pub(crate) fn pong() -> String {
 }
 
 pub(crate) fn registration_rejected(function_id: &str, owner_worker_id: &str) -> String {
-    // Any other code makes SDKs give up for good, and they need every one of these fields.
+    // Any other code makes SDKs give up for good, and they require each of these fields.
     Object::new("registrationrejected", 200)
-        .string("code", "FUNCTION_NAMESPACE_CONFLICT")
+        .string("code", Code::FunctionNamespaceConflict.as_str())
         .string("namespace", "default")
         .string("function_id", function_id)
         .string("owner_worker_id", owner_worker_id)
@@ -193,7 +129,7 @@ pub(crate) fn registration_rejected(function_id: &str, owner_worker_id: &str) ->
 
 pub(crate) fn worker_rejected(name: &str, owner_worker_id: &str) -> String {
     Object::new("registrationrejected", 200)
-        .string("code", "WORKER_NAMESPACE_CONFLICT")
+        .string("code", Code::WorkerNamespaceConflict.as_str())
         .string("namespace", "default")
         .string("worker_name", name)
         .string("owner_worker_id", owner_worker_id)
@@ -241,7 +177,7 @@ pub(crate) fn observe_result(id: &str, state: &str) -> String {
     Object::new("observeresult", 160).string("id", id).string("state", state).end()
 }
 
-pub(crate) fn observe_refused(id: &str, error: &ErrorBody) -> String {
+pub(crate) fn observe_rejected(id: &str, error: &ErrorBody) -> String {
     Object::new("observeresult", 160)
         .string("id", id)
         .string("state", "error")
@@ -264,7 +200,7 @@ pub(crate) fn observer_state(
     .end()
 }
 
-/// Tells the owner of a function that it is registered, and who observes it.
+/// Writes the confirmation of a function for its owner, with the observers of the function.
 pub(crate) fn function_registered(id: &str, revision: u64, observers_json: &str) -> String {
     Object::new("functionregistered", observers_json.len() + 96)
         .string("id", id)

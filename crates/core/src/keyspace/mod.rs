@@ -1,103 +1,98 @@
-//! The logical key space: the keys under which layered gateways keep everything, and the form in which it is
-//! imported and exported, one JSON object a line: `{"key", "value", "expiration"?}`.
+//! Logical key space: the keys under which layered gateways store everything, and its import and export format, one
+//! JSON object a line: `{"key", "value", "expiration"?}`.
 //!
-//! This is only the form. Where a value is kept and what is done with it is not known here.
+//! Only the format: storage and use of the values are elsewhere.
 
-mod key;
+mod logical_key;
 
-use std::{borrow::Cow, fmt};
+use std::{borrow::Cow, fmt, time::Duration};
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-pub use key::{Account, KeyError, LogicalKey, owner};
+pub use logical_key::{CreditsAccount, LogicalKey, LogicalKeyError, parse_owner};
 
-use crate::{Timestamp, limits::MAX_KEYSPACE_LINE_BYTES};
+use crate::{Code, Coded, Timestamp, limits::MAX_KEYSPACE_LINE_BYTES};
 
-/// When a value ceases to be.
+/// Expiry of a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Expiry {
-    /// At a moment, in seconds since 1970.
+    /// Seconds since 1970.
     At(u64),
-    /// So many seconds from now on.
+    /// Seconds from now.
     After(u64),
 }
 
 impl Expiry {
-    /// The moment, for who reads it now.
+    /// Returns the point in time, relative to `now`.
     #[must_use]
-    pub fn moment(self, now: Timestamp) -> Timestamp {
-        let micros = |seconds: u64| i64::try_from(seconds.saturating_mul(1_000_000));
-        match self {
-            Self::At(seconds) => Timestamp::from_micros(micros(seconds).unwrap_or(i64::MAX)),
-            Self::After(seconds) => {
-                let after = micros(seconds).unwrap_or(i64::MAX);
-                Timestamp::from_micros(now.as_micros().saturating_add(after))
-            }
-        }
+    pub fn to_timestamp(self, now: Timestamp) -> Timestamp {
+        let (start, seconds) = match self {
+            Self::At(seconds) => (Timestamp::from_micros(0), seconds),
+            Self::After(seconds) => (now, seconds),
+        };
+        start.saturating_add(Duration::from_secs(seconds))
     }
 }
 
-/// A key and its value.
+/// Line of an import or export: a key and its value.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Line {
-    /// The key.
+pub struct KeyspaceLine {
+    /// Key of the value.
     pub key: LogicalKey,
-    /// The value as text, to the byte: what a JSON string holds, and of any other JSON its text.
+    /// Value as text, byte for byte: the content of a JSON string, or the text of any other JSON.
     pub value: String,
-    /// When it ceases to be, if it does.
+    /// Expiry of the value, if any.
     pub expiry: Option<Expiry>,
 }
 
-/// Values may be secrets.
-impl fmt::Debug for Line {
+/// Omits the value, which may be a secret.
+impl fmt::Debug for KeyspaceLine {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut shown = f.debug_struct("Line");
         shown.field("key", &self.key).field("expiry", &self.expiry).finish_non_exhaustive()
     }
 }
 
-/// A line that cannot be used.
+/// Error of parsing a line.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("line {line}: {problem}")]
-pub struct LineError {
-    /// Which one, counted from 1.
+pub struct KeyspaceLineError {
+    /// Line number, counted from 1.
     pub line: usize,
-    /// What is wrong with it.
-    pub problem: LineProblem,
+    /// Fault of the line.
+    pub problem: LineFault,
 }
 
-/// What can be wrong with a line.
+/// Fault of a line.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum LineProblem {
-    /// Longer than any value.
-    #[error("it is {0} bytes long, at most {MAX_KEYSPACE_LINE_BYTES} are allowed")]
+pub enum LineFault {
+    /// The line is too long.
+    #[error("the line is {0} bytes long, at most {MAX_KEYSPACE_LINE_BYTES} are allowed")]
     TooLong(usize),
-    /// Not an object with a key and a value.
+    /// The line is not an object with a key and a value.
     #[error("it is not {{\"key\", \"value\"}} in JSON: {0}")]
     Malformed(String),
-    /// The value is not written as text.
-    #[error("its value is in base64; write it as text or JSON")]
+    /// The value is in base64.
+    #[error("the value is in base64; write it as text or JSON")]
     Base64,
-    /// A moment and a time to live.
-    #[error("it has an expiration and a ttl; one of them is enough")]
+    /// The line has an expiration and a time to live.
+    #[error("the line has both an expiration and a ttl; keep one of them")]
     TwoExpiries,
-    /// No key of the key space.
+    /// The key is not part of the key space.
     #[error(transparent)]
-    Key(#[from] KeyError),
+    Key(#[from] LogicalKeyError),
 }
 
-impl LineError {
-    /// A stable code for machines.
-    #[must_use]
-    pub const fn code(&self) -> &'static str {
+impl Coded for KeyspaceLineError {
+    fn code(&self) -> Code {
         match &self.problem {
-            LineProblem::TooLong(_) => "line_too_long",
-            LineProblem::Malformed(_) | LineProblem::Base64 | LineProblem::TwoExpiries => {
-                "malformed_line"
+            LineFault::TooLong(_) => Code::LineTooLong,
+            LineFault::Malformed(_) | LineFault::Base64 | LineFault::TwoExpiries => {
+                Code::MalformedLine
             }
-            LineProblem::Key(KeyError::Unknown(_)) => "unknown_key",
-            LineProblem::Key(_) => "invalid_key",
+            LineFault::Key(LogicalKeyError::Unknown(_)) => Code::UnknownKey,
+            LineFault::Key(_) => Code::InvalidKey,
         }
     }
 }
@@ -133,8 +128,8 @@ enum Value<'a> {
 }
 
 impl<'a> Value<'a> {
-    /// Objects and lists stand as they are, if they fit a line; everything else is a string, so that it is
-    /// read back to the byte.
+    /// Writes objects and lists as they are if they fit a line; everything else becomes a string, so that it is read
+    /// back byte for byte.
     fn of(text: &'a str) -> Self {
         let fits = text.starts_with(['{', '[']) && !text.contains(['\n', '\r']);
         match fits.then(|| serde_json::from_str::<&RawValue>(text)) {
@@ -144,34 +139,34 @@ impl<'a> Value<'a> {
     }
 }
 
-impl Line {
-    /// Reads a line; `None` for an empty one.
+impl KeyspaceLine {
+    /// Parses a line; `None` for an empty one.
     ///
     /// # Errors
     /// When it is not a line of the key space; the error says which line and why.
-    pub fn read(line: usize, text: &str) -> Result<Option<Self>, LineError> {
-        Self::parse(text).map_err(|problem| LineError { line, problem })
+    pub fn parse(line: usize, text: &str) -> Result<Option<Self>, KeyspaceLineError> {
+        Self::parse_text(text).map_err(|problem| KeyspaceLineError { line, problem })
     }
 
-    fn parse(text: &str) -> Result<Option<Self>, LineProblem> {
+    fn parse_text(text: &str) -> Result<Option<Self>, LineFault> {
         if text.len() > MAX_KEYSPACE_LINE_BYTES {
-            return Err(LineProblem::TooLong(text.len()));
+            return Err(LineFault::TooLong(text.len()));
         }
         let text = text.strip_prefix('\u{feff}').unwrap_or(text).trim();
         if text.is_empty() {
             return Ok(None);
         }
-        let malformed = |error: serde_json::Error| LineProblem::Malformed(error.to_string());
+        let malformed = |error: serde_json::Error| LineFault::Malformed(error.to_string());
         let Read { key, value, expiration, ttl, base64 } =
             serde_json::from_str(text).map_err(malformed)?;
         if base64 {
-            return Err(LineProblem::Base64);
+            return Err(LineFault::Base64);
         }
         let expiry = match (expiration, ttl) {
             (None, None) => None,
             (Some(seconds), None) => Some(Expiry::At(seconds)),
             (None, Some(seconds)) => Some(Expiry::After(seconds)),
-            (Some(_), Some(_)) => return Err(LineProblem::TwoExpiries),
+            (Some(_), Some(_)) => return Err(LineFault::TwoExpiries),
         };
         let value = match value.get() {
             string if string.starts_with('"') => {
@@ -183,13 +178,13 @@ impl Line {
     }
 }
 
-/// Not the parser's words: they may repeat the value.
-fn unreadable_text() -> LineProblem {
-    LineProblem::Malformed("its value is not text in Unicode".to_owned())
+/// Hides the parser's message, which may repeat the value.
+fn unreadable_text() -> LineFault {
+    LineFault::Malformed("the value is not text in Unicode".to_owned())
 }
 
-/// The line as it is exported, without its end.
-impl fmt::Display for Line {
+/// Writes the line for an export, without the line end.
+impl fmt::Display for KeyspaceLine {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (expiration, ttl) = match self.expiry {
             None => (None, None),
@@ -208,22 +203,22 @@ mod tests {
 
     use super::*;
 
-    fn read(text: &str) -> Line {
-        Line::read(1, text).unwrap().unwrap()
+    fn read(text: &str) -> KeyspaceLine {
+        KeyspaceLine::parse(1, text).unwrap().unwrap()
     }
 
     #[test]
-    fn values_are_text_to_the_byte() {
+    fn values_are_kept_byte_for_byte() {
         let line = read(r#"{"key":"profile:ann","value":{"tier" : "PRO","credits":1.50}}"#);
         assert_eq!(line.value, r#"{"tier" : "PRO","credits":1.50}"#);
         assert_eq!(read(r#"{"key":"tier:ann","value":"PRO"}"#).value, "PRO");
         assert_eq!(read(r#"{"value":12,"key":"credits:ann","metadata":null}"#).value, "12");
         assert_eq!(read("\u{feff} {\"key\":\"tier:a\",\"value\":\"\\u00e9\"} ").value, "é");
-        assert_eq!(Line::read(7, " \t"), Ok(None));
+        assert_eq!(KeyspaceLine::parse(7, " \t"), Ok(None));
     }
 
     #[test]
-    fn a_value_may_cease_to_be() {
+    fn expirations_are_absolute_or_relative() {
         let key = "auth:hash:15d6354290b017ae135247fb8d7a1c1e133738bca02c02e38fc0c5c1046d2206";
         let with = |more: &str| read(&format!(r#"{{"key":"{key}","value":"ann"{more}}}"#)).expiry;
         assert_eq!(with(""), None);
@@ -231,13 +226,13 @@ mod tests {
         assert_eq!(with(r#","ttl":60"#), Some(Expiry::After(60)));
         assert_eq!(with(r#","expiration_ttl":60"#), Some(Expiry::After(60)));
         let now = Timestamp::from_micros(5_000_000);
-        assert_eq!(Expiry::After(60).moment(now), Timestamp::from_micros(65_000_000));
-        assert_eq!(Expiry::At(60).moment(now), Timestamp::from_micros(60_000_000));
-        assert_eq!(Expiry::After(u64::MAX).moment(now), Timestamp::from_micros(i64::MAX));
+        assert_eq!(Expiry::After(60).to_timestamp(now), Timestamp::from_micros(65_000_000));
+        assert_eq!(Expiry::At(60).to_timestamp(now), Timestamp::from_micros(60_000_000));
+        assert_eq!(Expiry::After(u64::MAX).to_timestamp(now), Timestamp::from_micros(i64::MAX));
     }
 
     #[test]
-    fn what_is_wrong_is_said_with_the_line_and_never_with_the_value() {
+    fn errors_name_the_line_and_never_the_value() {
         for (text, code, words) in [
             ("{", "malformed_line", "line 3: it is not"),
             ("[]", "malformed_line", "it is not"),
@@ -252,30 +247,30 @@ mod tests {
             (r#"{"key":"skill:market:a:b","value":"{}"}"#, "invalid_key", "has a ':'"),
             (&" ".repeat(MAX_KEYSPACE_LINE_BYTES + 1), "line_too_long", "bytes long"),
         ] {
-            let error = Line::read(3, text).expect_err(words);
+            let error = KeyspaceLine::parse(3, text).expect_err(words);
             let said = error.to_string();
-            assert_eq!(error.code(), code, "{said}");
+            assert_eq!(error.code().as_str(), code, "{said}");
             assert!(said.contains(words) && !said.contains("hidden"), "{said}");
         }
     }
 
     #[test]
-    fn a_line_does_not_show_its_value_in_passing() {
+    fn debug_output_omits_the_value() {
         let line = read(r#"{"key":"skill:secrets:ann","value":{"TOKEN":"hidden"}}"#);
         assert!(!format!("{line:?}").contains("hidden"));
     }
 
     #[test]
-    fn objects_stand_in_the_line_as_they_are() {
+    fn objects_are_exported_verbatim() {
         let text = r#"{"key":"profile:ann","value":{"b":1,"a":[ ]},"expiration":5}"#;
         assert_eq!(read(text).to_string(), text);
-        let line = Line { value: "{\n}".to_owned(), ..read(text) };
+        let line = KeyspaceLine { value: "{\n}".to_owned(), ..read(text) };
         assert_eq!(line.to_string(), r#"{"key":"profile:ann","value":"{\n}","expiration":5}"#);
     }
 
     proptest! {
         #[test]
-        fn what_is_written_is_read_back(
+        fn written_lines_parse_to_the_same_line(
             value in prop_oneof!["\\PC{0,40}", "[\\[{\" ,:\\]}\n0-9a]{0,12}", "\\{\"a\":[0-9]{1,3}\\}"],
             expiry in prop_oneof![
                 Just(None),
@@ -283,15 +278,15 @@ mod tests {
                 any::<u64>().prop_map(|s| Some(Expiry::After(s))),
             ],
         ) {
-            let line = Line { key: LogicalKey::ToolsCache, value, expiry };
+            let line = KeyspaceLine { key: LogicalKey::ToolsCache, value, expiry };
             let text = line.to_string();
             prop_assert!(!text.contains('\n'));
-            prop_assert_eq!(Line::read(1, &text), Ok(Some(line)));
+            prop_assert_eq!(KeyspaceLine::parse(1, &text), Ok(Some(line)));
         }
 
         #[test]
-        fn no_text_is_too_odd(text in "\\PC{0,80}") {
-            let _ = Line::read(1, &text);
+        fn parsing_never_panics(text in "\\PC{0,80}") {
+            let _ = KeyspaceLine::parse(1, &text);
         }
     }
 }

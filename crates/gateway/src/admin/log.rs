@@ -1,73 +1,119 @@
-//! `GET /v1/admin/log`: what was changed, when and by whom: the log of the vault and that of the registry, as one.
+//! `GET /v1/admin/log`: the audit log of the vault and the change log of the registry, merged by time.
 
 use axum::{extract::State, response::Response};
 use serde::{Deserialize, Serialize};
-use skills_core::Kind;
-use skills_store::Change;
+use skills_core::EntryKey;
+use skills_registry::{Action, Change};
 use skills_vault::AuditEntry;
 use utoipa::ToSchema;
 
-use super::door::Administrator;
+use super::auth::Administrator;
 use crate::{
     Gateway,
-    envelope::{Success, answer},
     error::GatewayError,
-    input::Asked,
-    skills::{Limit, MAX_CURSOR_BYTES, PageQuery},
+    extractors::Query,
+    response::{Success, json_response},
+    skills::{Limit, MAX_CURSOR_BYTES, PageQuery, TierName, row_number},
 };
 
-/// Which of the two logs.
+/// Name of a log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 enum LogName {
-    /// Keys, profiles, secrets, grants.
-    People,
-    /// Skills and prompts.
+    /// Audit log: keys, profiles, secrets, grants.
+    #[serde(rename = "people")]
+    Audit,
+    /// Change log: skills and prompts.
     Content,
 }
 
-/// Something that was done.
+/// A recorded change. Changes of content have the fields of `skills::log` too.
 #[derive(Debug, Serialize, ToSchema)]
 struct LogEntry {
-    /// When, in RFC 3339.
+    /// Time, in RFC 3339.
     at: String,
-    /// By whom: the name of an administrator's secret, the id of a key, a worker or a user of the machine.
+    /// Actor: the name of an administrator's secret, the id of a key, a worker or a user of the machine.
+    by: String,
+    /// Equal to `by`.
     actor: String,
-    /// What, such as `skill.put` or `key.create`.
+    /// Action, such as `skill.put`, `skill.label` or `key.create`.
     action: String,
-    /// To what; never a key or a secret.
+    /// Changed object; never a key or a secret.
     subject: String,
-    /// Which of the two logs it is in.
+    /// Log that has the entry.
     about: LogName,
-    /// Its number there.
+    /// Number in that log.
     number: u64,
+    #[serde(flatten)]
+    #[schema(inline)]
+    content: ContentChange,
+}
+
+/// Fields of a change of content; other changes have none of them.
+#[derive(Debug, Default, Serialize, ToSchema)]
+struct ContentChange {
+    /// Tier of the entry.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(inline)]
+    tier: Option<TierName>,
+    /// Owner of a private entry.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    owner: Option<String>,
+    /// Id or name of the entry.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    id: Option<String>,
+    /// Version that the change is about.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    version: Option<u64>,
+    /// Label that was set or removed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    label: Option<String>,
+    /// Message of a version, or reason of a yank.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    message: Option<String>,
+    /// Version that the plain id read after the change.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    served: Option<u64>,
 }
 
 impl From<AuditEntry> for LogEntry {
     fn from(AuditEntry { number, at, actor, action, subject }: AuditEntry) -> Self {
-        Self { at, actor, action, subject, about: LogName::People, number }
+        let by = actor.clone();
+        let content = ContentChange::default();
+        Self { at, by, actor, action, subject, about: LogName::Audit, number, content }
     }
 }
 
 impl From<Change> for LogEntry {
     fn from(change: Change) -> Self {
-        let what = match change.key.kind {
-            Kind::Skill => "skill",
-            Kind::Prompt => "prompt",
+        let EntryKey { kind, layer, id } = &change.key;
+        let owner = Some(layer.owner()).filter(|owner| !owner.is_empty());
+        let subject = match owner {
+            None => format!("{}/{id}", layer.tier()),
+            Some(owner) => format!("{}/{owner}/{id}", layer.tier()),
         };
-        let how = if change.content.is_some() { "put" } else { "remove" };
-        let (layer, id) = (&change.key.layer, &change.key.id);
-        let subject = match layer.owner() {
-            "" => format!("{}/{id}", layer.tier()),
-            owner => format!("{}/{owner}/{id}", layer.tier()),
+        let label = match &change.action {
+            Action::Label { label, .. } => Some(label.to_string()),
+            _ => None,
+        };
+        let content = ContentChange {
+            tier: Some(layer.tier().into()),
+            owner: owner.map(str::to_owned),
+            id: Some(id.to_string()),
+            version: change.action.version(),
+            label,
+            message: change.action.note().map(str::to_owned),
+            served: change.served.and_then(|served| served.heads).map(|heads| heads.served),
         };
         Self {
             at: change.at.to_string(),
+            by: change.actor.to_string(),
             actor: change.actor.to_string(),
-            action: format!("{what}.{how}"),
+            action: format!("{}.{}", kind.as_str(), change.action.as_str()),
             subject,
             about: LogName::Content,
             number: change.revision,
+            content,
         }
     }
 }
@@ -77,13 +123,13 @@ impl From<Change> for LogEntry {
 pub(super) struct LogPage {
     success: Success,
     data: Vec<LogEntry>,
-    /// Where the next page begins, also when nothing is there yet.
+    /// Cursor of the next page, also if that page is still empty.
     next_cursor: String,
 }
 
 /// Read the log
 ///
-/// Everything that was changed, with who did it, oldest first.
+/// All changes with their actors, oldest first.
 #[utoipa::path(
     get,
     path = "/v1/admin/log",
@@ -95,45 +141,48 @@ pub(super) struct LogPage {
 pub(super) async fn read_log(
     State(gateway): State<Gateway>,
     Administrator(_): Administrator,
-    Asked(PageQuery { limit: Limit(limit), cursor }): Asked<PageQuery>,
+    Query(PageQuery { limit: Limit(limit), cursor }): Query<PageQuery>,
 ) -> Result<Response, GatewayError> {
     let (mut people, mut content) = match cursor.as_deref() {
         None => (0, 0),
-        Some(cursor) => place(cursor).ok_or(GatewayError::Cursor)?,
+        Some(cursor) => parse_cursor(cursor).ok_or(GatewayError::InvalidCursor)?,
     };
     let audit = gateway.vault(move |vault| vault.audit(people, limit)).await?;
-    let changes = gateway.registry().await?.log(content, limit).await?;
+    let changes = gateway.registry().await?.change_log(content, limit).await?;
     let audit = audit.into_iter().map(LogEntry::from);
-    let data: Vec<_> = merged(audit, changes.into_iter().map(LogEntry::from)).take(limit).collect();
-    for done in &data {
-        match done.about {
-            LogName::People => people = done.number,
-            LogName::Content => content = done.number,
+    let data: Vec<_> =
+        merge_by_time(audit, changes.into_iter().map(LogEntry::from)).take(limit).collect();
+    for entry in &data {
+        match entry.about {
+            LogName::Audit => people = entry.number,
+            LogName::Content => content = entry.number,
         }
     }
-    Ok(answer(LogPage { success: Success, data, next_cursor: format!("{people}.{content}") }))
+    Ok(json_response(LogPage {
+        success: Success,
+        data,
+        next_cursor: format!("{people}.{content}"),
+    }))
 }
 
-/// Two logs as one. Each keeps its own order, also where a moment is not after the one before it: a cursor says how
-/// many of each were read, and must not pass over any.
-fn merged(
+/// Merges two logs. Each keeps its own order, even if its times are not ascending: a cursor has one position for each
+/// log and must not skip entries.
+fn merge_by_time(
     one: impl Iterator<Item = LogEntry>,
     other: impl Iterator<Item = LogEntry>,
 ) -> impl Iterator<Item = LogEntry> {
     let (mut one, mut other) = (one.peekable(), other.peekable());
     std::iter::from_fn(move || match (one.peek(), other.peek()) {
-        // Moments of one width: their texts sort as they do.
+        // Timestamps have a fixed width, so they sort as text.
         (Some(first), Some(second)) if second.at < first.at => other.next(),
         (None, _) => other.next(),
         _ => one.next(),
     })
 }
 
-/// How far each of the logs was read.
-fn place(cursor: &str) -> Option<(u64, u64)> {
+/// Parses the positions in both logs.
+fn parse_cursor(cursor: &str) -> Option<(u64, u64)> {
     let cursor = Some(cursor).filter(|cursor| cursor.len() <= MAX_CURSOR_BYTES)?;
     let (people, content) = cursor.split_once('.')?;
-    // What the stores count with is smaller than what the text can name.
-    let number = |text: &str| text.parse().ok().filter(|it| *it <= i64::MAX as u64);
-    Some((number(people)?, number(content)?))
+    Some((row_number(people)?, row_number(content)?))
 }

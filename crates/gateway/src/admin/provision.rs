@@ -1,57 +1,57 @@
-//! `POST /v1/admin/provision`: a user and their first key. Deprecated: `keys` and `sync_cache` do more.
+//! `POST /v1/admin/provision`: creation of a user with a first key. Deprecated in favour of `keys` and `sync_cache`.
 
 use axum::{extract::State, response::Response};
 use serde::{Deserialize, Serialize};
 use skills_core::{Digest, Owner};
-use skills_vault::{AccountChange, AccountTier, ProfileChange, Vault};
+use skills_vault::{AccountChange, Plan, ProfileChange, Vault};
 use utoipa::ToSchema;
 
-use super::door::Administrator;
+use super::auth::Administrator;
 use crate::{
     Gateway,
-    envelope::{About, Success, created},
     error::GatewayError,
-    fields::{AccountTierName, KeyHash, Text, Uid},
-    input::Sent,
-    openapi::Refused,
+    extractors::JsonBody,
+    openapi::ErrorResponse,
+    parsed_field::{KeyHash, Parsed, PlanName, Uid},
+    response::{ResponseMetadata, Success, created_response},
 };
 
-/// What a user begins with who brings nothing.
-const FIRST_CREDITS: f64 = 50.0;
+/// Credits of a new user by default.
+const DEFAULT_CREDITS: f64 = 50.0;
 
-/// A user that is to be. Of several names for the same thing, the first that is there counts.
+/// A new user. Of several aliases of a field, the first that is present counts.
 #[derive(Debug, Deserialize, ToSchema)]
 pub(super) struct Provision {
-    /// Who.
+    /// Id of the user.
     #[schema(value_type = Option<Uid>, inline)]
-    user_uid: Option<Text<Owner>>,
-    /// The same.
+    user_uid: Option<Parsed<Owner>>,
+    /// Alias of `user_uid`.
     #[schema(value_type = Option<Uid>, inline)]
-    uid: Option<Text<Owner>>,
-    /// Their key.
+    uid: Option<Parsed<Owner>>,
+    /// Hash of the first key.
     #[schema(value_type = Option<KeyHash>, inline)]
-    key_hash: Option<Text<Digest>>,
-    /// The same.
+    key_hash: Option<Parsed<Digest>>,
+    /// Alias of `key_hash`.
     #[schema(value_type = Option<KeyHash>, inline)]
-    hash: Option<Text<Digest>>,
-    /// Their credits.
+    hash: Option<Parsed<Digest>>,
+    /// Credits of the user.
     #[schema(default = 50)]
     credits: Option<f64>,
-    /// What they pay for.
-    #[schema(value_type = Option<AccountTierName>, inline)]
-    tier: Option<Text<AccountTier>>,
+    /// Plan of the user.
+    #[schema(value_type = Option<PlanName>, inline)]
+    tier: Option<Parsed<Plan>>,
 }
 
-/// A user that is.
+/// The created user.
 #[derive(Debug, Serialize, ToSchema)]
-pub(super) struct Provisioned {
+pub(super) struct ProvisionResponse {
     success: Success,
     user_uid: String,
     key_hash: String,
     initial_credits: f64,
-    tier: AccountTierName,
+    tier: PlanName,
     #[serde(rename = "_uniskill")]
-    about: About,
+    about: ResponseMetadata,
 }
 
 /// Provision a user
@@ -61,10 +61,8 @@ pub(super) struct Provisioned {
     tag = "administration",
     request_body = Provision,
     responses(
-        (status = 201, description = "The user can use the key", body = Provisioned),
-        (status = 409, response = Refused),
-        (status = 415, response = Refused),
-        (status = 422, response = Refused),
+        (status = 201, description = "The user is created", body = ProvisionResponse),
+        (status = 409, response = ErrorResponse),
     ),
     security(("admin" = [])),
 )]
@@ -72,25 +70,25 @@ pub(super) struct Provisioned {
 pub(super) async fn provision(
     State(gateway): State<Gateway>,
     Administrator(actor): Administrator,
-    Sent(sent): Sent<Provision>,
+    JsonBody(body): JsonBody<Provision>,
 ) -> Result<Response, GatewayError> {
-    let Text(owner) = sent.user_uid.or(sent.uid).ok_or(GatewayError::Missing("user_uid"))?;
-    let Text(hash) = sent.key_hash.or(sent.hash).ok_or(GatewayError::Missing("key_hash"))?;
-    let tier = sent.tier.map(|Text(tier)| tier).unwrap_or_default();
-    let credits = sent.credits.unwrap_or(FIRST_CREDITS);
-    let answered = Provisioned {
+    let Parsed(owner) = body.user_uid.or(body.uid).ok_or(GatewayError::MissingField("user_uid"))?;
+    let Parsed(hash) = body.key_hash.or(body.hash).ok_or(GatewayError::MissingField("key_hash"))?;
+    let tier = body.tier.map(|Parsed(tier)| tier).unwrap_or_default();
+    let credits = body.credits.unwrap_or(DEFAULT_CREDITS);
+    let response = ProvisionResponse {
         success: Success,
         user_uid: owner.to_string(),
         key_hash: hash.to_string(),
         initial_credits: credits,
         tier: tier.into(),
-        about: About::default(),
+        about: ResponseMetadata::default(),
     };
-    let profile = ProfileChange { credits: Some(credits), tier: Some(tier), username: None };
-    let take_over = move |vault: &Vault| {
-        let change = AccountChange { profile, key: Some(hash), ..AccountChange::of(&owner) };
-        vault.take_over(actor.act(), &change)
+    let profile = ProfileChange { credits: Some(credits), plan: Some(tier), username: None };
+    let update = move |vault: &Vault| {
+        let change = AccountChange { profile, key: Some(hash), ..AccountChange::new(&owner) };
+        vault.apply_account_change(actor.act(), &change)
     };
-    gateway.vault(take_over).await?;
-    Ok(created(answered))
+    gateway.vault(update).await?;
+    Ok(created_response(response))
 }

@@ -1,174 +1,191 @@
-//! `POST /v1/admin/sync_cache`: what is known of a user becomes what the sender knows. Nothing that is not said
-//! is touched.
+//! `POST /v1/admin/sync_cache`: update of an account from another system. Absent fields stay unchanged.
 
 use axum::{extract::State, response::Response};
 use serde::{Deserialize, Serialize};
 use skills_core::{Digest, Owner, SkillId};
 use skills_vault::{
-    AccountChange, AccountTier, Others, ProfileChange, SecretsChange, Vault, check_value,
+    AccountChange, DatabaseError, JointWriteError, OtherSecrets, Plan, ProfileChange,
+    SecretsChange, Vault, check_secret_value,
 };
 use utoipa::ToSchema;
 
 use super::{
-    door::Administrator,
-    given::{Given, Manifest, ManifestText, SecretValues, Secrets, Status},
+    auth::Administrator,
+    manifest_input::{Joint, Manifest, ManifestText, SecretValues, Secrets, SkillInput, Status},
 };
 use crate::{
     Gateway,
-    envelope::{About, Success, answer},
     error::GatewayError,
-    fields::{AccountTierName, Id, KeyHash, Text, Uid},
-    input::Sent,
-    openapi::Refused,
+    extractors::JsonBody,
+    openapi::ErrorResponse,
+    parsed_field::{Id, KeyHash, Parsed, PlanName, Uid},
+    response::{ResponseMetadata, Success, json_response},
 };
 
-/// What a message is about.
+/// Kind of an update.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 enum SyncKind {
-    /// A user alone.
+    /// The account only.
     #[default]
     ProfileSync,
-    /// Also a skill of theirs.
+    /// The account and a skill of the user.
     SkillUpdate,
-    /// The same.
+    /// Alias of `skill_update`.
     SkillActivation,
-    /// Also all their global secrets.
+    /// The account and all global secrets of the user.
     SecretsSync,
 }
 
-/// What is known of a user. Of several names for the same thing, the first that is there counts.
+/// Update of an account. Of several aliases of a field, the first that is present counts.
 #[derive(Deserialize, ToSchema)]
 pub(super) struct SyncCache {
-    /// Who.
+    /// Id of the user.
     #[schema(value_type = Option<Uid>, inline)]
-    user_uid: Option<Text<Owner>>,
-    /// The same.
+    user_uid: Option<Parsed<Owner>>,
+    /// Alias of `user_uid`.
     #[schema(value_type = Option<Uid>, inline)]
-    uid: Option<Text<Owner>>,
-    /// Their credits.
+    uid: Option<Parsed<Owner>>,
+    /// New credits.
     total_credits: Option<f64>,
-    /// The same.
+    /// Alias of `total_credits`.
     new_credits: Option<f64>,
-    /// The same.
+    /// Alias of `total_credits`.
     credits: Option<f64>,
-    /// What they pay for.
-    #[schema(value_type = Option<AccountTierName>, inline)]
-    new_tier: Option<Text<AccountTier>>,
-    /// The same.
-    #[schema(value_type = Option<AccountTierName>, inline)]
-    tier: Option<Text<AccountTier>>,
-    /// What they are called.
+    /// New plan.
+    #[schema(value_type = Option<PlanName>, inline)]
+    new_tier: Option<Parsed<Plan>>,
+    /// Alias of `new_tier`.
+    #[schema(value_type = Option<PlanName>, inline)]
+    tier: Option<Parsed<Plan>>,
+    /// New name of the user.
     #[schema(max_length = 256)]
     username: Option<String>,
-    /// A key of theirs from now on.
+    /// Hash of a key to add.
     #[schema(value_type = Option<KeyHash>, inline)]
-    key_hash: Option<Text<Digest>>,
-    /// The same.
+    key_hash: Option<Parsed<Digest>>,
+    /// Alias of `key_hash`.
     #[schema(value_type = Option<KeyHash>, inline)]
-    hash: Option<Text<Digest>>,
-    /// A key of theirs that is revoked.
+    hash: Option<Parsed<Digest>>,
+    /// Hash of a key to revoke.
     #[schema(value_type = Option<KeyHash>, inline)]
-    old_key_hash: Option<Text<Digest>>,
-    /// The same.
+    old_key_hash: Option<Parsed<Digest>>,
+    /// Alias of `old_key_hash`.
     #[schema(value_type = Option<KeyHash>, inline)]
-    old_hash: Option<Text<Digest>>,
-    /// What the message is about.
+    old_hash: Option<Parsed<Digest>>,
+    /// Kind of the update.
     #[serde(rename = "type")]
     #[schema(inline)]
     kind: Option<SyncKind>,
-    /// For a skill: its id.
+    /// Id of the skill, for updates with a skill.
     #[schema(value_type = Option<Id>, inline)]
-    skill_name: Option<Text<SkillId>>,
-    /// For a skill: where it is stored.
+    skill_name: Option<Parsed<SkillId>>,
+    /// Tier of the skill, for updates with a skill.
     #[schema(value_type = Option<String>, pattern = "^([Pp]rivate|[Oo]fficial|[Pp]ublic|[Cc]ommunity|[Mm]arket)$")]
     status: Option<Status>,
-    /// For a skill: how it is called.
+    /// Manifest of the skill, for updates with a skill.
     #[schema(value_type = Option<Manifest>, inline)]
     manifest: Option<ManifestText>,
-    /// For a skill: its secrets. For `secrets_sync`: all global secrets of the user, in place of those of before.
+    /// Secrets of the skill; for `secrets_sync`, the global secrets of the user, which replace the present ones.
     #[schema(value_type = Option<SecretValues>, inline)]
     secrets: Option<Secrets>,
 }
 
-/// What was taken over.
+/// Confirmation of an update.
 #[derive(Debug, Serialize, ToSchema)]
-pub(super) struct UserSynced {
+pub(super) struct SyncCacheResponse {
     success: Success,
     user_uid: String,
     #[serde(rename = "type")]
     kind: SyncKind,
     #[serde(rename = "_uniskill")]
-    about: About,
+    about: ResponseMetadata,
 }
 
-/// Take over what is known of a user
+/// Update an account
 ///
-/// Profile, keys, secrets or a skill. What is not said stays as it is.
+/// Profile, keys, secrets or a skill. Absent fields stay unchanged.
 #[utoipa::path(
     post,
     path = "/v1/admin/sync_cache",
     tag = "administration",
     request_body = SyncCache,
     responses(
-        (status = 200, description = "It is taken over", body = UserSynced),
-        (status = 409, response = Refused),
-        (status = 415, response = Refused),
-        (status = 422, response = Refused),
+        (status = 200, description = "The account is updated", body = SyncCacheResponse),
+        (status = 409, response = ErrorResponse),
     ),
     security(("admin" = [])),
 )]
 pub(super) async fn sync_cache(
     State(gateway): State<Gateway>,
     Administrator(actor): Administrator,
-    Sent(sent): Sent<SyncCache>,
+    JsonBody(body): JsonBody<SyncCache>,
 ) -> Result<Response, GatewayError> {
-    let Text(owner) = sent.user_uid.or(sent.uid).ok_or(GatewayError::Missing("user_uid"))?;
+    let Parsed(owner) = body.user_uid.or(body.uid).ok_or(GatewayError::MissingField("user_uid"))?;
     let user_uid = owner.to_string();
-    let kind = sent.kind.unwrap_or_default();
+    let kind = body.kind.unwrap_or_default();
     let mut skill = None;
     let (scope, others) = match kind {
-        SyncKind::ProfileSync => (None, Others::Stay),
-        SyncKind::SecretsSync => (None, Others::Go),
+        SyncKind::ProfileSync => (None, OtherSecrets::Keep),
+        SyncKind::SecretsSync => (None, OtherSecrets::Remove),
         SyncKind::SkillUpdate | SyncKind::SkillActivation => {
-            let Text(id) = sent.skill_name.ok_or(GatewayError::Missing("skill_name"))?;
-            let Status { tier, .. } = sent.status.ok_or(GatewayError::Missing("status"))?;
-            let manifest = sent.manifest.ok_or(GatewayError::Missing("manifest"))?;
+            let Parsed(id) = body.skill_name.ok_or(GatewayError::MissingField("skill_name"))?;
+            let Status { tier, .. } = body.status.ok_or(GatewayError::MissingField("status"))?;
+            let manifest = body.manifest.ok_or(GatewayError::MissingField("manifest"))?;
             let (owner, scope) = (owner.clone(), Some(id.clone()));
-            let given = Given { owner, id, tier, manifest, is_move: false };
-            skill = Some(given.checked(&gateway).await?);
-            (scope, Others::Stay)
+            let input = SkillInput { owner, id, tier, manifest, is_move: false };
+            skill = Some(input.check(&gateway).await?);
+            (scope, OtherSecrets::Keep)
         }
     };
     let secrets = match kind {
         SyncKind::ProfileSync => {
-            // They are not taken over; what is wrong with them is said all the same.
-            let unused = sent.secrets.iter().flat_map(|Secrets(values)| values);
-            unused.into_iter().try_for_each(|(_, value)| check_value(value))?;
+            // Unused secrets are still validated.
+            let unused = body.secrets.iter().flat_map(|Secrets(values)| values);
+            unused.into_iter().try_for_each(|(_, value)| check_secret_value(value))?;
             None
         }
-        SyncKind::SecretsSync => Some(sent.secrets.ok_or(GatewayError::Missing("secrets"))?),
-        SyncKind::SkillUpdate | SyncKind::SkillActivation => sent.secrets,
+        SyncKind::SecretsSync => Some(body.secrets.ok_or(GatewayError::MissingField("secrets"))?),
+        SyncKind::SkillUpdate | SyncKind::SkillActivation => body.secrets,
     };
     let profile = ProfileChange {
-        credits: sent.total_credits.or(sent.new_credits).or(sent.credits),
-        tier: sent.new_tier.or(sent.tier).map(|Text(tier)| tier),
-        username: sent.username,
+        credits: body.total_credits.or(body.new_credits).or(body.credits),
+        plan: body.new_tier.or(body.tier).map(|Parsed(tier)| tier),
+        username: body.username,
     };
-    let key = sent.key_hash.or(sent.hash).map(|Text(hash)| hash);
-    let old_key = sent.old_key_hash.or(sent.old_hash).map(|Text(hash)| hash);
+    let key = body.key_hash.or(body.hash).map(|Parsed(hash)| hash);
+    let old_key = body.old_key_hash.or(body.old_hash).map(|Parsed(hash)| hash);
     let by = actor.clone();
-    let take_over = move |vault: &Vault| {
+    let update = move |vault: &Vault, store: Joint<'_>| {
         let secrets = secrets.as_ref().map(|Secrets(values)| SecretsChange {
             skill: scope.as_ref(),
             values,
             others,
         });
-        vault.take_over(by.act(), &AccountChange { owner: &owner, profile, key, old_key, secrets })
+        let change = AccountChange { owner: &owner, profile, key, old_key, secrets };
+        vault.apply_account_change_with(by.act(), &change, store)
     };
-    gateway.vault(take_over).await?;
-    if let Some(skill) = skill {
-        skill.store(&actor).await?;
+    match skill {
+        Some(skill) => {
+            skill.store_with_account(&gateway, &actor, update).await?;
+        }
+        None => {
+            let alone = move |vault: &Vault| match update(vault, Box::new(|| Ok(false))) {
+                Ok(_) => Ok(()),
+                Err(JointWriteError::Vault(error) | JointWriteError::CommitFailed(error)) => {
+                    Err(error)
+                }
+                Err(JointWriteError::Other(error)) => {
+                    Err(DatabaseError::Other(error.to_string()).into())
+                }
+            };
+            gateway.vault(alone).await?;
+        }
     }
-    Ok(answer(UserSynced { success: Success, user_uid, kind, about: About::default() }))
+    Ok(json_response(SyncCacheResponse {
+        success: Success,
+        user_uid,
+        kind,
+        about: ResponseMetadata::default(),
+    }))
 }

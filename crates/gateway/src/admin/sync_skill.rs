@@ -1,104 +1,105 @@
-//! `POST /v1/admin/sync_skill`: a skill is stored where its status says.
+//! `POST /v1/admin/sync_skill`: storage of a skill with its secrets.
 
 use axum::{extract::State, response::Response};
 use serde::{Deserialize, Serialize};
 use skills_core::{Owner, SkillId};
-use skills_vault::{AccountChange, Others, SecretsChange, Vault};
+use skills_vault::{AccountChange, OtherSecrets, SecretsChange, Vault};
 use utoipa::ToSchema;
 
 use super::{
-    door::Insider,
-    given::{Given, Manifest, ManifestText, SecretValues, Secrets, Status, Stored},
+    auth::AdminOrInternal,
+    manifest_input::{
+        Joint, Manifest, ManifestText, SecretValues, Secrets, SkillInput, Status, StoredSkill,
+    },
 };
 use crate::{
     Gateway,
-    envelope::{About, Success, answer},
     error::GatewayError,
-    fields::{Id, Text, Uid},
-    input::Sent,
-    openapi::Refused,
+    extractors::JsonBody,
+    openapi::ErrorResponse,
+    parsed_field::{Id, Parsed, Uid},
+    response::{ResponseMetadata, Success, json_response},
 };
 
-/// A skill that is to be stored.
+/// A skill to store.
 #[derive(Deserialize, ToSchema)]
 pub(super) struct SyncSkill {
-    /// Whose it is: private skills and secrets are theirs.
+    /// Id of the user who owns a private skill and the secrets.
     #[schema(value_type = Uid)]
-    user_uid: Text<Owner>,
-    /// Its id.
+    user_uid: Parsed<Owner>,
+    /// Id of the skill.
     #[schema(value_type = Id)]
-    skill_name: Text<SkillId>,
-    /// `private`, `official`, or one of `public`, `community` and `market`, which are the same.
+    skill_name: Parsed<SkillId>,
+    /// Tier: `private`, `official`, or one of the aliases `public`, `community` and `market`.
     #[schema(value_type = String, pattern = "^([Pp]rivate|[Oo]fficial|[Pp]ublic|[Cc]ommunity|[Mm]arket)$")]
     status: Status,
-    /// How it is called.
+    /// Manifest of the skill.
     #[schema(value_type = Manifest)]
     manifest: ManifestText,
-    /// What it needs, in plain text; it is encrypted here, for this user and this skill.
+    /// Secrets in plain text; they are encrypted for this user and this skill.
     #[schema(value_type = Option<SecretValues>, inline)]
     secrets: Option<Secrets>,
-    /// Whether the user's private copy of the same id is removed when the skill is stored in another tier.
+    /// True to remove the user's private copy of the same id when the skill is stored in another tier.
     #[serde(default, rename = "move")]
     is_move: bool,
 }
 
-/// A skill that was stored.
+/// The stored skill.
 #[derive(Debug, Serialize, ToSchema)]
-pub(super) struct SkillSynced {
+pub(super) struct SyncSkillResponse {
     success: Success,
-    /// Its id.
+    /// Id of the skill.
     skill_name: String,
-    /// Where it was to be, in the words of the request.
+    /// The `status` of the request.
     status: String,
     #[serde(flatten)]
-    stored: Stored,
+    stored: StoredSkill,
     #[serde(rename = "_uniskill")]
-    about: About,
+    about: ResponseMetadata,
 }
 
 /// Store a skill
 ///
-/// In the private layer of the user, or in the official or the market tier. The manifest is checked strictly.
+/// Stores a skill in the private layer of the user, or in the official or the market tier. The manifest is checked
+/// strictly.
 #[utoipa::path(
     post,
     path = "/v1/admin/sync_skill",
     tag = "administration",
     request_body = SyncSkill,
     responses(
-        (status = 200, description = "It is stored", body = SkillSynced),
-        (status = 409, response = Refused),
-        (status = 415, response = Refused),
-        (status = 422, response = Refused),
+        (status = 200, description = "The skill is stored", body = SyncSkillResponse),
+        (status = 409, response = ErrorResponse),
     ),
     security(("admin" = []), ("internal" = [])),
 )]
 pub(super) async fn sync_skill(
     State(gateway): State<Gateway>,
-    Insider(actor): Insider,
-    Sent(sent): Sent<SyncSkill>,
+    AdminOrInternal(actor): AdminOrInternal,
+    JsonBody(body): JsonBody<SyncSkill>,
 ) -> Result<Response, GatewayError> {
-    let SyncSkill { user_uid, skill_name, status, manifest, secrets, is_move } = sent;
-    let (Text(owner), Text(id)) = (user_uid, skill_name);
-    let Status { tier, said: status } = status;
-    let given = Given { owner: owner.clone(), id: id.clone(), tier, manifest, is_move };
-    let given = given.checked(&gateway).await?;
+    let SyncSkill { user_uid, skill_name, status, manifest, secrets, is_move } = body;
+    let (Parsed(owner), Parsed(id)) = (user_uid, skill_name);
+    let Status { tier, text: status } = status;
+    let input = SkillInput { owner: owner.clone(), id: id.clone(), tier, manifest, is_move };
+    let skill = input.check(&gateway).await?;
     let skill_name = id.to_string();
     let author = actor.clone();
-    let account = move |vault: &Vault| {
+    let account = move |vault: &Vault, store: Joint<'_>| {
         let secrets = secrets.as_ref().map(|Secrets(values)| SecretsChange {
             skill: Some(&id),
             values,
-            others: Others::Stay,
+            others: OtherSecrets::Keep,
         });
-        vault.take_over(author.act(), &AccountChange { secrets, ..AccountChange::of(&owner) })
+        let change = AccountChange { secrets, ..AccountChange::new(&owner) };
+        vault.apply_account_change_with(author.act(), &change, store)
     };
-    gateway.vault(account).await?;
-    let stored = given.store(&actor).await?;
-    Ok(answer(SkillSynced {
+    let stored = skill.store_with_account(&gateway, &actor, account).await?;
+    Ok(json_response(SyncSkillResponse {
         success: Success,
         skill_name,
         status,
         stored,
-        about: About::default(),
+        about: ResponseMetadata::default(),
     }))
 }

@@ -1,140 +1,138 @@
-//! Which skills of the market get which secrets. Other tiers need no grant.
+//! Grants of secrets to skills of the market. Skills of other tiers need no grant.
 
 use axum::{extract::State, response::Response};
 use serde::{Deserialize, Serialize};
-use skills_core::{Kind, SkillId, Tier};
+use skills_core::{EntryKind, SkillId, Tier};
 use skills_registry::RegistryError;
-use skills_vault::{Act, SecretName, now};
+use skills_vault::{Actor, SecretName, now};
 use utoipa::ToSchema;
 use utoipa_axum::{router::OpenApiRouter, routes};
 
-use super::catalog;
+use super::user_catalog;
 use crate::{
     Gateway,
-    caller::WithKey,
-    envelope::{Success, answer},
+    caller::AuthenticatedUser,
     error::GatewayError,
-    fields::{Id, SecretKey, Text},
-    input::Named,
-    manifests::manifest,
-    openapi::Refused,
+    extractors::PathParam,
+    openapi::ErrorResponse,
+    parsed_field::{Id, Parsed, SecretKey},
+    response::{Success, json_response},
 };
 
 pub(super) fn routes() -> OpenApiRouter<Gateway> {
-    OpenApiRouter::new().routes(routes!(grant, take_back))
+    OpenApiRouter::new().routes(routes!(grant, revoke))
 }
 
-/// Which secret, and which skill of the market.
+/// Path parameters.
 #[derive(Debug, Deserialize)]
 struct Grant {
-    name: Text<SecretName>,
-    skill: Text<SkillId>,
+    name: Parsed<SecretName>,
+    skill: Parsed<SkillId>,
 }
 
-/// A grant that is there, or is no more.
+/// State of a grant after the request.
 #[derive(Debug, Serialize, ToSchema)]
-struct Granted {
+struct GrantResponse {
     success: Success,
-    /// The secret's name.
+    /// Name of the secret.
     name: String,
-    /// The id of the skill of the market.
+    /// Id of the skill of the market.
     skill: String,
-    /// Whether the skill gets the secret now.
+    /// True if the skill gets the secret.
     granted: bool,
 }
 
 /// Grant a secret to a skill of the market
 ///
-/// It has to be there: nobody is promised a secret whom nobody has seen. The grant is for the server that the skill
-/// calls now.
+/// The skill must exist. The grant is bound to the server that it calls now.
 #[utoipa::path(
     put,
     path = "/v1/secrets/{name}/grants/{skill}",
     tag = "secrets",
     params(
-        ("name" = inline(SecretKey), Path, description = "The name of the secret"),
-        ("skill" = inline(Id), Path, description = "The skill of the market, with or without the prefix"),
+        ("name" = inline(SecretKey), Path, description = "Name of the secret"),
+        ("skill" = inline(Id), Path, description = "Id of the skill of the market, with or without the prefix"),
     ),
     responses(
-        (status = 200, description = "The skill gets it", body = Granted),
-        (status = 404, response = Refused),
-        (status = 409, response = Refused),
-        (status = 429, response = Refused),
+        (status = 200, description = "The secret is granted", body = GrantResponse),
+        (status = 404, response = ErrorResponse),
+        (status = 409, response = ErrorResponse),
+        (status = 429, response = ErrorResponse),
     ),
     security(("key" = [])),
 )]
 async fn grant(
     State(gateway): State<Gateway>,
-    key: WithKey,
-    Named(Grant { name: Text(name), skill: Text(named) }): Named<Grant>,
+    key: AuthenticatedUser,
+    PathParam(Grant { name: Parsed(name), skill: Parsed(named) }): PathParam<Grant>,
 ) -> Result<Response, GatewayError> {
-    gateway.count(&key.0)?;
-    let catalog = catalog(&gateway, &key).await?;
+    gateway.count_write(&key.0)?;
+    let catalog = user_catalog(&gateway, &key).await?;
     let row = catalog.skill_in(Tier::Market, named.as_str());
-    let row =
-        row.ok_or_else(|| RegistryError::NotFound { kind: Kind::Skill, id: named.to_string() })?;
-    let manifest = manifest(&gateway, row).await?;
-    // What calls nothing now is not to have it wherever it calls later.
+    let row = row
+        .ok_or_else(|| RegistryError::NotFound { kind: EntryKind::Skill, id: named.to_string() })?;
+    let manifest = gateway.executor().await?.manifest(row).await?;
+    // A skill that calls no server now must not get the secret for a server that it calls later.
     let origin = manifest.and_then(|manifest| manifest.origin.clone()).unwrap_or_default();
     let skill: SkillId = row.id.parse().map_err(RegistryError::from)?;
-    let granted = granted(&name, &skill, true);
+    let response = grant_response(&name, &skill, true);
     let grant = move |vault: &skills_vault::Vault| {
-        let (actor, WithKey(user)) = (key.actor(), key);
-        let act = Act { by: &actor, at: now() };
+        let (actor, AuthenticatedUser(user)) = (key.actor(), key);
+        let act = Actor { name: &actor, at: now() };
         vault.grant_secret(act, &user.owner, &skill, Some(&origin), &name)
     };
     gateway.vault(grant).await?;
-    Ok(answer(granted))
+    Ok(json_response(response))
 }
 
-/// Take a grant back
+/// Revoke a grant
 ///
-/// It does not matter whether it was there.
+/// Succeeds also if there is none.
 #[utoipa::path(
     delete,
     path = "/v1/secrets/{name}/grants/{skill}",
     tag = "secrets",
     params(
-        ("name" = inline(SecretKey), Path, description = "The name of the secret"),
-        ("skill" = inline(Id), Path, description = "The skill of the market, with or without the prefix"),
+        ("name" = inline(SecretKey), Path, description = "Name of the secret"),
+        ("skill" = inline(Id), Path, description = "Id of the skill of the market, with or without the prefix"),
     ),
     responses(
-        (status = 200, description = "The skill does not get it", body = Granted),
+        (status = 200, description = "The secret is not granted", body = GrantResponse),
     ),
     security(("key" = [])),
 )]
-async fn take_back(
+async fn revoke(
     State(gateway): State<Gateway>,
-    key: WithKey,
-    Named(Grant { name: Text(name), skill: Text(named) }): Named<Grant>,
+    key: AuthenticatedUser,
+    PathParam(Grant { name: Parsed(name), skill: Parsed(named) }): PathParam<Grant>,
 ) -> Result<Response, GatewayError> {
-    // Also one that has left the market since.
-    let found = in_market(&gateway, &key, &named).await?;
+    // Also a grant to a skill that has left the market since.
+    let found = market_skill(&gateway, &key, &named).await?;
     let skills = [Some(named.clone()), found.clone()];
-    let answered = granted(&name, found.as_ref().unwrap_or(&named), false);
-    let take_back = move |vault: &skills_vault::Vault| {
-        let (actor, WithKey(user)) = (key.actor(), key);
-        let act = Act { by: &actor, at: now() };
+    let response = grant_response(&name, found.as_ref().unwrap_or(&named), false);
+    let revoke = move |vault: &skills_vault::Vault| {
+        let (actor, AuthenticatedUser(user)) = (key.actor(), key);
+        let act = Actor { name: &actor, at: now() };
         for skill in skills.iter().flatten() {
-            vault.ungrant_secret(act, &user.owner, skill, &name)?;
+            vault.revoke_grant(act, &user.owner, skill, &name)?;
         }
         Ok(())
     };
-    gateway.vault(take_back).await?;
-    Ok(answer(answered))
+    gateway.vault(revoke).await?;
+    Ok(json_response(response))
 }
 
-fn granted(name: &SecretName, skill: &SkillId, granted: bool) -> Granted {
-    Granted { success: Success, name: name.to_string(), skill: skill.to_string(), granted }
+fn grant_response(name: &SecretName, skill: &SkillId, granted: bool) -> GrantResponse {
+    GrantResponse { success: Success, name: name.to_string(), skill: skill.to_string(), granted }
 }
 
-/// The id of the skill of the market that a name leads to.
-async fn in_market(
+/// Returns the id of the skill of the market that a name resolves to.
+async fn market_skill(
     gateway: &Gateway,
-    key: &WithKey,
+    key: &AuthenticatedUser,
     named: &SkillId,
 ) -> Result<Option<SkillId>, GatewayError> {
-    let catalog = catalog(gateway, key).await?;
+    let catalog = user_catalog(gateway, key).await?;
     let row = catalog.skill_in(Tier::Market, named.as_str());
     Ok(row.and_then(|row| row.id.parse().ok()))
 }

@@ -1,4 +1,4 @@
-//! `GET /v1/skills`: a page of what a caller sees.
+//! `GET /v1/skills`: listing of the skills in a caller's view.
 
 use std::sync::Arc;
 
@@ -11,29 +11,29 @@ use utoipa::IntoParams;
 use super::wire::{Layers, Limit, PageQuery, SkillList, TierName};
 use crate::{
     Gateway,
-    caller::Asks,
-    envelope::{Success, answer},
+    caller::MaybeUser,
     error::GatewayError,
-    input::Asked,
-    openapi::Refused,
+    extractors::Query,
+    openapi::ErrorResponse,
+    response::{Success, json_response},
 };
 
-/// What a listing shows.
+/// Filter of a listing.
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub(super) struct ListQuery {
-    /// Which layers are shown.
+    /// Layers to list.
     #[serde(default)]
     #[param(value_type = Option<Layers>, inline)]
     layers: Layers,
-    /// Only what is stored in this tier, also if it is shadowed.
+    /// Only skills of this tier, including shadowed ones.
     #[param(inline)]
     tier: Option<TierName>,
 }
 
 /// List skills
 ///
-/// Those that answer to their ids, sorted by id, or every layer that the caller sees.
+/// Sorted by id: the skills that their ids resolve to, or those of every layer in the caller's view.
 #[utoipa::path(
     get,
     path = "/v1/skills",
@@ -41,42 +41,42 @@ pub(super) struct ListQuery {
     params(ListQuery, PageQuery),
     responses(
         (status = 200, description = "A page of skills", body = SkillList),
-        (status = 400, response = Refused),
+        (status = 400, response = ErrorResponse),
     ),
 )]
 pub(super) async fn list(
     State(gateway): State<Gateway>,
-    Asks(caller): Asks,
-    Asked(ListQuery { layers, tier }): Asked<ListQuery>,
-    Asked(PageQuery { limit, cursor }): Asked<PageQuery>,
+    MaybeUser(caller): MaybeUser,
+    Query(ListQuery { layers, tier }): Query<ListQuery>,
+    Query(PageQuery { limit, cursor }): Query<PageQuery>,
 ) -> Result<Response, GatewayError> {
-    let catalog = gateway.registry().await?.catalog_of(&caller);
+    let catalog = gateway.registry().await?.catalog_for(&caller);
     let (rows, next_cursor) = match (layers, tier) {
         (Layers::Effective, None) => {
-            let after = id_of(cursor.as_deref())?;
+            let after = parse_id_cursor(cursor.as_deref())?;
             let rows = catalog.skills_after(after.as_ref().map(SkillId::as_str));
             page(rows.filter(is_stored), limit, |row| row.id.to_string())
         }
-        (_, tier) => layered(&catalog, cursor.as_deref(), limit, tier.map(Into::into))?,
+        (_, tier) => layered_page(&catalog, cursor.as_deref(), limit, tier.map(Into::into))?,
     };
     let data = rows.into_iter().map(|row| row.as_ref().into()).collect();
-    Ok(answer(SkillList { success: Success, data, next_cursor }))
+    Ok(json_response(SkillList { success: Success, data, next_cursor }))
 }
 
 pub(super) type Page<'a> = (Vec<&'a Arc<SkillRow>>, Option<String>);
 
-/// What live clients have is not stored, and not listed with what is.
+/// Skills of live clients are not listed.
 fn is_stored(row: &&Arc<SkillRow>) -> bool {
     !row.is_live()
 }
 
-/// Where a page begins that is sorted by id alone.
-pub(super) fn id_of(cursor: Option<&str>) -> Result<Option<SkillId>, GatewayError> {
-    cursor.map(|cursor| cursor.parse().map_err(|_| GatewayError::Cursor)).transpose()
+/// Parses the cursor of a listing that is sorted by id alone.
+pub(super) fn parse_id_cursor(cursor: Option<&str>) -> Result<Option<SkillId>, GatewayError> {
+    cursor.map(|cursor| cursor.parse().map_err(|_| GatewayError::InvalidCursor)).transpose()
 }
 
-/// A page of every layer, or of one.
-fn layered<'a>(
+/// Returns a page of every layer, or of one tier.
+fn layered_page<'a>(
     catalog: &'a Catalog,
     cursor: Option<&str>,
     limit: Limit,
@@ -86,7 +86,7 @@ fn layered<'a>(
         let parts = cursor
             .split_once(':')
             .and_then(|(id, tier)| Some((id.parse::<SkillId>().ok()?, tier.parse::<Tier>().ok()?)));
-        parts.ok_or(GatewayError::Cursor)
+        parts.ok_or(GatewayError::InvalidCursor)
     });
     let last = last.transpose()?;
     let last = last.as_ref().map(|(id, tier)| (id.as_str(), *tier));
@@ -97,7 +97,7 @@ fn layered<'a>(
     })
 }
 
-/// The first rows, as many as fit a page, and where the next one begins if there is one.
+/// Returns the first rows up to the limit, and the cursor of the next page if there is one.
 pub(super) fn page<'a>(
     rows: impl Iterator<Item = &'a Arc<SkillRow>>,
     Limit(limit): Limit,

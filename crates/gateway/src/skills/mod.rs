@@ -1,4 +1,4 @@
-//! Skills as a caller sees them: `list`, `detail` and `schema`; `wire` is what they look like.
+//! Routes for the skills in a caller's view: `list`, `detail` and `schema`. `wire` has their JSON types.
 
 mod detail;
 mod list;
@@ -7,7 +7,10 @@ mod wire;
 
 use utoipa_axum::{router::OpenApiRouter, routes};
 
-pub(crate) use wire::{Limit, MAX_CURSOR_BYTES, PageQuery, StoredAt, TierName};
+pub(crate) use detail::DetailCache;
+pub(crate) use wire::{
+    Limit, LimitQuery, MAX_CURSOR_BYTES, PageQuery, StoredAt, TierName, row_number,
+};
 
 use crate::Gateway;
 

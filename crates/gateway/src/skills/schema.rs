@@ -1,4 +1,6 @@
-//! `GET /v1/skills/schema`: the tools that a caller may call, as models are told of them.
+//! `GET /v1/skills/schema`: listing of the tools in a caller's view, in the form that models take.
+
+use std::borrow::Cow;
 
 use axum::{extract::State, response::Response};
 use serde::Serialize;
@@ -8,15 +10,15 @@ use skills_registry::SkillRow;
 use utoipa::ToSchema;
 
 use super::{
-    list::{id_of, page},
+    list::{page, parse_id_cursor},
     wire::PageQuery,
 };
 use crate::{
     Gateway,
-    caller::Asks,
-    envelope::{Success, answer},
+    caller::MaybeUser,
     error::GatewayError,
-    input::Asked,
+    extractors::Query,
+    response::{Success, json_response},
 };
 
 /// A page of tools.
@@ -24,28 +26,29 @@ use crate::{
 pub(super) struct ToolList {
     success: Success,
     tools: Vec<ToolSchema>,
-    /// Where the next page begins; absent on the last.
+    /// Cursor of the next page; absent on the last page.
     #[serde(skip_serializing_if = "Option::is_none")]
     next_cursor: Option<String>,
 }
 
-/// A tool as a model is told of it.
+/// Definition of a tool for a model.
 #[derive(Debug, Serialize, ToSchema)]
 struct ToolSchema {
-    /// What it is executed by.
+    /// Id that the tool is executed by.
     name: String,
     description: String,
-    /// The JSON Schema of what it takes.
+    /// JSON Schema of the arguments.
     parameters: Value,
 }
 
 impl ToolSchema {
-    fn of(row: &SkillRow) -> Option<Self> {
+    fn from_row(row: &SkillRow) -> Option<Self> {
         let tool = row.meta.tool.as_deref()?;
-        let description = tool.description.clone().or_else(|| row.meta.description.clone());
+        let description =
+            tool.description.as_deref().map(Cow::Borrowed).or_else(|| row.description());
         Some(Self {
             name: row.id.to_string(),
-            description: description.unwrap_or_else(|| "No description".to_owned()),
+            description: description.unwrap_or(Cow::Borrowed("No description")).into_owned(),
             parameters: tool.parameters.clone(),
         })
     }
@@ -53,7 +56,7 @@ impl ToolSchema {
 
 /// List tools
 ///
-/// Of all tiers, those that answer to their ids and can be executed, sorted by id.
+/// Executable skills of all tiers that their ids resolve to, sorted by id.
 #[utoipa::path(
     get,
     path = "/v1/skills/schema",
@@ -63,13 +66,13 @@ impl ToolSchema {
 )]
 pub(super) async fn schema(
     State(gateway): State<Gateway>,
-    Asks(caller): Asks,
-    Asked(PageQuery { limit, cursor }): Asked<PageQuery>,
+    MaybeUser(caller): MaybeUser,
+    Query(PageQuery { limit, cursor }): Query<PageQuery>,
 ) -> Result<Response, GatewayError> {
-    let catalog = gateway.registry().await?.catalog_of(&caller);
-    let after = id_of(cursor.as_deref())?;
+    let catalog = gateway.registry().await?.catalog_for(&caller);
+    let after = parse_id_cursor(cursor.as_deref())?;
     let rows = catalog.tools_after(after.as_ref().map(SkillId::as_str));
     let (rows, next_cursor) = page(rows, limit, |row| row.id.to_string());
-    let tools = rows.into_iter().filter_map(|row| ToolSchema::of(row)).collect();
-    Ok(answer(ToolList { success: Success, tools, next_cursor }))
+    let tools = rows.into_iter().filter_map(|row| ToolSchema::from_row(row)).collect();
+    Ok(json_response(ToolList { success: Success, tools, next_cursor }))
 }

@@ -1,31 +1,39 @@
-//! The shapes of listings and details. The names of fields are those that callers have always known.
+//! JSON types of listings and details. Field names are part of the published API.
+
+use std::borrow::Cow;
 
 use serde::{Deserialize, Deserializer, Serialize, de};
 use serde_json::{Value, value::RawValue};
 use skills_core::{Tier, ToolMeta};
-use skills_registry::{Place, SkillRow};
-use skills_vault::Lack;
+use skills_registry::{ExplainedLayer, SkillRow};
+use skills_vault::MissingSecret;
 use utoipa::{IntoParams, ToSchema};
 
-use crate::envelope::Success;
+use crate::response::Success;
 
-/// Rows of a page, unless fewer or more are asked for.
+/// Default number of rows of a page.
 const DEFAULT_LIMIT: usize = 100;
-/// Most of them.
+/// Maximum number of rows of a page.
 pub(crate) const MAX_LIMIT: usize = 1000;
 
-/// Longest cursor, as the description says.
+/// Maximum length of a cursor, as in the schema.
 pub(crate) const MAX_CURSOR_BYTES: usize = 128;
 
-/// A tier, as it is asked for.
+/// Parses a cursor that is the number of a row. Stores count with signed integers.
+pub(crate) fn row_number(cursor: &str) -> Option<u64> {
+    let number = cursor.parse().ok().filter(|number| *number <= i64::MAX as u64);
+    number.filter(|_| cursor.len() <= MAX_CURSOR_BYTES)
+}
+
+/// Tier in a request or response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum TierName {
-    /// Of who asks.
+    /// Skills of the caller.
     Private,
-    /// Curated.
+    /// Curated skills.
     Official,
-    /// Published by the community.
+    /// Skills published by the community.
     Market,
 }
 
@@ -49,7 +57,7 @@ impl From<Tier> for TierName {
     }
 }
 
-/// How many rows a page has.
+/// Number of rows of a page.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Limit(pub(crate) usize);
 
@@ -69,71 +77,81 @@ impl<'de> Deserialize<'de> for Limit {
     }
 }
 
-/// Which layers a listing shows.
+/// Layers of a listing.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Layers {
-    /// What answers to its id.
+    /// Skills that their ids resolve to.
     #[default]
     Effective,
-    /// Every layer that the caller sees, with what is shadowed.
+    /// Every layer in the caller's view, including shadowed skills.
     All,
 }
 
-/// A page, as it is asked for.
+/// Page of a listing.
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct PageQuery {
-    /// Most rows of the page.
+    /// Maximum number of rows.
     #[serde(default)]
     #[param(value_type = Option<u32>, minimum = 1, maximum = 1000, default = 100)]
     pub(crate) limit: Limit,
-    /// Where the page before ended: its `next_cursor`.
+    /// The `next_cursor` of the previous page.
     #[param(max_length = 128)]
     pub(crate) cursor: Option<String>,
+}
+
+/// Size of a listing without pages.
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct LimitQuery {
+    /// Maximum number of rows.
+    #[serde(default)]
+    #[param(value_type = Option<u32>, minimum = 1, maximum = 1000, default = 100)]
+    pub(crate) limit: Limit,
 }
 
 /// A skill in a listing.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct ListedSkill {
-    /// What it answers to.
+    /// Id of the skill.
     id: String,
-    /// What people call it.
+    /// Display name.
     name: String,
-    /// What it is for.
+    /// Purpose of the skill.
     description: String,
-    /// A pictogram; empty when it has none.
+    /// Emoji; empty if it has none.
     emoji: String,
-    /// The tier it is stored in.
+    /// Tier of the skill.
     source: TierName,
-    /// Whether that is the official one.
+    /// True if the tier is the official one.
     #[serde(rename = "isOfficial")]
     is_official: bool,
-    /// What it is about.
+    /// Tags of the skill.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     tags: Vec<String>,
-    /// Whether it can be executed.
+    /// True if the skill can be executed.
     executable: bool,
-    /// What a call is said to cost; nothing is charged.
+    /// Price of a call according to the manifest; nothing is charged.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<f64>)]
     credits_per_call: Option<serde_json::Number>,
-    /// When this version was stored, in RFC 3339.
+    /// Time at which this version was stored, in RFC 3339.
     updated_at: String,
 }
 
 impl From<&SkillRow> for ListedSkill {
     fn from(row: &SkillRow) -> Self {
         let tool = row.meta.tool.as_deref();
-        let of_tool =
+        let tool_field =
             |field: fn(&ToolMeta) -> &Option<String>| tool.and_then(|it| field(it).clone());
         let description =
-            of_tool(|tool| &tool.description).or_else(|| row.meta.description.clone());
+            tool_field(|tool| &tool.description).or_else(|| row.description().map(Cow::into_owned));
         Self {
             id: row.id.to_string(),
-            name: of_tool(|tool| &tool.name).unwrap_or_else(|| row.title().to_owned()),
+            name: tool_field(|tool| &tool.name).unwrap_or_else(|| row.title().to_owned()),
             description: description.unwrap_or_default(),
-            emoji: of_tool(|tool| &tool.emoji).unwrap_or_default(),
+            emoji: tool_field(|tool| &tool.emoji).unwrap_or_default(),
             source: row.tier.into(),
             is_official: row.tier == Tier::Official,
             tags: tool.map(|tool| tool.tags.clone()).unwrap_or_default(),
@@ -149,7 +167,7 @@ impl From<&SkillRow> for ListedSkill {
 pub(crate) struct SkillList {
     pub(crate) success: Success,
     pub(crate) data: Vec<ListedSkill>,
-    /// Where the next page begins; absent on the last.
+    /// Cursor of the next page; absent on the last page.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) next_cursor: Option<String>,
 }
@@ -160,57 +178,63 @@ pub(crate) struct SkillDetail {
     pub(crate) success: Success,
     #[schema(value_type = Spec)]
     pub(crate) spec: Box<RawValue>,
-    /// The tier it is stored in.
+    /// Tier of the skill.
     pub(crate) source: TierName,
-    /// Whether that is the official one.
+    /// True if the tier is the official one.
     pub(crate) is_official: bool,
-    /// What it needs to be executed; for who asks with a key.
+    /// Number of the version.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) version: Option<u64>,
+    /// Reason why the version was yanked, as in the header `X-Skill-Yanked`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) yanked: Option<String>,
+    /// Secrets of the skill; only for callers with a user key.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) secrets: Option<Secrets>,
-    /// Why the name leads here.
+    /// Resolution of the name, on request.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) explain: Option<Explained>,
 }
 
-/// The secrets of a skill.
+/// Secrets of a skill.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct Secrets {
-    /// Those it cannot do without.
+    /// Required secrets.
     pub(crate) required: Vec<String>,
-    /// Those it can do without.
+    /// Optional secrets.
     pub(crate) optional: Vec<String>,
-    /// Those it cannot do without and would not get.
+    /// Required secrets that a call would not get.
     pub(crate) missing: Vec<Missing>,
 }
 
-/// A secret that a skill would not get.
+/// A required secret that a call would not get.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct Missing {
     name: String,
     /// `not_set`, `not_granted` to this skill of the market, or `origin_changed`: granted when it called another
     /// server.
     #[schema(value_type = String, examples("not_set"))]
-    reason: skills_vault::LackReason,
+    reason: skills_vault::MissingReason,
 }
 
-impl From<Lack> for Missing {
-    fn from(lack: Lack) -> Self {
-        Self { name: lack.name, reason: lack.reason }
+impl From<MissingSecret> for Missing {
+    fn from(missing: MissingSecret) -> Self {
+        Self { name: missing.name, reason: missing.reason }
     }
 }
 
-/// Why a name leads where it leads.
+/// Resolution of a name.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct Explained {
-    /// Where the entry is that answers.
+    /// Entry that the name resolves to.
     pub(crate) answer: Option<StoredAt>,
-    /// The entries that would answer if it did not, in order.
+    /// Entries that it shadows, in order of resolution.
     pub(crate) shadows: Vec<StoredAt>,
-    /// Where was looked, in order, up to the entry that answers.
+    /// Locations that were tried, in order, up to the entry.
     pub(crate) tried: Vec<StoredAt>,
 }
 
-/// A place where an entry may be.
+/// Location of an entry.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct StoredAt {
     tier: TierName,
@@ -223,40 +247,40 @@ impl StoredAt {
     }
 }
 
-impl From<Place> for StoredAt {
-    fn from(place: Place) -> Self {
+impl From<ExplainedLayer> for StoredAt {
+    fn from(place: ExplainedLayer) -> Self {
         Self::new(place.tier, &place.id)
     }
 }
 
-/// A skill, whatever it was written in. What a manifest leaves out is absent.
+/// Normalised skill. Fields that the manifest leaves out are absent.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct Spec {
     pub(crate) id: String,
-    /// The same as the id.
+    /// Equal to the id.
     pub(crate) name: String,
-    /// What people call it.
+    /// Display name.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) display_name: Option<String>,
     pub(crate) description: String,
-    /// The JSON Schema of its arguments.
+    /// JSON Schema of the arguments.
     pub(crate) parameters: Value,
-    /// How it is called, without credentials; of type `document` if it is only read.
+    /// Request that the skill sends, without credentials; of type `document` if it has no manifest.
     pub(crate) implementation: Value,
-    /// What it says of itself.
+    /// Documentation of the skill.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) docs: Option<Docs>,
-    /// The tier it is stored in.
+    /// Tier of the skill.
     pub(crate) source: TierName,
     #[serde(rename = "isOfficial")]
     pub(crate) is_official: bool,
 }
 
-/// What a skill says of itself.
+/// Documentation of a skill.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct Docs {
-    /// In a sentence.
+    /// One sentence.
     pub(crate) short: String,
-    /// In Markdown.
+    /// Full text in Markdown.
     pub(crate) full_md: String,
 }

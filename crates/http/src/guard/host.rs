@@ -1,132 +1,57 @@
-//! Which hosts a request may name.
-//!
-//! A page whose name is made to point at this machine (DNS rebinding) is of the same origin as we are for a
-//! browser, which gives no `Origin` then; but it still names its own host.
+//! Configured hosts, and the check of a request's host against them.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::SocketAddr;
 
-use axum::http::{HeaderMap, Uri, header};
+use axum::http::{HeaderMap, Uri};
+use skills_core::origin::WebHost;
+use skills_net::{HostError, check_host};
 
-use super::BadRule;
-use crate::refusal::{self, Refusal};
+use super::AccessRuleError;
+use crate::error::{self, HttpError};
 
-/// A name, in lower case, or an address.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Host {
-    Name(String),
-    Ip(IpAddr),
-}
-
-impl Host {
-    /// Whether it is this machine, whatever the resolver says.
-    pub(super) fn is_local(&self) -> bool {
-        match self {
-            Self::Name(name) => name == "localhost",
-            Self::Ip(ip) => *ip == Ipv4Addr::LOCALHOST || *ip == Ipv6Addr::LOCALHOST,
-        }
-    }
-
-    fn name(text: &str) -> Option<Self> {
-        if let Ok(ip) = text.parse::<Ipv4Addr>() {
-            return Some(Self::Ip(ip.into()));
-        }
-        // With the root's dot it is the same name.
-        let name = text.strip_suffix('.').unwrap_or(text);
-        let is_label = |label: &str| {
-            let fits = (1..=63).contains(&label.len());
-            fits && label.bytes().all(|c| c.is_ascii_alphanumeric() || c == b'-' || c == b'_')
-        };
-        let valid = name.len() <= 253 && name.split('.').all(is_label);
-        valid.then(|| Self::Name(name.to_ascii_lowercase()))
-    }
-}
-
-/// Reads `host` or `host:port`.
-pub(super) fn authority(text: &str) -> Option<(Host, Option<u16>)> {
-    let (host, port) = if let Some(rest) = text.strip_prefix('[') {
-        let (ip, rest) = rest.split_once(']')?;
-        let ip = IpAddr::V6(ip.parse().ok()?).to_canonical();
-        let port = if rest.is_empty() { "" } else { rest.strip_prefix(':')? };
-        (Host::Ip(ip), port)
-    } else {
-        let (name, port) = text.split_once(':').unwrap_or((text, ""));
-        (Host::name(name)?, port)
-    };
-    if port.is_empty() {
-        return Some((host, None));
-    }
-    let digits = port.bytes().all(|c| c.is_ascii_digit());
-    Some((host, Some(port.parse().ok().filter(|_| digits)?)))
-}
-
-/// The hosts that are listed.
+/// Configured hosts.
 #[derive(Debug, Default)]
-pub(super) struct Hosts(Vec<Host>);
+pub(super) struct Hosts(Vec<WebHost>);
 
 impl Hosts {
-    pub(super) fn new(listed: &[String]) -> Result<Self, BadRule> {
-        let read = |text: &String| match authority(text) {
+    pub(super) fn new(listed: &[String]) -> Result<Self, AccessRuleError> {
+        let read = |text: &String| match WebHost::parse_authority(text) {
             Some((host, None)) if !text.ends_with(':') => Ok(host),
-            _ => Err(BadRule::Host(text.clone())),
+            _ => Err(AccessRuleError::Host(text.clone())),
         };
         Ok(Self(listed.iter().map(read).collect::<Result<_, _>>()?))
     }
 
-    /// Whether a listener that is bound to an address may be called by a host. Rebinding needs a name, so
-    /// where other machines may ask any address will do.
-    fn allow(&self, host: &Host, bound: SocketAddr) -> bool {
-        let itself = match host {
-            Host::Name(_) => false,
-            Host::Ip(ip) => {
-                let bound = bound.ip().to_canonical();
-                *ip == bound || !bound.is_loopback()
-            }
-        };
-        itself || host.is_local() || self.0.contains(host)
-    }
-
-    /// Checks every host that a request names: in its `Host`, and in its target if that is absolute.
+    /// Checks every host of a request on a server bound to an address.
     pub(super) fn check(
         &self,
         uri: &Uri,
         headers: &HeaderMap,
         bound: SocketAddr,
-    ) -> Result<(), Refusal> {
-        let mut named = headers.get_all(header::HOST).iter();
-        let named = (named.next(), named.next());
-        let header = match named {
-            (Some(header), None) => Some(header.to_str().map_err(|_| refusal::BAD_HOST)?),
-            (None, _) => None,
-            (Some(_), Some(_)) => return Err(refusal::BAD_HOST),
-        };
-        let target = uri.authority().map(|authority| authority.as_str());
-        if header.is_none() && target.is_none() {
-            return Err(refusal::BAD_HOST);
-        }
-        for text in [header, target].into_iter().flatten() {
-            let (host, _) = authority(text).ok_or(refusal::BAD_HOST)?;
-            if !self.allow(&host, bound) {
-                return Err(refusal::HOST_NOT_ALLOWED);
-            }
-        }
-        Ok(())
+    ) -> Result<(), HttpError> {
+        check_host(uri, headers, bound.ip(), &self.0).map_err(|error| match error {
+            HostError::Invalid => error::BAD_HOST,
+            HostError::NotAllowed => error::HOST_NOT_ALLOWED,
+        })
     }
 }
 
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
+    use skills_net::is_allowed_host;
 
     use super::*;
 
     fn allowed(listed: &[&str], bound: &str, host: &str) -> Option<bool> {
         let listed: Vec<_> = listed.iter().map(|&text| text.to_owned()).collect();
-        let (host, _) = authority(host)?;
-        Some(Hosts::new(&listed).unwrap().allow(&host, bound.parse().unwrap()))
+        let (host, _) = WebHost::parse_authority(host)?;
+        let bound: SocketAddr = bound.parse().unwrap();
+        Some(is_allowed_host(&host, bound.ip(), &Hosts::new(&listed).unwrap().0))
     }
 
     #[test]
-    fn on_loopback_only_this_machine_and_what_is_listed() {
+    fn on_loopback_only_local_and_configured_hosts_are_allowed() {
         let listed = ["skills.example", "10.0.0.7", "[2001:db8::1]"];
         for (host, expected) in [
             ("localhost", true),
@@ -162,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn where_others_may_ask_any_address_but_no_name() {
+    fn on_other_addresses_any_ip_address_but_no_unlisted_name_is_allowed() {
         for bound in ["0.0.0.0:80", "192.168.1.5:80", "[::]:80"] {
             for (host, expected) in [
                 ("192.168.1.5", true),
@@ -177,40 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_host_is_not_read_as_one() {
-        let long = format!("{}.example", "a".repeat(64));
-        for text in [
-            "",
-            ".",
-            "..",
-            "a..b",
-            ":80",
-            "localhost:x",
-            "localhost:99999",
-            "localhost:+1",
-            "::1",
-            "[::1",
-            "[::1]80",
-            "[]",
-            "[localhost]",
-            "[127.0.0.1]",
-            "[fe80::1%eth0]",
-            "a b",
-            "a/b",
-            "user@localhost",
-            "localhost,evil",
-            "exämple",
-            "*",
-            "localhost:80:80",
-            "localhost\\",
-            &long,
-        ] {
-            assert_eq!(authority(text), None, "{text}");
-        }
-    }
-
-    #[test]
-    fn a_rule_is_a_host_without_a_port() {
+    fn a_configured_host_has_no_port() {
         for wrong in ["*", "a:80", "a:", "http://a", "a/", ""] {
             assert!(Hosts::new(&[wrong.to_owned()]).is_err(), "{wrong}");
         }
@@ -218,12 +110,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_text_is_read_without_harm(text in "\\PC{0,80}") {
-            let _ = authority(&text);
-        }
-
-        #[test]
-        fn what_nobody_listed_is_not_let_in(text in "[a-z0-9.:\\[\\]@-]{0,24}") {
+        fn unlisted_hosts_are_rejected(text in "[a-z0-9.:\\[\\]@-]{0,24}") {
             let known = ["localhost", "127.0.0.1", "[::1]"];
             if allowed(&[], "127.0.0.1:80", &text) == Some(true) && !text.contains("::") {
                 let bare = text.split(':').next().unwrap().trim_end_matches('.');

@@ -1,51 +1,51 @@
-//! Who may ask: the host that is named, the page that asks, and the token or key that is presented; and who that
-//! is, which every request carries on as an extension, a [`skills_core::Caller`].
+//! Access rules: allowed hosts, allowed web origins, and the token or key of the caller.
 //!
-//! It stands before every route, also before those that do not exist, and knows none of them: [`admit`] before
-//! all, [`Gate::identify`] before those that are to know who asks, which are all but health.
+//! [`check_host_and_origin`] runs before all routes, including those that do not exist. [`Authenticator`] runs before
+//! all routes but health, and stores the [`skills_core::Caller`] as an extension of the request. Neither knows a route.
 
 mod cors;
+mod credential;
 mod host;
 mod origin;
-mod token;
+mod own_origin;
 
 use std::{net::SocketAddr, sync::Arc};
 
 use axum::{
     extract::Request,
     http::{HeaderMap, Method, header},
-    middleware::Next,
     response::{IntoResponse as _, Response},
 };
 
-use skills_core::{Caller, Identify, Identity, caller::NoKeys};
+use skills_core::{
+    Caller, Code, Coded, KeyDirectory, KeyEnd, KeyLookup, Token, caller::EmptyKeyDirectory,
+};
 
-pub use self::token::Credential;
 use self::{
     cors::Page,
+    credential::PresentedCredential,
     host::Hosts,
-    origin::Origins,
-    token::{Presented, Token},
+    origin::{Origins, PageReach},
 };
-use crate::refusal::{self, Refusal};
+use crate::error::{self, HttpError};
 
-/// Who may ask, as it is set.
+/// Access settings.
 #[derive(Clone)]
 pub struct Access {
-    /// Names that this server is known by, beside localhost and its addresses.
+    /// Host names of this server, besides localhost and its addresses.
     pub hosts: Vec<String>,
-    /// Origins whose pages may ask, beside those of this machine; `null` for pages that have none, `*` for
-    /// all.
+    /// Origins whose pages may send requests, besides those of this machine. `null` (pages without an origin) and `*`
+    /// (all pages) only allow reading [public](crate::RoutePolicy::is_public) routes.
     pub origins: Vec<String>,
-    /// What must be presented, unless a key is.
+    /// Token that requests without a key must present.
     pub token: Option<String>,
-    /// Whom keys stand for.
-    pub keys: Arc<dyn Identify>,
+    /// Directory of user keys.
+    pub keys: Arc<dyn KeyDirectory>,
 }
 
 impl Default for Access {
     fn default() -> Self {
-        Self { hosts: vec![], origins: vec![], token: None, keys: Arc::new(NoKeys) }
+        Self { hosts: vec![], origins: vec![], token: None, keys: Arc::new(EmptyKeyDirectory) }
     }
 }
 
@@ -61,43 +61,39 @@ impl std::fmt::Debug for Access {
     }
 }
 
-/// Why a rule cannot be used.
+/// Invalid access setting.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum BadRule {
-    /// Of the hosts.
+pub enum AccessRuleError {
+    /// Invalid entry of [`Access::hosts`].
     #[error("{0:?} is not a host")]
     Host(String),
-    /// Of the origins.
+    /// Invalid entry of [`Access::origins`].
     #[error("{0:?} is not an origin")]
     Origin(String),
 }
 
-impl BadRule {
-    /// Stable, for machines.
-    #[must_use]
-    pub const fn code(&self) -> &'static str {
+impl Coded for AccessRuleError {
+    fn code(&self) -> Code {
         match self {
-            Self::Host(_) => "bad_host",
-            Self::Origin(_) => "bad_origin",
+            Self::Host(_) => Code::BadHost,
+            Self::Origin(_) => Code::BadOrigin,
         }
     }
 
-    /// What would be right.
-    #[must_use]
-    pub const fn hint(&self) -> &'static str {
+    fn hint(&self) -> Option<&str> {
         match self {
             Self::Host(_) => {
-                "a host is a name or an address without a port, such as skills.example"
+                Some("a host is a name or an address without a port, such as skills.example")
             }
-            Self::Origin(_) => {
+            Self::Origin(_) => Some(
                 "an origin is scheme, host and port, such as https://app.example:8443, without a path; \
-                 or null, or *"
-            }
+                 or null, or *",
+            ),
         }
     }
 }
 
-/// The rules, ready to be applied.
+/// Compiled access rules; clones share them.
 #[derive(Clone)]
 pub struct Guard(Arc<Rules>);
 
@@ -116,37 +112,40 @@ struct Rules {
     hosts: Hosts,
     origins: Origins,
     token: Option<Token>,
-    keys: Arc<dyn Identify>,
+    keys: Arc<dyn KeyDirectory>,
 }
 
 impl Rules {
-    /// Who asks, unless they may not.
-    fn caller(&self, headers: &HeaderMap) -> Result<Caller, Refusal> {
-        let is_token = |presented| self.token.as_ref().is_some_and(|token| token.is(presented));
-        match Presented::of(headers) {
-            Presented::One(presented) if is_token(presented) => return Ok(Caller::Anonymous),
-            Presented::One(presented) => {
-                let text = std::str::from_utf8(presented).unwrap_or_default();
-                match self.keys.identify(text) {
-                    Identity::Known(caller) => return Ok(caller),
-                    Identity::UnknownKey => return Err(refusal::UNKNOWN_KEY),
-                    Identity::NotOurs => {}
-                }
-            }
-            // Nobody can tell which of them is meant.
-            Presented::SeveralWithAKey => return Err(refusal::UNKNOWN_KEY),
-            Presented::Nothing => {}
+    /// Looks up a credential. The token of the server belongs to no user.
+    fn lookup(&self, presented: &[u8]) -> KeyLookup {
+        if self.token.as_ref().is_some_and(|token| token.matches(presented)) {
+            return KeyLookup::Found(Caller::Anonymous);
         }
-        if self.token.is_some() { Err(refusal::UNAUTHORIZED) } else { Ok(Caller::Anonymous) }
+        self.keys.lookup(std::str::from_utf8(presented).unwrap_or_default())
+    }
+
+    /// Identifies the caller by the credential in the headers.
+    fn identify(&self, headers: &HeaderMap) -> Result<Caller, HttpError> {
+        match PresentedCredential::from_headers(headers) {
+            PresentedCredential::One(presented) => match self.lookup(presented) {
+                KeyLookup::Found(caller) => return Ok(caller),
+                KeyLookup::UnknownKey => return Err(error::UNKNOWN_KEY),
+                KeyLookup::NotAKey => {}
+            },
+            // It is undecidable which of them the client means.
+            PresentedCredential::SeveralWithAKey => return Err(error::UNKNOWN_KEY),
+            PresentedCredential::None => {}
+        }
+        if self.token.is_some() { Err(error::UNAUTHORIZED) } else { Ok(Caller::Anonymous) }
     }
 }
 
 impl Guard {
-    /// Reads the rules.
+    /// Compiles the rules.
     ///
     /// # Errors
-    /// When one of them cannot be used.
-    pub fn new(access: Access) -> Result<Self, BadRule> {
+    /// When a host or an origin is invalid.
+    pub fn new(access: Access) -> Result<Self, AccessRuleError> {
         let Access { hosts, origins, token, keys } = access;
         Ok(Self(Arc::new(Rules {
             hosts: Hosts::new(&hosts)?,
@@ -155,75 +154,150 @@ impl Guard {
             keys,
         })))
     }
+
+    /// Identifies the caller by a credential that came by another way than a header; `None` for an unknown one.
+    #[must_use]
+    pub fn identify(&self, credential: &str) -> Option<Caller> {
+        match self.0.lookup(credential.as_bytes()) {
+            KeyLookup::Found(caller) => Some(caller),
+            KeyLookup::UnknownKey | KeyLookup::NotAKey => None,
+        }
+    }
+
+    /// Returns whether requests without a key need the token.
+    #[must_use]
+    pub fn has_token(&self) -> bool {
+        self.0.token.is_some()
+    }
+
+    /// Returns whether the credential of a caller is still accepted.
+    #[must_use]
+    pub fn is_active(&self, caller: &Caller) -> bool {
+        self.0.keys.is_active(caller)
+    }
+
+    /// Returns the configured origins that match pages of any site: `*` and `null`.
+    pub fn wildcard_origins(&self) -> impl Iterator<Item = &'static str> {
+        self.0.origins.wildcards()
+    }
 }
 
-/// A guard at an address.
+/// Guard of a server that is bound to an address.
 #[derive(Debug, Clone)]
-pub(crate) struct Door {
-    guard: Guard,
-    bound: SocketAddr,
+pub(crate) struct BoundGuard {
+    pub(crate) guard: Guard,
+    pub(crate) bound: SocketAddr,
 }
 
-impl Door {
-    pub(crate) fn new(guard: Guard, bound: SocketAddr) -> Self {
-        Self { guard, bound }
-    }
-}
-
-/// Lets a request through, or says why not.
-pub(crate) async fn admit(door: &Door, request: Request, next: Next) -> Response {
-    let rules = &*door.guard.0;
+/// Rejects disallowed hosts and origins, and answers CORS requests, unless the route is for this server's own pages.
+pub(crate) async fn check_host_and_origin(
+    guard: &BoundGuard,
+    is_same_origin: bool,
+    mut request: Request,
+    next: impl AsyncFnOnce(Request) -> Response,
+) -> Response {
+    let rules = &*guard.guard.0;
     let headers = request.headers();
-    if let Err(refused) = rules.hosts.check(request.uri(), headers, door.bound) {
-        tracing::debug!(host = ?headers.get(header::HOST), "refused");
-        return refused.into_response();
+    if let Err(error) = rules.hosts.check(request.uri(), headers, guard.bound) {
+        tracing::debug!(host = ?headers.get(header::HOST), "request rejected: host not allowed");
+        return error.into_response();
     }
-    let mut origins = headers.get_all(header::ORIGIN).iter();
-    if let Some(origin) = origins.find(|one| !rules.origins.allow(one)) {
-        tracing::debug!(?origin, "refused");
-        return refusal::ORIGIN_NOT_ALLOWED.into_response();
+    if is_same_origin {
+        return match own_origin::check(request.method(), headers) {
+            Ok(()) => next(request).await,
+            Err(error) => {
+                let origin = headers.get(header::ORIGIN);
+                tracing::debug!(?origin, "request rejected: not a page of this server");
+                error.into_response()
+            }
+        };
     }
-    let page = headers
-        .get(header::ORIGIN)
-        .map(|origin| Page { origin: origin.clone(), with_cookies: rules.origins.name(origin) });
-    let mut response = if cors::is_preflight(request.method(), headers) {
-        cors::preflight(headers)
-    } else {
-        next.run(request).await
+    let reach = match rules.origins.reach(headers) {
+        Ok(reach) => reach,
+        Err(error) => {
+            let origin = headers.get(header::ORIGIN);
+            tracing::debug!(?origin, "request rejected: origin not allowed");
+            return error.into_response();
+        }
     };
-    cors::mark(response.headers_mut(), page);
+    let with_cookies = reach == PageReach::AllRoutes;
+    let page =
+        headers.get(header::ORIGIN).map(|origin| Page { origin: origin.clone(), with_cookies });
+    let mut response = match reach {
+        PageReach::AllRoutes if cors::is_preflight(request.method(), headers) => {
+            cors::preflight(headers, cors::METHODS)
+        }
+        PageReach::AllRoutes => next(request).await,
+        PageReach::PublicRoutes(otherwise) => {
+            request.extensions_mut().insert(PublicOnly(otherwise));
+            let response = next(request).await;
+            if response.extensions().get() == Some(&otherwise) {
+                // A page that is not allowed may not read the reason.
+                return response;
+            }
+            response
+        }
+    };
+    cors::insert_headers(response.headers_mut(), page);
     response
 }
 
-/// Whether a request's credentials are left to the route that it is for.
-pub type OwnCheck = fn(&Method, &HeaderMap) -> bool;
+/// Extension of a request that may only read public routes, with the error for all others. Only the route group knows
+/// whether it is public.
+#[derive(Debug, Clone, Copy)]
+struct PublicOnly(HttpError);
 
-/// A guard before some routes.
+/// Predicate for requests whose credentials the route checks itself.
+pub type AuthBypass = fn(&Method, &HeaderMap) -> bool;
+
+/// Authentication of one route group.
 #[derive(Debug, Clone)]
-pub(crate) struct Gate {
-    guard: Guard,
-    own_check: Option<OwnCheck>,
+pub(crate) struct Authenticator {
+    pub(crate) guard: Guard,
+    pub(crate) bypass: Option<AuthBypass>,
+    pub(crate) is_public: bool,
 }
 
-impl Gate {
-    pub(crate) fn new(guard: Guard, own_check: Option<OwnCheck>) -> Self {
-        Self { guard, own_check }
+impl Authenticator {
+    /// Checks a request that may only read public routes. Returns the response if no handler is needed.
+    pub(crate) fn check_public(&self, request: &Request) -> Option<Response> {
+        let PublicOnly(otherwise) = request.extensions().get()?;
+        let (method, headers) = (request.method(), request.headers());
+        let is_allowed = |method: &str| self.is_public && matches!(method, "GET" | "HEAD");
+        if cors::is_preflight(method, headers) {
+            let requested = headers.get(header::ACCESS_CONTROL_REQUEST_METHOD);
+            let requested = requested.and_then(|method| method.to_str().ok()).unwrap_or_default();
+            return Some(if is_allowed(requested) {
+                cors::preflight(headers, cors::READ_METHODS)
+            } else {
+                otherwise.into_response()
+            });
+        }
+        (!is_allowed(method.as_str())).then(|| otherwise.into_response())
     }
 
-    fn caller(&self, method: &Method, headers: &HeaderMap) -> Result<Caller, Refusal> {
-        self.guard.0.caller(headers).or_else(|refused| {
-            let is_left = self.own_check.is_some_and(|is_left| is_left(method, headers));
-            if is_left { Ok(Caller::Anonymous) } else { Err(refused) }
-        })
+    /// Returns a future that completes when the key of a user ends; `None` for other callers.
+    pub(crate) fn key_end(&self, caller: &Caller) -> Option<KeyEnd> {
+        matches!(caller, Caller::User(_)).then(|| self.guard.0.keys.wait_until_ended(caller))
     }
 
-    /// Writes into a request who asks, unless nobody may who is not known.
-    pub(crate) fn identify(&self, request: &mut Request) -> Result<Caller, Refusal> {
-        let caller = self.caller(request.method(), request.headers())?;
-        let credential = Credential::of(request.headers());
-        let extensions = request.extensions_mut();
-        extensions.insert(credential);
-        extensions.insert(caller.clone());
+    /// Identifies the caller and stores it as an extension of the request.
+    ///
+    /// # Errors
+    /// When the credential is missing or unknown and the route does not check it itself.
+    pub(crate) fn authenticate(&self, request: &mut Request) -> Result<Caller, HttpError> {
+        let (method, headers) = (request.method(), request.headers());
+        let caller = self.guard.0.identify(headers).or_else(|error| match self.bypass {
+            Some(bypass) if bypass(method, headers) => Ok(Caller::Anonymous),
+            _ => Err(error),
+        })?;
+        if caller != Caller::Anonymous
+            && let Some(PublicOnly(otherwise)) = request.extensions().get()
+        {
+            // Content that a user of a key sees is not public.
+            return Err(*otherwise);
+        }
+        request.extensions_mut().insert(caller.clone());
         Ok(caller)
     }
 }

@@ -1,17 +1,14 @@
-//! The sessions: whose they are, how many there may be, and the one stream that each has.
+//! Session table: ownership of sessions, and the one stream that each has.
 //!
-//! It stands around rmcp's own sessions and sees every one of them come and go.
+//! It wraps rmcp's own sessions and sees each of them open and close.
 //!
 //! - A session belongs to the credential that opened it: for any other it does not exist.
-//! - There are at most [`MAX`]. For one more, the one that was not used for longest goes, rather one without a
-//!   stream; its client has to begin again, as the protocol provides for.
-//! - A session whose key was revoked is told nothing more: its stream ends.
-//! - A session has one stream. A new one takes the place of the one before, whose client may have lost it
-//!   without our knowing.
+//! - A session whose key was revoked gets no more notifications: its stream ends.
+//! - A session has one stream. A new one replaces the one before, whose client may have lost it unnoticed.
 
 use std::{
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc,
         atomic::{AtomicU64, Ordering},
     },
     time::{Duration, Instant},
@@ -20,396 +17,306 @@ use std::{
 use axum::http::{HeaderMap, HeaderValue, header};
 use futures_util::Stream;
 use lru::LruCache;
-use rmcp::{
-    model::{ClientJsonRpcMessage, ServerJsonRpcMessage},
-    transport::streamable_http_server::session::{
-        ServerSseMessage, SessionId, SessionManager,
-        local::{LocalSessionManager, SessionConfig},
-    },
+use parking_lot::Mutex;
+use rmcp::transport::streamable_http_server::session::{
+    ServerSseMessage, SessionId, SessionManager,
+    local::{LocalSessionManager, SessionConfig},
 };
-use skills_core::{Caller, Digest};
+use skills_core::{Digest, RequestBudget, Reservation, Timestamp, text::first_chars};
 use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
-use super::stream::{Forward, Receiving};
-use crate::live::{Ear, Hearing};
+use super::{
+    eviction,
+    opening_request::OpeningRequest,
+    request_ids::RequestIds,
+    stream::{StreamForwarder, StreamReceiver},
+};
+use crate::{McpProfile, fast_path::SessionView, notifications::StreamState, server::Shared};
 
 const SESSION_ID: &str = "mcp-session-id";
-/// How many sessions there may be at once.
-const MAX: usize = 1_024;
-/// A session that nobody has used or listened to for this long goes.
-const IDLE: Duration = Duration::from_secs(30 * 60);
-/// How long the stream before may take to end.
-const TAKE_OVER: Duration = Duration::from_secs(1);
+/// Characters of a client's name that are kept.
+const MAX_CLIENT_NAME_CHARS: usize = 80;
+/// Longest wait for a replaced stream to end.
+const TAKEOVER_TIMEOUT: Duration = Duration::from_secs(1);
 
-type Inner = LocalSessionManager;
-type Error = <Inner as SessionManager>::Error;
+pub(super) type InnerManager = LocalSessionManager;
+pub(super) type Error = <InnerManager as SessionManager>::Error;
 
-tokio::task_local! {
-    /// What is known of the request that is being handled, for the session that it may open.
-    static OPENING: Opening;
-}
-
-/// Whose a session will be, and whether it can be told of something.
-#[derive(Clone)]
-struct Opening {
-    authorization: Option<HeaderValue>,
-    caller: Caller,
-    ear: watch::Sender<Ear>,
-    over: CancellationToken,
-}
-
-/// What a request may do with the session that it names.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Access {
-    /// It names none.
-    None,
-    /// It may use it.
-    Known,
-    /// There is none for it.
+/// Access of a request to the session that it names.
+pub(super) enum SessionAccess {
+    /// The request names no session.
+    NoSession,
+    /// The request may use the session. The view is absent if no handler was created for the session.
+    Allowed(Option<SessionView>),
+    /// There is no such session for the request's credential.
     Denied,
 }
 
-/// Who presented a request: a digest of its credential. The word before it may be written in any case.
+/// Returns a digest of a request's credential. The scheme is case-insensitive.
 fn owner(authorization: Option<&HeaderValue>) -> Digest {
-    let given = authorization.map_or(b"" as &[u8], HeaderValue::as_bytes);
-    let is_bearer = given.get(..7).is_some_and(|word| word.eq_ignore_ascii_case(b"bearer "));
-    Digest::of(if is_bearer { &given[7..] } else { given })
+    let value = authorization.map_or(b"" as &[u8], HeaderValue::as_bytes);
+    let is_bearer = value.get(..7).is_some_and(|scheme| scheme.eq_ignore_ascii_case(b"bearer "));
+    Digest::of(if is_bearer { &value[7..] } else { value })
 }
 
-struct Session {
+/// Open session, for people who look at a server.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OpenSession {
+    /// Name that the client gave itself, truncated.
+    pub client: Option<String>,
+    /// Time at which the session was opened.
+    pub since: Timestamp,
+    /// True if the client listens for notifications.
+    pub is_listening: bool,
+}
+
+/// One session of a client.
+pub(super) struct Session {
     owner: Digest,
-    used: Instant,
-    ear: watch::Sender<Ear>,
-    /// Cancelled when there is nothing more to tell it.
-    over: CancellationToken,
-    stream: Option<OpenStream>,
-    /// The number of the next event that no stream has been given.
+    /// Name that the client gave itself.
+    client_name: Option<String>,
+    since: Timestamp,
+    /// Profile of the route that it was opened on, and is for.
+    profile: McpProfile,
+    /// Number of the client whose share the session counts against.
+    pub(super) client: usize,
+    pub(super) last_used: Instant,
+    /// A request came after the one that opened the session.
+    pub(super) was_used: bool,
+    _reservation: Option<Reservation>,
+    stream_state: watch::Sender<StreamState>,
+    /// Cancelled when there will be no more notifications.
+    closed: CancellationToken,
+    pub(super) stream: Option<OpenStream>,
+    /// Number of the next event that no stream has been sent.
     next_event: Arc<AtomicU64>,
+    pub(super) requests: RequestIds,
+    /// State that the session's handler has.
+    shared: Option<Arc<Shared>>,
 }
 
 #[derive(Clone)]
-struct OpenStream {
+pub(super) struct OpenStream {
     end: CancellationToken,
-    ended: CancellationToken,
+    pub(super) ended: CancellationToken,
+    next_event: Arc<AtomicU64>,
 }
 
 impl Session {
-    fn listens(&self) -> bool {
+    pub(super) fn new(
+        request: OpeningRequest,
+        profile: McpProfile,
+        reservation: Option<Reservation>,
+    ) -> Self {
+        Self {
+            profile,
+            owner: owner(request.authorization.as_ref()),
+            client_name: None,
+            since: Timestamp::now(),
+            client: request.budget.as_ref().map_or(0, RequestBudget::client),
+            last_used: Instant::now(),
+            was_used: false,
+            _reservation: reservation,
+            stream_state: request.stream_state,
+            closed: request.closed,
+            stream: None,
+            next_event: Arc::default(),
+            requests: RequestIds::default(),
+            shared: request.shared.get().cloned(),
+        }
+    }
+
+    fn view(&self) -> Option<SessionView> {
+        let shared = Arc::clone(self.shared.as_ref()?);
+        Some(SessionView { shared, requests: self.requests.clone() })
+    }
+
+    pub(super) fn has_stream(&self) -> bool {
         self.stream.as_ref().is_some_and(|stream| !stream.ended.is_cancelled())
+    }
+
+    /// Replaces the session's stream, and returns the new one and the one before.
+    pub(super) fn replace_stream(&mut self) -> (OpenStream, Option<OpenStream>) {
+        let stream = OpenStream {
+            end: self.closed.child_token(),
+            ended: CancellationToken::new(),
+            next_event: Arc::clone(&self.next_event),
+        };
+        let before = self.stream.replace(stream.clone());
+        (stream, before)
+    }
+
+    fn end_stream(&self) {
+        if let Some(stream) = &self.stream {
+            stream.end.cancel();
+        }
     }
 }
 
-type Known = LruCache<SessionId, Session>;
+/// Sessions in the order of their last use, the newest first.
+pub(super) type SessionMap = LruCache<SessionId, Session>;
 
+/// Table of all sessions, of all routes.
 pub(super) struct Sessions {
-    inner: Inner,
-    /// The one used last comes first.
-    known: Mutex<Known>,
+    pub(super) inner: InnerManager,
+    pub(super) map: Mutex<SessionMap>,
 }
 
 impl Sessions {
     pub(super) fn new() -> Arc<Self> {
-        let mut inner = Inner::default();
-        // How long a session lives is decided here: one that only listens is not idle.
+        let mut inner = InnerManager::default();
+        // Eviction decides how long a session lives: one that only listens is not idle.
         inner.session_config = SessionConfig::default();
         inner.session_config.keep_alive = None;
         inner.session_config.sse_retry = None;
-        Arc::new(Self { inner, known: Mutex::new(LruCache::unbounded()) })
+        Arc::new(Self { inner, map: Mutex::new(LruCache::unbounded()) })
     }
 
-    fn lock(&self) -> MutexGuard<'_, Known> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Returns the open sessions, the last used first.
+    pub(super) fn open_sessions(&self) -> Vec<OpenSession> {
+        let open = |session: &Session| OpenSession {
+            client: session.client_name.clone(),
+            since: session.since,
+            is_listening: session.has_stream(),
+        };
+        self.map.lock().iter().map(|(_, session)| open(session)).collect()
+    }
+
+    /// Stores the name that a client gives itself.
+    pub(super) fn set_client_name(&self, id: &SessionId, name: &str) {
+        if let Some(session) = self.map.lock().peek_mut(id) {
+            session.client_name = Some(first_chars(name, MAX_CLIENT_NAME_CHARS).to_owned());
+        }
     }
 
     /// Looks up the session that a request names, and marks it as used.
-    pub(super) fn access(&self, headers: &HeaderMap) -> Access {
-        let Some(id) = headers.get(SESSION_ID) else { return Access::None };
-        let Ok(id) = id.to_str() else { return Access::Denied };
-        let mut known = self.lock();
-        let Some(session) = known.get_mut(id) else { return Access::Denied };
-        if session.owner != owner(headers.get(header::AUTHORIZATION)) {
-            return Access::Denied;
+    pub(super) fn access(&self, headers: &HeaderMap, profile: McpProfile) -> SessionAccess {
+        let Some(id) = headers.get(SESSION_ID) else { return SessionAccess::NoSession };
+        let Ok(id) = id.to_str() else { return SessionAccess::Denied };
+        let mut map = self.map.lock();
+        let Some(session) = map.get_mut(id) else { return SessionAccess::Denied };
+        let is_owner = session.owner == owner(headers.get(header::AUTHORIZATION));
+        if !is_owner || session.profile != profile {
+            return SessionAccess::Denied;
         }
-        session.used = Instant::now();
-        Access::Known
+        session.last_used = Instant::now();
+        session.was_used = true;
+        SessionAccess::Allowed(session.view())
     }
 
-    /// Handles a request in such a way that a session which it opens is its own.
-    pub(super) async fn opening<T>(
-        authorization: Option<HeaderValue>,
-        caller: Caller,
-        handled: impl Future<Output = T>,
-    ) -> T {
-        let over = CancellationToken::new();
-        let opening = Opening { authorization, caller, ear: watch::Sender::default(), over };
-        OPENING.scope(opening, handled).await
-    }
-
-    /// Who sends the present request.
-    pub(super) fn caller() -> Caller {
-        OPENING.try_with(|opening| opening.caller.clone()).unwrap_or_default()
-    }
-
-    /// How the session is told that the present request opens.
-    pub(super) fn hearing() -> Option<Hearing> {
-        let hearing = |opening: &Opening| Hearing {
-            ear: opening.ear.subscribe(),
-            over: opening.over.clone(),
+    /// Inserts a session, and closes those that exceed the limits.
+    pub(super) fn insert(self: &Arc<Self>, id: SessionId, session: Session) {
+        let evicted = {
+            let mut map = self.map.lock();
+            map.put(id, session);
+            eviction::evict(&mut map)
         };
-        OPENING.try_with(hearing).ok()
-    }
-
-    /// Makes room for a stream: the one before ends, and this is the next.
-    async fn take_over(&self, id: &SessionId) -> Option<(OpenStream, Arc<AtomicU64>)> {
-        let (mine, before, next_event) = {
-            let mut known = self.lock();
-            let session = known.peek_mut(id)?;
-            let (end, ended) = (session.over.child_token(), CancellationToken::new());
-            let mine = OpenStream { end, ended };
-            let before = session.stream.replace(mine.clone());
-            (mine, before, Arc::clone(&session.next_event))
-        };
-        if let Some(before) = before {
-            before.end.cancel();
-            let _ = tokio::time::timeout(TAKE_OVER, before.ended.cancelled()).await;
+        if evicted.is_empty() {
+            return;
         }
-        Some((mine, next_event))
-    }
-
-    /// A stream of ours, fed by one of rmcp's.
-    fn stream(
-        self: &Arc<Self>,
-        id: &SessionId,
-        from: impl Stream<Item = ServerSseMessage> + Send + 'static,
-        place: Option<(OpenStream, Arc<AtomicU64>)>,
-        is_replay_wanted: bool,
-    ) -> Receiving {
-        let (sender, receiver) = mpsc::channel(1);
-        let Some((stream, next_event)) = place else { return Receiving::new(receiver) };
-        if let Some(session) = self.lock().peek_mut(id) {
-            session.ear.send_modify(|ear| *ear = Ear { is_open: true, streams: ear.streams + 1 });
-        }
-        let skip_before = if is_replay_wanted { 0 } else { next_event.load(Ordering::SeqCst) };
-        let forward = Forward { sender, end: stream.end.clone(), next_event, skip_before };
-        let (sessions, id) = (Arc::clone(self), id.clone());
+        let sessions = Arc::clone(self);
+        // A task of its own: the client of this request may disconnect meanwhile. A session's reservation is released
+        // after it is closed.
         tokio::spawn(async move {
-            let is_stalled = forward.run(from).await;
-            stream.ended.cancel();
-            sessions.stream_ended(&id);
-            if is_stalled {
-                tracing::info!("a client does not read; its session ends");
-                let _ = sessions.close_session(&id).await;
+            for (id, session) in evicted {
+                session.end_stream();
+                if let Err(error) = sessions.inner.close_session(&id).await {
+                    tracing::debug!(%error, "closing an evicted session failed");
+                }
             }
         });
-        Receiving::new(receiver)
     }
 
-    fn stream_ended(&self, id: &SessionId) {
-        let mut known = self.lock();
-        let Some(session) = known.peek_mut(id) else { return };
-        // Another may have taken its place.
-        if !session.listens() {
-            session.stream = None;
-            session.used = Instant::now();
-            session.ear.send_modify(|ear| ear.is_open = false);
-        }
-    }
-}
-
-/// Takes out what is idle, and what is too much. The newest, which comes first, stays.
-fn evict(known: &mut Known) -> Vec<SessionId> {
-    let surplus = known.len().saturating_sub(MAX);
-    let oldest_first = || known.iter().rev().take(known.len().saturating_sub(1));
-    let quiet = oldest_first().filter(|(_, session)| !session.listens());
-    // Two sessions at least are looked at each time, so that idle ones go also below the limit.
-    let quiet: Vec<(SessionId, bool)> = quiet
-        .take(surplus + 2)
-        .map(|(id, session)| (id.clone(), session.used.elapsed() > IDLE))
-        .collect();
-    let listening = oldest_first().filter(|(_, session)| session.listens());
-    let listening = listening.map(|(id, _)| id.clone()).take(surplus.saturating_sub(quiet.len()));
-    let mut evicted: Vec<SessionId> = listening.collect();
-    for (id, is_idle) in quiet {
-        if is_idle || evicted.len() < surplus {
-            evicted.push(id);
-        }
-    }
-    for id in &evicted {
-        known.pop(id);
-    }
-    evicted
-}
-
-/// Marks the place of a stream that did not come about as free.
-fn give_back(place: Option<&(OpenStream, Arc<AtomicU64>)>) {
-    if let Some((stream, _)) = place {
-        stream.ended.cancel();
-    }
-}
-
-/// What rmcp calls.
-pub(super) struct Manager(pub(super) Arc<Sessions>);
-
-impl Sessions {
-    async fn close_session(&self, id: &SessionId) -> Result<(), Error> {
-        if let Some(session) = self.lock().pop(id)
-            && let Some(stream) = session.stream
-        {
-            stream.end.cancel();
+    pub(super) async fn close(&self, id: &SessionId) -> Result<(), Error> {
+        if let Some(session) = self.map.lock().pop(id) {
+            session.end_stream();
         }
         self.inner.close_session(id).await
     }
-}
 
-impl SessionManager for Manager {
-    type Error = Error;
-    type Transport = <Inner as SessionManager>::Transport;
-
-    async fn create_session(&self) -> Result<(SessionId, Self::Transport), Error> {
-        let opening = OPENING.try_with(Clone::clone);
-        let nobody = |_| Opening {
-            authorization: None,
-            caller: Caller::Anonymous,
-            ear: watch::Sender::default(),
-            over: CancellationToken::new(),
-        };
-        let opening = opening.unwrap_or_else(nobody);
-        let (id, transport) = self.0.inner.create_session().await?;
-        let session = Session {
-            owner: owner(opening.authorization.as_ref()),
-            used: Instant::now(),
-            ear: opening.ear,
-            over: opening.over,
-            stream: None,
-            next_event: Arc::default(),
-        };
-        let evicted = {
-            let mut known = self.0.lock();
-            known.put(id.clone(), session);
-            evict(&mut known)
-        };
-        for old in evicted {
-            if let Err(error) = self.0.inner.close_session(&old).await {
-                tracing::debug!(%error, "a session could not be closed");
-            }
+    /// Ends the session's stream and returns its replacement; `None` without a session.
+    pub(super) async fn take_over_stream(&self, id: &SessionId) -> Option<OpenStream> {
+        let (stream, before) = self.map.lock().peek_mut(id)?.replace_stream();
+        if let Some(before) = before {
+            before.end.cancel();
+            let _ = tokio::time::timeout(TAKEOVER_TIMEOUT, before.ended.cancelled()).await;
         }
-        Ok((id, transport))
+        Some(stream)
     }
 
-    async fn initialize_session(
-        &self,
+    /// Forwards one of rmcp's streams to a session's client. Without replay, events that a stream before was sent are
+    /// skipped.
+    pub(super) fn forward(
+        self: &Arc<Self>,
         id: &SessionId,
-        message: ClientJsonRpcMessage,
-    ) -> Result<ServerJsonRpcMessage, Error> {
-        self.0.inner.initialize_session(id, message).await
+        source: impl Stream<Item = ServerSseMessage> + Send + 'static,
+        stream: Option<OpenStream>,
+        replay: bool,
+    ) -> StreamReceiver {
+        let (sender, receiver) = mpsc::channel(1);
+        let Some(OpenStream { end, ended, next_event }) = stream else {
+            return StreamReceiver(receiver);
+        };
+        if let Some(session) = self.map.lock().peek_mut(id) {
+            session.stream_state.send_modify(|state| {
+                *state = StreamState { is_open: true, opened: state.opened + 1 };
+            });
+        }
+        let skip_before = if replay { 0 } else { next_event.load(Ordering::SeqCst) };
+        let forwarder = StreamForwarder { sender, end, next_event, skip_before };
+        let (sessions, id) = (Arc::clone(self), id.clone());
+        tokio::spawn(async move {
+            let is_stalled = forwarder.run(source).await;
+            ended.cancel();
+            sessions.stream_ended(&id);
+            if is_stalled {
+                tracing::info!("client stalled; session closed");
+                let _ = sessions.close(&id).await;
+            }
+        });
+        StreamReceiver(receiver)
     }
 
-    async fn has_session(&self, id: &SessionId) -> Result<bool, Error> {
-        self.0.inner.has_session(id).await
-    }
-
-    async fn close_session(&self, id: &SessionId) -> Result<(), Error> {
-        self.0.close_session(id).await
-    }
-
-    async fn create_stream(
-        &self,
-        id: &SessionId,
-        message: ClientJsonRpcMessage,
-    ) -> Result<impl Stream<Item = ServerSseMessage> + Send + Sync + 'static, Error> {
-        self.0.inner.create_stream(id, message).await
-    }
-
-    async fn accept_message(
-        &self,
-        id: &SessionId,
-        message: ClientJsonRpcMessage,
-    ) -> Result<(), Error> {
-        self.0.inner.accept_message(id, message).await
-    }
-
-    async fn create_standalone_stream(
-        &self,
-        id: &SessionId,
-    ) -> Result<impl Stream<Item = ServerSseMessage> + Send + Sync + 'static, Error> {
-        let place = self.0.take_over(id).await;
-        let from = self.0.inner.create_standalone_stream(id).await;
-        let from = from.inspect_err(|_| give_back(place.as_ref()))?;
-        Ok(self.0.stream(id, from, place, false))
-    }
-
-    async fn resume(
-        &self,
-        id: &SessionId,
-        last_event_id: String,
-    ) -> Result<impl Stream<Item = ServerSseMessage> + Send + Sync + 'static, Error> {
-        let place = self.0.take_over(id).await;
-        let from = self.0.inner.resume(id, last_event_id).await;
-        let from = from.inspect_err(|_| give_back(place.as_ref()))?;
-        Ok(self.0.stream(id, from, place, true))
+    fn stream_ended(&self, id: &SessionId) {
+        let mut map = self.map.lock();
+        let Some(session) = map.peek_mut(id) else { return };
+        // Another stream may have replaced it.
+        if !session.has_stream() {
+            session.stream = None;
+            session.last_used = Instant::now();
+            session.stream_state.send_modify(|state| state.is_open = false);
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use axum::extract::Request;
+
     use super::*;
 
-    fn session(listens: bool) -> Session {
-        let stream = OpenStream { end: CancellationToken::new(), ended: CancellationToken::new() };
-        Session {
-            owner: Digest::of(b""),
-            used: Instant::now(),
-            ear: watch::Sender::default(),
-            over: CancellationToken::new(),
-            stream: listens.then_some(stream),
-            next_event: Arc::default(),
-        }
-    }
-
-    fn numbered(listens: bool) -> Known {
-        let mut known = LruCache::unbounded();
-        for number in 0..MAX {
-            known.put(number.to_string().into(), session(listens));
-        }
-        known
-    }
+    const FULL: McpProfile = McpProfile::Full;
 
     #[test]
-    fn the_one_used_longest_ago_without_a_stream_goes() {
-        let mut known = LruCache::unbounded();
-        known.put("listening".into(), session(true));
-        for number in 0..MAX {
-            known.put(number.to_string().into(), session(false));
-        }
-        assert_eq!(evict(&mut known), ["0".into()]);
-        assert_eq!(known.len(), MAX);
-    }
-
-    #[test]
-    fn when_all_listen_the_oldest_goes_and_not_the_new_one() {
-        let mut known = numbered(true);
-        known.put("new".into(), session(false));
-        assert_eq!(evict(&mut known), ["0".into()]);
-        assert!(known.contains("new"));
-    }
-
-    #[test]
-    fn a_session_of_another_credential_does_not_exist() {
+    fn a_session_of_another_credential_or_route_does_not_exist() {
         let sessions = Sessions::new();
         let mut headers = HeaderMap::new();
-        headers.insert(header::AUTHORIZATION, "Bearer one".parse().unwrap());
-        let owner = owner(headers.get(header::AUTHORIZATION));
-        let mine = Session { owner, ..session(false) };
-        sessions.lock().put("s".into(), mine);
-        assert_eq!(sessions.access(&headers), Access::None);
+        let authorization: HeaderValue = "Bearer one".parse().unwrap();
+        headers.insert(header::AUTHORIZATION, authorization.clone());
+        let mut request = OpeningRequest::new(&Request::default());
+        request.authorization = Some(authorization);
+        sessions.map.lock().put("s".into(), Session::new(request, FULL, None));
+        assert!(matches!(sessions.access(&headers, FULL), SessionAccess::NoSession));
         headers.insert(SESSION_ID, "s".parse().unwrap());
-        assert_eq!(sessions.access(&headers), Access::Known);
+        assert!(matches!(sessions.access(&headers, FULL), SessionAccess::Allowed(_)));
+        let other_route = sessions.access(&headers, McpProfile::Mdp);
+        assert!(matches!(other_route, SessionAccess::Denied));
         headers.insert(header::AUTHORIZATION, "bearer one".parse().unwrap());
-        assert_eq!(sessions.access(&headers), Access::Known);
+        assert!(matches!(sessions.access(&headers, FULL), SessionAccess::Allowed(_)));
         headers.insert(header::AUTHORIZATION, "Bearer two".parse().unwrap());
-        assert_eq!(sessions.access(&headers), Access::Denied);
+        assert!(matches!(sessions.access(&headers, FULL), SessionAccess::Denied));
         headers.remove(header::AUTHORIZATION);
-        assert_eq!(sessions.access(&headers), Access::Denied);
+        assert!(matches!(sessions.access(&headers, FULL), SessionAccess::Denied));
     }
 }

@@ -1,6 +1,6 @@
-//! The stream of a session: what rmcp has for the client is passed on for as long as the client takes it.
+//! Stream of a session: forwards rmcp's messages, with a stall timeout.
 //!
-//! A task of its own does that, so that a stream can be ended while its connection hangs.
+//! A task of its own forwards, so that a stream can be ended while its connection hangs.
 
 use std::{
     pin::{Pin, pin},
@@ -16,34 +16,34 @@ use rmcp::transport::streamable_http_server::session::ServerSseMessage;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-use crate::live::STALLED;
+use crate::notifications::STALL_TIMEOUT;
 
-/// Passes messages on.
-pub(super) struct Forward {
+/// Forwards the messages of one stream to its connection.
+pub(super) struct StreamForwarder {
     pub(super) sender: mpsc::Sender<ServerSseMessage>,
     pub(super) end: CancellationToken,
     pub(super) next_event: Arc<AtomicU64>,
-    /// Events before this were on a stream before; rmcp would repeat them.
+    /// Events before this number were sent on an earlier stream; rmcp would repeat them.
     pub(super) skip_before: u64,
 }
 
-impl Forward {
-    /// Runs until either side is gone, and says whether the client does not read.
-    pub(super) async fn run(self, from: impl Stream<Item = ServerSseMessage>) -> bool {
-        let mut from = pin!(from);
+impl StreamForwarder {
+    /// Runs until either side is gone, and returns whether the client is stalled.
+    pub(super) async fn run(self, source: impl Stream<Item = ServerSseMessage>) -> bool {
+        let mut source = pin!(source);
         loop {
             let message = tokio::select! {
-                message = from.next() => message,
+                message = source.next() => message,
                 () = self.end.cancelled() => None,
                 () = self.sender.closed() => None,
             };
             let Some(message) = message else { return false };
-            let number = number(&message);
+            let number = event_number(&message);
             if number.is_some_and(|number| number < self.skip_before) {
                 continue;
             }
             let sent = tokio::select! {
-                sent = tokio::time::timeout(STALLED, self.sender.send(message)) => sent,
+                sent = tokio::time::timeout(STALL_TIMEOUT, self.sender.send(message)) => sent,
                 () = self.end.cancelled() => return false,
             };
             match sent {
@@ -58,21 +58,15 @@ impl Forward {
     }
 }
 
-/// The number of an event of the session's own stream; those of a request's stream have a slash.
-fn number(message: &ServerSseMessage) -> Option<u64> {
+/// Returns the number of an event of the session's own stream; ids of a request's stream contain a slash.
+fn event_number(message: &ServerSseMessage) -> Option<u64> {
     message.event_id.as_deref()?.parse().ok()
 }
 
-/// What the connection reads.
-pub(super) struct Receiving(mpsc::Receiver<ServerSseMessage>);
+/// Receiving side of a forwarded stream, which the connection reads.
+pub(super) struct StreamReceiver(pub(super) mpsc::Receiver<ServerSseMessage>);
 
-impl Receiving {
-    pub(super) const fn new(receiver: mpsc::Receiver<ServerSseMessage>) -> Self {
-        Self(receiver)
-    }
-}
-
-impl Stream for Receiving {
+impl Stream for StreamReceiver {
     type Item = ServerSseMessage;
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
@@ -90,17 +84,17 @@ mod tests {
         event
     }
 
-    fn forward(skip_before: u64) -> (Forward, mpsc::Receiver<ServerSseMessage>) {
+    fn forwarder(skip_before: u64) -> (StreamForwarder, mpsc::Receiver<ServerSseMessage>) {
         let (sender, receiver) = mpsc::channel(1);
         let end = CancellationToken::new();
-        (Forward { sender, end, next_event: Arc::default(), skip_before }, receiver)
+        (StreamForwarder { sender, end, next_event: Arc::default(), skip_before }, receiver)
     }
 
     #[tokio::test]
-    async fn what_was_on_a_stream_before_is_not_repeated() {
-        let (forward, mut receiver) = forward(2);
-        let next_event = Arc::clone(&forward.next_event);
-        let run = tokio::spawn(forward.run(futures_util::stream::iter((0..4).map(event))));
+    async fn events_of_an_earlier_stream_are_not_repeated() {
+        let (forwarder, mut receiver) = forwarder(2);
+        let next_event = Arc::clone(&forwarder.next_event);
+        let run = tokio::spawn(forwarder.run(futures_util::stream::iter((0..4).map(event))));
         assert_eq!(receiver.recv().await.unwrap().event_id.unwrap(), "2");
         assert_eq!(receiver.recv().await.unwrap().event_id.unwrap(), "3");
         assert!(!run.await.unwrap());
@@ -108,20 +102,20 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_client_that_does_not_read_is_told_apart_from_one_that_is_gone() {
-        let (one, deaf) = forward(0);
-        assert!(one.run(futures_util::stream::iter((0..9).map(event))).await);
-        drop(deaf);
-        let (one, gone) = forward(0);
-        drop(gone);
-        assert!(!one.run(futures_util::stream::iter((0..9).map(event))).await);
+    async fn a_stalled_client_is_distinguished_from_a_disconnected_one() {
+        let (stalled, unread) = forwarder(0);
+        assert!(stalled.run(futures_util::stream::iter((0..9).map(event))).await);
+        drop(unread);
+        let (disconnected, receiver) = forwarder(0);
+        drop(receiver);
+        assert!(!disconnected.run(futures_util::stream::iter((0..9).map(event))).await);
     }
 
     #[tokio::test]
-    async fn it_ends_while_its_connection_hangs() {
-        let (one, _hanging) = forward(0);
-        let end = one.end.clone();
-        let run = tokio::spawn(one.run(futures_util::stream::iter((0..9).map(event))));
+    async fn a_stream_can_be_ended_while_its_connection_hangs() {
+        let (forwarder, _hanging) = forwarder(0);
+        let end = forwarder.end.clone();
+        let run = tokio::spawn(forwarder.run(futures_util::stream::iter((0..9).map(event))));
         end.cancel();
         assert!(!run.await.unwrap());
     }

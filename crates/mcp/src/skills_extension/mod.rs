@@ -1,16 +1,17 @@
 //! Skills over MCP: the extension `io.modelcontextprotocol/skills` (SEP-2640).
 //!
-//! A skill is a directory `skill://{id}` with a `SKILL.md` in it that begins with frontmatter. A body that
-//! has none, or whose own lacks a name or a description, gets one put before it, made of what the registry
-//! knows; `iii://{id}` stays what was registered. The last segment before `SKILL.md` has to be the name in
-//! the frontmatter: where that is not the id, it follows the id, as `skill://{id}/{name}/SKILL.md`.
-//! Functions that a body links as its sections are files in a directory `sections`, and make the skill
-//! `"dynamic"`. Skills of live clients are in `live`.
+//! A skill is a directory `skill://{id}` with a `SKILL.md` that begins with frontmatter. A body without frontmatter, or
+//! whose frontmatter lacks a name or a description, gets one prepended from the registry's metadata; `iii://{id}` is
+//! the registered text. The last segment before `SKILL.md` must be the name in the frontmatter: a name other than the
+//! id follows the id, as `skill://{id}/{name}/SKILL.md`. Functions that a body links as its sections are files in a
+//! directory `sections`, and make the skill `"dynamic"`. Skills of live clients are in `live`. `skill://{id}@{version}` is
+//! the directory of one version.
 //!
-//! rmcp has no types for any of this yet; when it has, this module is what changes.
+//! rmcp has no types for the extension yet; when it has, only this module changes.
 
-mod described;
+mod description;
 mod live;
+pub(crate) mod resource_list;
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -21,33 +22,33 @@ use rmcp::{
 };
 use serde::Deserialize;
 use serde_json::{Value, json};
+use skills_agent_skills::AgentDocument;
 use skills_core::{
-    agent_skill::AgentDocument,
-    output::MARKDOWN,
+    output::{JSON, MARKDOWN},
     skill::ROOT_PATH,
-    uri::{self, percent_decoded},
+    uri::{self, SKILL_SCHEME, percent_decode},
+    version::split_version,
 };
-use skills_registry::{RegistryError, Resource, SkillRow};
+use skills_registry::{Resource, SkillRow};
 
-use self::described::{Described, File, FileContent, body, describe};
-pub(crate) use self::described::{Memory, sections};
+pub(crate) use self::description::{DescriptionCache, sections};
+use self::description::{File, FileContent, SkillDescription, address, body, describe};
 use crate::{
+    budget::ResponseBudget,
     cursor::{self, Listing},
-    error::{invalid, to_mcp, wrong_parameter},
+    error::{into_invalid_params, invalid, to_mcp},
     server::{PAGE, Shared},
 };
 
-/// The extension's name in the capabilities.
+/// Name of the extension in the capabilities.
 pub(crate) const ID: &str = "io.modelcontextprotocol/skills";
-/// The scheme of its URIs, with the slashes.
-pub(crate) const SCHEME: &str = "skill://";
-/// The directory of what functions give.
+/// Directory of the sections.
 const SECTIONS: &str = "sections";
 const DIRECTORY: &str = "inode/directory";
-/// How many skills of a page are read at once.
+/// Skills of a page that are read concurrently.
 const READ_AHEAD: usize = 8;
 
-/// The settings of the extension in the capabilities.
+/// Returns the settings of the extension in the capabilities.
 pub(crate) fn capability() -> JsonObject {
     JsonObject::from_iter([("directoryRead".to_owned(), json!(true))])
 }
@@ -58,9 +59,10 @@ struct Params {
     cursor: Option<String>,
 }
 
-/// Answers a request of the extension. In the older revisions answers have no hints about caching.
-pub(crate) async fn answer(
+/// Handles a request of the extension. The older revisions have no cache hints.
+pub(crate) async fn handle(
     shared: &Shared,
+    budget: &ResponseBudget,
     request: CustomRequest,
     hints: Option<(u64, CacheScope)>,
 ) -> Result<Value, ErrorData> {
@@ -68,14 +70,16 @@ pub(crate) async fn answer(
         let params = request.params_as::<Params>();
         Ok(params.map_err(|error| invalid(error.to_string()))?.unwrap_or_default())
     };
-    let uri = || params()?.uri.ok_or_else(|| invalid("uri is needed"));
-    let mut answer = match request.method.as_str() {
-        "skills/list" => list(shared, params()?.cursor.as_deref()).await?,
-        "skills/get" => json!({ "skill": get(shared, &uri()?).await.map_err(wrong_parameter)? }),
+    let uri = || params()?.uri.ok_or_else(|| invalid("uri is required"));
+    let mut result = match request.method.as_str() {
+        "skills/list" => list(shared, budget, params()?.cursor.as_deref()).await?,
+        "skills/get" => {
+            json!({ "skill": get(shared, budget, &uri()?).await.map_err(into_invalid_params)? })
+        }
         "resources/directory/read" => {
-            let Params { cursor, .. } = params()?;
-            cursor::none(cursor.as_deref())?;
-            json!({ "resources": directory(shared, &uri()?).await.map_err(wrong_parameter)? })
+            cursor::reject(params()?.cursor.as_deref())?;
+            let listed = directory(shared, budget, &uri()?).await;
+            json!({ "resources": listed.map_err(into_invalid_params)? })
         }
         _ => {
             return Err(ErrorData::new(
@@ -86,101 +90,113 @@ pub(crate) async fn answer(
         }
     };
     if let Some((ttl_ms, scope)) = hints {
-        answer["resultType"] = json!("complete");
-        answer["ttlMs"] = json!(ttl_ms);
-        answer["cacheScope"] = json!(scope);
+        result["resultType"] = json!("complete");
+        result["ttlMs"] = json!(ttl_ms);
+        result["cacheScope"] = json!(scope);
     }
-    Ok(answer)
+    Ok(result)
 }
 
-async fn list(shared: &Shared, cursor: Option<&str>) -> Result<Value, ErrorData> {
-    let after = cursor::read(Listing::Skills, cursor)?;
+async fn list(
+    shared: &Shared,
+    budget: &ResponseBudget,
+    cursor: Option<&str>,
+) -> Result<Value, ErrorData> {
+    let after = cursor::decode(Listing::Skills, cursor)?;
     let catalog = shared.skills.catalog().await.map_err(|error| to_mcp(&error))?;
     let rows = catalog.skills_after(after.as_deref());
-    let (rows, next) = cursor::page(Listing::Skills, rows, PAGE, |row| &row.id);
-    let described: Vec<_> = stream::iter(rows.into_iter().cloned())
-        .map(|row| async move {
-            let described = match row.is_live() {
-                true => None,
-                false => Some(describe(shared, &row).await),
-            };
-            (described, row)
-        })
-        .buffered(READ_AHEAD)
-        .collect()
-        .await;
-    type Read = Option<Result<Arc<Described>, RegistryError>>;
-    let entry = |(described, row): (Read, Arc<SkillRow>)| {
-        let Some(described) = described else { return live::entry(&row) };
-        // It may have gone since the catalog was looked at. A listing may leave skills out.
-        described
-            .inspect_err(|error| tracing::warn!(id = %row.id, %error, "left out of skills/list"))
-            .ok()
-            .map(|described| described.entry(&row.id))
+    let bytes = |row: &&Arc<SkillRow>| row.listed_bytes();
+    let (rows, next) = cursor::page_by_bytes(Listing::Skills, rows, PAGE, bytes, |row| &row.id);
+    budget.reserve(rows.iter().map(bytes).sum())?;
+    let stored = rows.iter().copied().filter(|row| !row.is_live()).cloned().collect();
+    let mut stored = describe_page(shared, stored).await.into_iter().peekable();
+    let entry = |row: &Arc<SkillRow>| match stored.next_if(|(other, _)| Arc::ptr_eq(row, other)) {
+        Some((row, description)) => Some(description.entry(&row.id)),
+        None => live::entry(row),
     };
-    let mut page = json!({ "skills": described.into_iter().filter_map(entry).collect::<Vec<_>>() });
+    let mut page = json!({ "skills": rows.into_iter().filter_map(entry).collect::<Vec<_>>() });
     if let Some(next) = next {
         page["nextCursor"] = json!(next);
     }
     Ok(page)
 }
 
-async fn get(shared: &Shared, uri: &str) -> Result<Value, ErrorData> {
-    if let Some(row) = live_at(shared, uri).await? {
-        return live::entry(&row).ok_or_else(|| nothing_at(uri));
+/// Describes stored skills. One that was removed meanwhile, or is corrupt, is omitted: a listing may omit skills.
+async fn describe_page(
+    shared: &Shared,
+    rows: Vec<Arc<SkillRow>>,
+) -> Vec<(Arc<SkillRow>, Arc<SkillDescription>)> {
+    let described = stream::iter(rows).map(|row| async move {
+        match describe(shared, &row).await {
+            Ok(description) => Some((row, description)),
+            Err(error) => {
+                tracing::warn!(id = %row.id, %error, "omitted from the list of skills");
+                None
+            }
+        }
+    });
+    described.buffered(READ_AHEAD).filter_map(std::future::ready).collect().await
+}
+
+async fn get(shared: &Shared, budget: &ResponseBudget, uri: &str) -> Result<Value, ErrorData> {
+    if let Some(row) = live_skill(shared, uri).await? {
+        return live::entry(&row).ok_or_else(|| not_found(uri));
     }
-    let place = Place::find(shared, uri).await?;
-    match place.path.as_deref() {
-        Some(ROOT_PATH) => Ok(place.described.entry(&place.row.id)),
-        _ => Err(nothing_at(uri)),
+    let resolved = ResolvedUri::resolve(shared, uri).await?;
+    budget.reserve(resolved.row.listed_bytes())?;
+    match resolved.path.as_deref() {
+        Some(ROOT_PATH) => Ok(resolved.description.entry(&address(&resolved.row))),
+        _ => Err(not_found(uri)),
     }
 }
 
-/// The direct children of a directory.
-async fn directory(shared: &Shared, uri: &str) -> Result<Vec<Value>, ErrorData> {
-    let Place { row, described, path } = Place::find(shared, uri).await?;
+/// Lists the direct children of a directory.
+async fn directory(
+    shared: &Shared,
+    budget: &ResponseBudget,
+    uri: &str,
+) -> Result<Vec<Value>, ErrorData> {
+    let ResolvedUri { row, description, path } = ResolvedUri::resolve(shared, uri).await?;
+    budget.reserve(row.listed_bytes())?;
+    let id = address(&row);
     let folder =
         |uri: String, name: &str| json!({ "uri": uri, "name": name, "mimeType": DIRECTORY });
     let Some(path) = path else {
-        // The folder above, where the name is not the id.
-        return Ok(vec![folder(described.folder(&row.id), &described.name)]);
+        // The parent folder of a skill whose name is not its id.
+        return Ok(vec![folder(description.folder(&id), &description.name)]);
     };
     let mut children = BTreeMap::new();
-    for file in &described.files {
-        let Some(rest) = inside(&file.path, &path) else { continue };
+    for file in &description.files {
+        let Some(rest) = strip_folder(&file.path, &path) else { continue };
         match rest.split_once('/') {
-            None => children.insert(rest, described.resource(&row.id, file)),
+            None => children.insert(rest, description.resource(&id, file)),
             Some((name, _)) => {
-                let uri =
-                    described.uri(&row.id, &file.path[..file.path.len() - rest.len() + name.len()]);
-                children.insert(name, folder(uri, name))
+                let path = &file.path[..file.path.len() - rest.len() + name.len()];
+                children.insert(name, folder(description.uri(&id, path), name))
             }
         };
     }
-    match children.is_empty() {
-        true => Err(nothing_at(uri)),
-        false => Ok(children.into_values().collect()),
-    }
+    if children.is_empty() { Err(not_found(uri)) } else { Ok(children.into_values().collect()) }
 }
 
-/// What follows a folder in a path that leads into it.
-fn inside<'a>(path: &'a str, folder: &str) -> Option<&'a str> {
+/// Returns the rest of a path inside a folder.
+fn strip_folder<'a>(path: &'a str, folder: &str) -> Option<&'a str> {
     match folder {
         "" => Some(path),
         folder => path.strip_prefix(folder)?.strip_prefix('/'),
     }
 }
 
-/// The live skill at a URI where no stored one is.
-async fn live_at(shared: &Shared, uri: &str) -> Result<Option<Arc<SkillRow>>, ErrorData> {
+/// Finds the live skill at a URI that no stored file has.
+async fn live_skill(shared: &Shared, uri: &str) -> Result<Option<Arc<SkillRow>>, ErrorData> {
     let catalog = shared.skills.catalog().await.map_err(|error| to_mcp(&error))?;
     let Some(row) = live::find(&catalog, uri) else { return Ok(None) };
     let is_stored = row.origin().is_some_and(|(client, _)| catalog.skill(client).is_some());
     // A stored skill of the client's id may have a file there.
     let has_file = is_stored
-        && match Place::find(shared, uri).await {
-            Ok(place) => place.file().is_some(),
-            // Of one that cannot be read nobody knows what it has.
+        && match ResolvedUri::resolve(shared, uri).await {
+            Ok(resolved) => resolved.file().is_some(),
+            // The files of a skill that cannot be read are unknown.
             Err(error) => error.code != ErrorCode::INVALID_PARAMS,
         };
     Ok((!has_file).then(|| Arc::clone(row)))
@@ -188,81 +204,124 @@ async fn live_at(shared: &Shared, uri: &str) -> Result<Option<Arc<SkillRow>>, Er
 
 /// Reads a file by its `skill://` URI.
 pub(crate) async fn read(shared: &Shared, uri: &str) -> Result<Resource, ErrorData> {
-    if let Some(row) = live_at(shared, uri).await? {
-        let body = body(shared, &row.id).await.map_err(|error| to_mcp(&error))?;
-        let body = format!("{}{body}", live::header(&row, &body)).into();
-        return Ok(Resource { uri: uri.to_owned(), mime_type: MARKDOWN.to_owned(), body });
+    if let Some(row) = live_skill(shared, uri).await? {
+        let body = body(shared, &row).await.map_err(|error| to_mcp(&error))?;
+        return Ok(document(uri, live::header(&row, &body), &body));
     }
-    let place = Place::find(shared, uri).await.map_err(as_resource)?;
-    let file = place.file().ok_or_else(|| as_resource(nothing_at(uri)))?;
-    let row = &place.row;
+    let resolved = ResolvedUri::resolve(shared, uri).await.map_err(into_not_found)?;
+    if resolved.path.as_deref() == Some(resource_list::MANIFEST) && resolved.file().is_none() {
+        let body = resource_list::manifest(&resolved.row, &resolved.description).into();
+        let mime_type = JSON.to_owned();
+        return Ok(Resource { uri: uri.to_owned(), mime_type, body, version: None });
+    }
+    let file = resolved.file().ok_or_else(|| into_not_found(not_found(uri)))?;
+    read_file(shared, uri, &resolved.row, file).await
+}
+
+/// Reads a file of a stored skill by its `skill://` URI; `None` for anything else, such as a section.
+pub(crate) async fn read_stored(shared: &Shared, uri: &str) -> Option<Resource> {
+    let resolved = ResolvedUri::resolve(shared, uri).await.ok()?;
+    let file = resolved.file().filter(|file| !matches!(file.content, FileContent::Section))?;
+    read_file(shared, uri, &resolved.row, file).await.ok()
+}
+
+async fn read_file(
+    shared: &Shared,
+    uri: &str,
+    row: &SkillRow,
+    file: &File,
+) -> Result<Resource, ErrorData> {
     if file.path == ROOT_PATH {
-        let body = body(shared, &row.id).await.map_err(|error| to_mcp(&error))?;
-        // What is put before it belongs to this body, also if it has just been replaced.
-        let header = AgentDocument::of(&row.id, &row.meta, &body).header;
-        let body = format!("{header}{body}").into();
-        return Ok(Resource { uri: uri.to_owned(), mime_type: MARKDOWN.to_owned(), body });
+        let body = body(shared, row).await.map_err(|error| to_mcp(&error))?;
+        // Computed from this body, which may be of a later version than the description.
+        let header = AgentDocument::new(&row.id, &row.meta, &body).header;
+        let version = row.pinned.as_deref().cloned();
+        return Ok(Resource { version, ..document(uri, header, &body) });
     }
-    let inner = match file.content {
-        FileContent::Stored { .. } => file.path.as_str(),
-        FileContent::Section => inside(&file.path, SECTIONS).unwrap_or_default(),
+    let (id, path) = match file.content {
+        FileContent::Stored { .. } => (address(row), file.path.as_str()),
+        // A function renders the present content, whatever the version.
+        FileContent::Section => {
+            (row.id.to_string(), strip_folder(&file.path, SECTIONS).unwrap_or_default())
+        }
     };
-    let read = shared.skills.read(&format!("{}{}/{inner}", uri::SCHEME, row.id)).await;
+    let read = shared.skills.read(&format!("{}{id}/{path}", uri::SCHEME)).await;
     read.map(|resource| Resource { uri: uri.to_owned(), ..resource })
         .map_err(|error| to_mcp(&error))
 }
 
-/// The methods of the extension say of a URI that leads nowhere that it is a wrong parameter.
-fn nothing_at(uri: &str) -> ErrorData {
-    invalid(format!("there is nothing at {uri}"))
+/// Returns the root document of a skill with its frontmatter.
+fn document(uri: &str, header: String, body: &str) -> Resource {
+    Resource {
+        uri: uri.to_owned(),
+        mime_type: MARKDOWN.to_owned(),
+        body: format!("{header}{body}").into(),
+        version: None,
+    }
 }
 
-/// `resources/read` says it in the way of the revision in use.
-fn as_resource(mut error: ErrorData) -> ErrorData {
+/// Returns the error of the extension's methods for an unknown URI: an invalid parameter.
+fn not_found(uri: &str) -> ErrorData {
+    invalid(format!("not found: {uri}"))
+}
+
+/// Turns an invalid parameter into "resource not found", for `resources/read`.
+fn into_not_found(mut error: ErrorData) -> ErrorData {
     if error.code == ErrorCode::INVALID_PARAMS {
         error.code = ErrorCode::RESOURCE_NOT_FOUND;
     }
     error
 }
 
-/// Where a URI leads: a skill, and the path inside its folder. There is none for the folder above it, where
-/// the name is not the id.
-struct Place {
+/// Finds the row of a skill, or of one of its versions.
+async fn find_row(shared: &Shared, id: &str) -> Result<Option<Arc<SkillRow>>, ErrorData> {
+    let (id, version) = split_version(id).map_err(|error| to_mcp(&error.into()))?;
+    let Some(version) = version else {
+        let catalog = shared.skills.catalog().await.map_err(|error| to_mcp(&error))?;
+        return Ok(catalog.skill(&id).cloned());
+    };
+    let found = shared.skills.skill_version(None, &id, &version).await;
+    // The methods of the extension report an unknown URI as an invalid parameter.
+    found.map(Some).map_err(|error| into_invalid_params(to_mcp(&error)))
+}
+
+/// Skill and path that a URI leads to. The path is relative to the skill's folder, and `None` for the parent folder of
+/// a skill whose name is not its id.
+struct ResolvedUri {
     row: Arc<SkillRow>,
-    described: Arc<Described>,
+    description: Arc<SkillDescription>,
     path: Option<String>,
 }
 
-impl Place {
-    /// What is there, if it is a file.
+impl ResolvedUri {
+    /// Returns the file at the path; `None` for a directory.
     fn file(&self) -> Option<&File> {
         let path = self.path.as_deref()?;
-        self.described.files.iter().find(|file| file.path == path)
+        self.description.files.iter().find(|file| file.path == path)
     }
 
-    async fn find(shared: &Shared, uri: &str) -> Result<Self, ErrorData> {
-        let rest = uri.strip_prefix(SCHEME).ok_or_else(|| nothing_at(uri))?;
+    async fn resolve(shared: &Shared, uri: &str) -> Result<Self, ErrorData> {
+        let rest = uri.strip_prefix(SKILL_SCHEME).ok_or_else(|| not_found(uri))?;
         let (id, rest) = rest.split_once('/').map_or((rest, None), |(id, rest)| (id, Some(rest)));
-        // A directory has no slash at its end.
+        // The URI of a directory has no trailing slash.
         if rest == Some("") {
-            return Err(nothing_at(uri));
+            return Err(not_found(uri));
         }
-        let catalog = shared.skills.catalog().await.map_err(|error| to_mcp(&error))?;
-        let row = catalog.skill(id).cloned().ok_or_else(|| nothing_at(uri))?;
-        let described = describe(shared, &row).await.map_err(|error| to_mcp(&error))?;
-        let decoded = |path: &str| percent_decoded(path).unwrap_or_else(|| path.to_owned());
-        let path = if described.name == *row.id {
-            Some(rest.map(decoded).unwrap_or_default())
+        let row = find_row(shared, id).await?.ok_or_else(|| not_found(uri))?;
+        let description = describe(shared, &row).await.map_err(|error| to_mcp(&error))?;
+        let decode = |path: &str| percent_decode(path).unwrap_or_else(|| path.to_owned());
+        let path = if description.name == *row.id {
+            Some(rest.map(decode).unwrap_or_default())
         } else {
             match rest {
                 None => None,
-                Some(rest) if rest == described.name => Some(String::new()),
+                Some(rest) if rest == description.name => Some(String::new()),
                 Some(rest) => {
-                    let path = inside(rest, &described.name).ok_or_else(|| nothing_at(uri))?;
-                    Some(decoded(path))
+                    let path = strip_folder(rest, &description.name);
+                    Some(decode(path.ok_or_else(|| not_found(uri))?))
                 }
             }
         };
-        Ok(Self { row, described, path })
+        Ok(Self { row, description, path })
     }
 }

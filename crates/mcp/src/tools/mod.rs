@@ -1,8 +1,12 @@
-//! Tools: three of our own, for hosts that cannot read resources, four about live clients where there may be any, the
-//! functions of workers that ask for it, and the skills that have a manifest.
+//! `tools/list` and `tools/call`.
+//!
+//! - `builtin`: three tools for hosts that cannot read resources
+//! - `mdp`: four tools about live clients, while one is connected
+//! - `worker`: functions of workers that ask to be offered to agents
+//! - `stored`: skills with a manifest
 
-mod own;
-mod paths;
+mod builtin;
+mod mdp;
 mod stored;
 mod worker;
 
@@ -18,98 +22,104 @@ use rmcp::{
 use serde_json::Value;
 use skills_core::tool::fields_size;
 
-pub(crate) use self::worker::WorkerTools;
+pub(crate) use self::{
+    builtin::{ReadReservation, read_one},
+    worker::WorkerTools,
+};
 use crate::{
+    budget::ResponseBudget,
     cursor::{self, Listing},
-    error::{invalid, to_mcp},
-    server::{PAGE, Profile, Shared},
+    error::invalid,
+    server::{McpProfile, PAGE, Shared},
 };
 
-/// A page of the tools: ours first, then those of workers and those that are stored, in the order of their names.
+/// Returns a page of the tools: our own first, then those of workers and stored ones, sorted by name.
 pub(crate) async fn list(
     shared: &Shared,
+    budget: &ResponseBudget,
     cursor: Option<&str>,
 ) -> Result<ListToolsResult, ErrorData> {
-    let after = cursor::read(Listing::Tools, cursor)?;
-    if shared.settings.profile == Profile::Mdp {
-        return Ok(ListToolsResult::with_all_items(paths::TOOLS.to_vec()));
+    let after = cursor::decode(Listing::Tools, cursor)?;
+    if shared.settings.profile == McpProfile::Mdp {
+        return Ok(ListToolsResult::with_all_items(mdp::TOOLS.to_vec()));
     }
-    let of_clients = paths::offered(shared).await;
+    let mdp_tools = mdp::available(shared).await;
     let workers = shared.worker_tools().await;
-    let catalog = shared.catalog_of_tools().await;
-    let ours = own::TOOLS.iter().chain(of_clients).filter(|_| after.is_none());
-    let mut tools: Vec<Tool> = ours.cloned().collect();
-    let theirs =
-        workers.tools().filter(|tool| after.as_deref().is_none_or(|last| &*tool.name > last));
-    let theirs = theirs.map(|tool| (tool.name.to_string(), tool.clone()));
-    let stored = stored::after(&catalog, &workers, after.as_deref());
+    let catalog = shared.tool_catalog().await;
+    let own = builtin::TOOLS.iter().chain(mdp_tools).filter(|_| after.is_none());
+    let mut tools: Vec<Tool> = own.cloned().collect();
+    let worker_rows = workers
+        .tools()
+        .filter(|tool| after.as_deref().is_none_or(|last| &*tool.name > last))
+        .map(|tool| (tool.name.to_string(), tool.clone()));
+    let stored_rows = stored::rows_after(&catalog, &workers, after.as_deref());
     let bytes = |(_, tool): &stored::Row| {
         fields_size(&tool.input_schema) + tool.description.as_ref().map_or(0, |text| text.len())
     };
-    // Ours are on the first page, whatever else is: a cursor is always the place of one of the others.
-    let (room, rows) = (PAGE.saturating_sub(tools.len()), merged(theirs, stored));
-    let page = cursor::page_within(Listing::Tools, rows, room, bytes, |(key, _)| key);
+    // Our own tools are all on the first page, so a cursor always names one of the others.
+    let (size, rows) = (PAGE.saturating_sub(tools.len()), merge(worker_rows, stored_rows));
+    let page = cursor::page_by_bytes(Listing::Tools, rows, size, bytes, |(key, _)| key);
     let (rows, next_cursor) = page;
+    budget.reserve(rows.iter().map(bytes).sum())?;
     tools.extend(rows.into_iter().map(|(_, tool)| tool));
     Ok(ListToolsResult { next_cursor, ..ListToolsResult::with_all_items(tools) })
 }
 
-/// Two sorted lists as one.
-fn merged(
-    one: impl Iterator<Item = stored::Row>,
-    other: impl Iterator<Item = stored::Row>,
+/// Merges two sorted iterators; of equal keys the first iterator's comes first.
+fn merge(
+    first: impl Iterator<Item = stored::Row>,
+    second: impl Iterator<Item = stored::Row>,
 ) -> impl Iterator<Item = stored::Row> {
-    let (mut one, mut other) = (one.peekable(), other.peekable());
-    std::iter::from_fn(move || match (one.peek(), other.peek()) {
-        (Some((first, _)), Some((second, _))) if first > second => other.next(),
-        (Some(_), _) => one.next(),
-        (None, _) => other.next(),
+    let (mut first, mut second) = (first.peekable(), second.peekable());
+    std::iter::from_fn(move || match (first.peek(), second.peek()) {
+        (Some((one, _)), Some((other, _))) if one > other => second.next(),
+        (Some(_), _) => first.next(),
+        (None, _) => second.next(),
     })
 }
 
-/// The tool of a name, for who must know its schema.
+fn own_tools() -> impl Iterator<Item = &'static Tool> {
+    builtin::TOOLS.iter().chain(mdp::TOOLS.iter())
+}
+
+/// Returns whether one of our own tools has a name.
+fn is_own(name: &str) -> bool {
+    own_tools().any(|tool| tool.name == name)
+}
+
+/// Returns one of our own tools or of a worker's, whose schema rmcp needs.
 pub(crate) fn get(shared: &Shared, name: &str) -> Option<Tool> {
-    own::TOOLS
-        .iter()
-        .chain(paths::TOOLS.iter())
+    own_tools()
         .find(|tool| tool.name == name)
         .cloned()
-        .or_else(|| shared.known_worker_tools().get(name).map(|(tool, _)| tool.clone()))
+        .or_else(|| shared.cached_worker_tools().get(name).map(|(tool, _)| tool.clone()))
 }
 
 pub(crate) async fn call(
     shared: &Shared,
+    budget: &ResponseBudget,
     request: CallToolRequestParams,
 ) -> Result<CallToolResult, ErrorData> {
     let arguments = request.arguments.unwrap_or_default();
-    if shared.settings.profile == Profile::Mdp {
-        let result = paths::call(shared, &request.name, &arguments).await;
-        return Ok(result.unwrap_or_else(|| paths::unknown(&request.name)));
+    if shared.settings.profile == McpProfile::Mdp {
+        return mdp::call(shared, budget, &request.name, arguments).await;
     }
-    if let Some(result) = own::call(shared, &request.name, &arguments).await {
+    if let Some(result) = builtin::call(shared, budget, &request.name, &arguments).await {
         return Ok(result);
     }
-    if !paths::offered(shared).await.is_empty()
-        && let Some(result) = paths::call(shared, &request.name, &arguments).await
-    {
-        return Ok(result);
+    // Also without clients: the host may have listed the tools a moment ago.
+    if mdp::is_tool(&request.name) && shared.skills.hosts_live_clients().await {
+        return mdp::call(shared, budget, &request.name, arguments).await;
     }
     let workers = shared.worker_tools().await;
     if let Some((tool, function)) = workers.get(&request.name) {
-        return Ok(worker::call(shared, tool, function, arguments).await);
+        return worker::call(shared, budget, tool, function, arguments).await;
     }
-    let called = stored::call(shared, &workers, &request.name, arguments).await;
-    called
-        .map_err(|error| to_mcp(&error))?
-        .ok_or_else(|| invalid(format!("unknown tool: {}", request.name)))
+    let called = stored::call(shared, budget, &workers, &request.name, arguments).await?;
+    called.ok_or_else(|| invalid(format!("unknown tool: {}", request.name)))
 }
 
-/// Whether a tool of our own has that name.
-fn is_ours(name: &str) -> bool {
-    own::TOOLS.iter().chain(paths::TOOLS.iter()).any(|tool| tool.name == name)
-}
-
-/// The object that a schema is.
+/// Returns the fields of a schema.
 fn object(schema: Value) -> JsonObject {
     match schema {
         Value::Object(fields) => fields,
@@ -117,7 +127,7 @@ fn object(schema: Value) -> JsonObject {
     }
 }
 
-/// A failure that the model should read, and can perhaps mend.
+/// Returns a failed result, which the model reads and may be able to correct.
 fn failed(message: impl Into<Cow<'static, str>>) -> CallToolResult {
     CallToolResult::error(vec![ContentBlock::text(message.into())])
 }

@@ -1,16 +1,16 @@
-//! What hosts ask: which clients there are, which paths, and what they answer. The shapes are those of the
-//! protocol's four tools; whoever offers them only passes them on.
+//! The four tools of the protocol: listings of clients and paths, and calls. The results have the shapes of the protocol,
+//! so surfaces that offer the tools only pass them on.
 //!
-//! - [`Host::list_clients`]: `{clients: […], nextCursor?}`
-//! - [`Host::list_paths`]: `{paths: […], nextCursor?}`
-//! - [`Host::call_path`]: `{ok: true, data?}`
-//! - [`Host::call_paths`]: `{results: […]}`, an entry for each client, whatever became of it
+//! - [`MdpHost::list_clients`]: `{clients: […], nextCursor?}`
+//! - [`MdpHost::list_paths`]: `{paths: […], nextCursor?}`
+//! - [`MdpHost::call_path`]: `{ok: true, data?}`
+//! - [`MdpHost::call_paths`]: `{results: […]}`, with one entry for each client, also for failures
 //!
-//! The built-in client is the first of the clients, with the paths of all that is stored. `page` bounds what an answer
-//! has, `wanted` is what is searched.
+//! The built-in client, with all stored documents, is the first client. `page` bounds the size of a listing, `search`
+//! filters it.
 
 mod page;
-mod wanted;
+mod search;
 
 use std::{
     collections::HashSet,
@@ -19,151 +19,181 @@ use std::{
 
 use futures_util::future::join_all;
 use serde_json::{Map, Value, json};
-use skills_core::Timestamp;
-use skills_registry::live::{ListClients, ListPaths};
+use skills_core::{Caller, Reservation, Timestamp, json_size};
 
 use self::{
     page::{Cursor, Page},
-    wanted::Wanted,
+    search::SearchFilter,
 };
 use crate::{
-    Answer, Call, CallError, Client, Host, REGISTRY, path, stored,
+    ClientCall, ClientCallError, ClientResponse, ListClients, ListPaths, MdpHost,
+    REGISTRY_CLIENT_ID, RegisteredClient, builtin_client,
+    host::MAX_TREE_BYTES,
+    path,
     wire::{ClientInfo, Descriptor},
 };
 
-/// How the built-in client is connected.
-const LOCAL: &str = "local";
+/// Connection mode of the built-in client.
+const BUILTIN_MODE: &str = "ws";
 
-/// How much is looked through at a time.
-const BREATH: usize = 1024;
-/// Documents of the built-in client that are listed with it. All of them are among the paths.
-const WITH_REGISTRY: usize = 100;
+/// Entries that are searched before the task yields.
+const YIELD_INTERVAL: usize = 1024;
+/// Documents that are listed with the built-in client. `list_paths` has all of them.
+const MAX_INLINE_PATHS: usize = 100;
+/// Bytes of a call besides its payload and its path.
+const CALL_HEAD_BYTES: usize = 256;
 
-impl Host {
-    /// Clients with their catalogues, or those that a text is found in, and where the next go on. Of the built-in
-    /// client only the first paths are listed with it, and `pathCount` says how many there are.
-    pub async fn list_clients(&self, asked: &ListClients) -> Result<Value, CallError> {
-        let wanted = Wanted::of(asked.search.as_deref());
-        let from = Cursor::read(asked.cursor.as_deref())?;
-        let (mut page, mut seen) = (Page::new(None), Seen::default());
-        if let Some(stored) = self.stored().filter(|_| asked.cursor.is_none()) {
-            let catalog = stored.catalog().await?;
-            let documents = || stored::documents(&catalog, None).flat_map(|(_, paths)| paths);
-            let connection = json!({ "mode": LOCAL, "secure": true, "authSource": "none" });
-            let client = Listed::new(&stored.info, [stored.since, self.now()], connection);
-            let mut is_wanted = client.is_wanted(&wanted);
+impl MdpHost {
+    /// Reserves the memory of one page of a listing for a caller.
+    pub(crate) fn reserve_page(&self, caller: &Caller) -> Result<Reservation, ClientCallError> {
+        Ok(self.memory().for_caller(caller).try_reserve(page::RESERVED_BYTES)?)
+    }
+
+    /// Lists clients with their catalogs, optionally only those that match a text. The built-in client, and a client
+    /// whose paths do not fit, are listed with their first paths only, and `pathCount` has the total.
+    ///
+    /// # Errors
+    /// When the cursor is invalid or the registry fails.
+    pub async fn list_clients(&self, query: &ListClients) -> Result<Value, ClientCallError> {
+        let filter = SearchFilter::new(query.search.as_deref());
+        let from = Cursor::from_option(query.cursor.as_deref())?;
+        let (mut page, mut yielder) = (Page::new(None), YieldCounter::default());
+        if let Some(builtin) = self.builtin_client().filter(|_| query.cursor.is_none()) {
+            let catalog = builtin.catalog().await?;
+            let documents =
+                || builtin_client::documents(&catalog, None).flat_map(|(_, paths)| paths);
+            let connection = json!({ "mode": BUILTIN_MODE, "secure": true, "authSource": "none" });
+            let client = ClientListing::new(&builtin.info, [builtin.since, self.now()], connection);
+            let mut is_match = client.is_match(&filter);
             for one in documents() {
-                if is_wanted {
+                if is_match {
                     break;
                 }
-                seen.one().await;
-                is_wanted = wanted.path(&stored.info, &one);
+                yielder.tick().await;
+                is_match = filter.matches_path(&builtin.info, &one);
             }
-            if is_wanted {
-                let count = stored::count(&catalog);
-                let shown: Vec<Descriptor> = documents().take(WITH_REGISTRY).collect();
-                let mut entry = client.with(&shown);
-                if count > shown.len() {
-                    entry.insert("pathCount".to_owned(), count.into());
-                }
-                page.add(entry);
+            // Without documents there is nothing to call.
+            let count = builtin_client::document_count(&catalog);
+            if is_match && count > 0 {
+                let first: Vec<Descriptor> = documents().take(MAX_INLINE_PATHS).collect();
+                page.add(client.with_paths(&first, count, &page));
             }
         }
         let mut last = from.client;
         let mut next = None;
-        for client in self.roster().clients_from(from.client.saturating_add(1)) {
+        for client in self.client_table().clients_from(from.client.saturating_add(1)) {
             if page.is_full() {
                 next = Some(Cursor { client: last, after: String::new() });
                 break;
             }
             last = client.number();
-            let Client { info, catalog, connected_at, auth_source, .. } = &**client;
+            let RegisteredClient { info, catalog, connected_at, auth_source, .. } = &**client;
             let session = client.session();
             let connection = json!({
                 "mode": session.mode, "secure": session.is_secure, "authSource": auth_source,
             });
-            let listed = Listed::new(info, [*connected_at, session.last_seen_at()], connection);
+            let listed =
+                ClientListing::new(info, [*connected_at, session.last_seen_at()], connection);
             let paths = catalog.descriptors();
-            let mut is_wanted = listed.is_wanted(&wanted);
+            let mut is_match = listed.is_match(&filter);
+            if !is_match {
+                page.count_searched(client.memory_size());
+            }
             for one in paths {
-                if is_wanted {
+                if is_match {
                     break;
                 }
-                seen.one().await;
-                is_wanted = wanted.path(info, one);
+                yielder.tick().await;
+                is_match = filter.matches_path(info, one);
             }
-            if is_wanted {
-                page.add(listed.with(paths));
+            if is_match {
+                page.add(listed.with_paths(paths, paths.len(), &page));
             }
         }
-        Ok(page.answer("clients", next))
+        Ok(page.into_json("clients", next))
     }
 
-    /// The paths of one client or of all, down to a depth, or those that a text is found in, and where the next go
-    /// on. Without a depth it is the first level, but all levels are searched. Of a client that is not there, there
-    /// are none.
-    pub async fn list_paths(&self, asked: &ListPaths) -> Result<Value, CallError> {
-        let wanted = Wanted::of(asked.search.as_deref());
-        let from = Cursor::read(asked.cursor.as_deref())?;
-        let every = if wanted.is_anything() { 1 } else { usize::MAX };
-        let deepest = asked.depth.map_or(every, Into::into);
-        let is_asked = |id: &str| asked.client_id.as_deref().is_none_or(|asked| asked == id);
+    /// Lists the paths of one client or of all, down to a depth, optionally only those that match a text. The default
+    /// depth is the first level, or all levels with a text. An unknown client has no paths.
+    ///
+    /// # Errors
+    /// When the cursor is invalid or the registry fails.
+    pub async fn list_paths(&self, query: &ListPaths) -> Result<Value, ClientCallError> {
+        let filter = SearchFilter::new(query.search.as_deref());
+        let from = Cursor::from_option(query.cursor.as_deref())?;
+        let default_depth = if filter.is_empty() { 1 } else { usize::MAX };
+        let max_depth = query.depth.map_or(default_depth, Into::into);
+        let is_selected = |id: &str| query.client_id.as_deref().is_none_or(|only| only == id);
         let is_listed = |info: &ClientInfo, one: &Descriptor| {
-            path::depth(&one.path) <= deepest && wanted.path(info, one)
+            path::depth(&one.path) <= max_depth && filter.matches_path(info, one)
         };
-        let (mut page, mut seen) = (Page::new(asked.limit), Seen::default());
-        if let Some(stored) = self.stored().filter(|_| is_asked(REGISTRY) && from.client == 0) {
-            let catalog = stored.catalog().await?;
-            let (begun, listed) = from.stored()?;
-            for (id, paths) in stored::documents(&catalog, begun) {
-                let listed = if begun == Some(id) { listed } else { 0 };
+        let (mut page, mut yielder) = (Page::new(query.limit), YieldCounter::default());
+        if let Some(builtin) =
+            self.builtin_client().filter(|_| is_selected(REGISTRY_CLIENT_ID) && from.client == 0)
+        {
+            let catalog = builtin.catalog().await?;
+            let (first, listed) = from.builtin_position()?;
+            for (id, paths) in builtin_client::documents(&catalog, first) {
+                let listed = if first == Some(id) { listed } else { 0 };
                 for (at, one) in paths.enumerate().skip(listed) {
                     if page.is_full() {
                         let next = Cursor { client: 0, after: format!("{id}/{at}") };
-                        return Ok(page.answer("paths", Some(next)));
+                        return Ok(page.into_json("paths", Some(next)));
                     }
-                    seen.one().await;
-                    if is_listed(&stored.info, &one) {
-                        page.add(listed_path(&stored.info, &one));
+                    yielder.tick().await;
+                    if is_listed(&builtin.info, &one) {
+                        page.add(listed_path(&builtin.info, &one));
                     }
                 }
             }
         }
-        for client in self.roster().clients_from(from.client) {
+        for client in self.client_table().clients_from(from.client) {
             let (info, number) = (&client.info, client.number());
-            if !is_asked(&info.id) {
+            if !is_selected(&info.id) {
                 continue;
             }
-            let paths = client.catalog.descriptors().iter().enumerate();
-            for (at, one) in paths.skip(from.listed_of(number)) {
+            let paths = client.catalog.descriptors();
+            let path_size = client.memory_size() / paths.len().max(1);
+            for (at, one) in paths.iter().enumerate().skip(from.offset_in(number)) {
                 if page.is_full() {
                     let next = Cursor { client: number, after: at.to_string() };
-                    return Ok(page.answer("paths", Some(next)));
+                    return Ok(page.into_json("paths", Some(next)));
                 }
-                seen.one().await;
+                yielder.tick().await;
+                if !filter.is_empty() {
+                    page.count_searched(path_size);
+                }
                 if is_listed(info, one) {
                     page.add(listed_path(info, one));
                 }
             }
         }
-        Ok(page.answer("paths", None))
+        Ok(page.into_json("paths", None))
     }
 
-    /// Asks one client.
+    /// Calls one client.
     ///
     /// # Errors
-    /// When it has no answer. [`CallError::Handler`] is an answer in the sense of the protocol,
-    /// `{ok: false, error}`; everything else is not.
-    pub async fn call_path(&self, client_id: &str, call: &Call) -> Result<Value, CallError> {
-        let answer = self.call(client_id, call).await?;
-        told(client_id, &answer).map(Value::Object)
+    /// When the client returns no data. [`ClientCallError::Handler`] is a response in the sense of the protocol,
+    /// `{ok: false, error}`; all others are not.
+    pub async fn call_path(
+        &self,
+        client_id: &str,
+        call: &ClientCall,
+    ) -> Result<Value, ClientCallError> {
+        let mut response = self.call(client_id, call).await?;
+        success_entry(client_id, &mut response).map(Value::Object)
     }
 
-    /// Asks some clients, or all that have the path when none is named, all at once.
+    /// Calls the named clients concurrently, or all clients with the path if none is named.
     ///
     /// # Errors
-    /// When none is named and none has the path, or what they are asked is too large for all of them together.
-    pub async fn call_paths(&self, client_ids: &[String], call: &Call) -> Result<Value, CallError> {
+    /// When no client has the path, or the call is too large for all of them together.
+    pub async fn call_paths(
+        &self,
+        client_ids: &[String],
+        call: &ClientCall,
+    ) -> Result<Value, ClientCallError> {
         let ids = match client_ids {
             [] => self.clients_with(call).await,
             named => {
@@ -172,68 +202,106 @@ impl Host {
             }
         };
         if ids.is_empty() {
-            return Err(CallError::NoClients);
+            return Err(ClientCallError::NoClients);
         }
-        let gathered = AtomicUsize::new(0);
+        let max_clients = self.config().limits.clients;
+        if ids.len() > max_clients {
+            return Err(ClientCallError::TooManyTargets(ids.len(), max_clients));
+        }
         let max = self.config().limits.gathered_bytes;
-        // Each of them is sent a copy.
-        let (bytes, clients) = (call.bytes(), ids.len());
+        // The queued messages share one copy of the payload; sent messages have a copy each.
+        let payload = call.payload();
+        let (bytes, clients) = (payload.size() + call.path.len() + CALL_HEAD_BYTES, ids.len());
         if bytes.saturating_mul(clients) > max {
-            return Err(CallError::TooLarge { bytes, clients, max });
+            return Err(ClientCallError::TooLarge { bytes, clients, max });
         }
-        let ask = async |id: &String| {
-            let answer = self.call(id, call).await?;
-            let before = gathered.fetch_add(answer.bytes(), Ordering::Relaxed);
-            if before.saturating_add(answer.bytes()) > max {
-                return Err(CallError::TooMuch(max));
-            }
-            told(id, &answer)
+        let sizes =
+            ResultSizes { max, bytes: AtomicUsize::new(0), tree_bytes: AtomicUsize::new(0) };
+        let call_one = async |id: &String| {
+            let mut response = self.call_with_payload(id, call, &payload).await?;
+            sizes.add(response.bytes(), response.tree_bytes())?;
+            success_entry(id, &mut response)
         };
         let results = join_all(ids.iter().map(async |id| {
-            let mut entry = ask(id).await.unwrap_or_else(|error| failed(&error));
+            let mut entry = call_one(id).await.unwrap_or_else(|error| sizes.error_entry(&error));
             entry.insert("clientId".to_owned(), id.as_str().into());
             Value::Object(entry)
         }));
         Ok(json!({ "results": results.await }))
     }
 
-    async fn clients_with(&self, call: &Call) -> Vec<String> {
+    async fn clients_with(&self, call: &ClientCall) -> Vec<String> {
         let mut ids = Vec::new();
-        if let Some(stored) = self.stored()
-            && stored.has(call.method, &call.path).await
+        if let Some(builtin) = self.builtin_client()
+            && builtin.has(call.method, &call.path).await
         {
-            ids.push(REGISTRY.to_owned());
+            ids.push(REGISTRY_CLIENT_ID.to_owned());
         }
-        let roster = self.roster();
+        let clients = self.client_table();
         let having =
-            roster.clients().filter(|client| self.find(client, call.method, &call.path).is_ok());
+            clients.clients().filter(|client| self.find(client, call.method, &call.path).is_ok());
         ids.extend(having.map(|client| client.info.id.clone()));
         ids
     }
 }
 
-/// How much was looked at. Whoever looks through much lets others go first from time to time.
+/// Counter of searched entries; long searches yield to other tasks.
 #[derive(Default)]
-struct Seen(usize);
+struct YieldCounter(usize);
 
-impl Seen {
-    async fn one(&mut self) {
+impl YieldCounter {
+    async fn tick(&mut self) {
         self.0 += 1;
-        if self.0.is_multiple_of(BREATH) {
+        if self.0.is_multiple_of(YIELD_INTERVAL) {
             tokio::task::yield_now().await;
         }
     }
 }
 
-fn told(client_id: &str, answer: &Answer) -> Result<Map<String, Value>, CallError> {
+/// Total size of the results of one call to many clients.
+struct ResultSizes {
+    max: usize,
+    bytes: AtomicUsize,
+    tree_bytes: AtomicUsize,
+}
+
+impl ResultSizes {
+    fn add(&self, bytes: usize, tree_bytes: usize) -> Result<(), ClientCallError> {
+        let add =
+            |sum: &AtomicUsize, more| sum.fetch_add(more, Ordering::Relaxed).saturating_add(more);
+        let is_too_large = add(&self.bytes, bytes) > self.max
+            || add(&self.tree_bytes, tree_bytes) > MAX_TREE_BYTES;
+        if is_too_large { Err(ClientCallError::ResultsTooLarge(self.max)) } else { Ok(()) }
+    }
+
+    /// Returns the entry of a failed client. An error that the client returned counts like a result.
+    fn error_entry(&self, error: &ClientCallError) -> Map<String, Value> {
+        let body = match error {
+            ClientCallError::Handler(body) => body,
+            error => return error_entry(error),
+        };
+        let text = serde_json::to_string(body).unwrap_or_default();
+        let tree_bytes =
+            json_size::memory_size(text.len(), json_size::count_values(text.as_bytes()));
+        match self.add(text.len(), tree_bytes) {
+            Ok(()) => error_entry(error),
+            Err(too_large) => error_entry(&too_large),
+        }
+    }
+}
+
+fn success_entry(
+    client_id: &str,
+    response: &mut ClientResponse,
+) -> Result<Map<String, Value>, ClientCallError> {
     let mut entry = Map::from_iter([("ok".to_owned(), true.into())]);
-    if let Some(data) = answer.value(client_id)? {
+    if let Some(data) = response.value(client_id)? {
         entry.insert("data".to_owned(), data);
     }
     Ok(entry)
 }
 
-fn failed(error: &CallError) -> Map<String, Value> {
+fn error_entry(error: &ClientCallError) -> Map<String, Value> {
     let error = serde_json::to_value(error.body()).unwrap_or_default();
     Map::from_iter([("ok".to_owned(), false.into()), ("error".to_owned(), error)])
 }
@@ -245,28 +313,33 @@ fn listed_path(info: &ClientInfo, descriptor: &Descriptor) -> Map<String, Value>
     listed
 }
 
-/// A client in a listing, all but its paths.
-struct Listed<'a> {
+/// Entry of a client in a listing, without its paths.
+struct ClientListing<'a> {
     info: &'a ClientInfo,
     connected_at: String,
     last_seen_at: String,
     connection: Value,
 }
 
-impl<'a> Listed<'a> {
+impl<'a> ClientListing<'a> {
     fn new(info: &'a ClientInfo, times: [Timestamp; 2], connection: Value) -> Self {
-        let [connected_at, last_seen_at] = times.map(|time| time.to_millis());
+        let [connected_at, last_seen_at] = times.map(|time| time.to_rfc3339_millis());
         Self { info, connected_at, last_seen_at, connection }
     }
 
-    fn is_wanted(&self, wanted: &Wanted) -> bool {
+    fn is_match(&self, filter: &SearchFilter) -> bool {
         let times = [self.connected_at.as_str(), self.last_seen_at.as_str()];
-        wanted.client(self.info, times, &self.connection)
+        filter.matches_client(self.info, times, &self.connection)
     }
 
-    fn with(self, paths: &[Descriptor]) -> Map<String, Value> {
+    /// Returns the entry with those paths that fit into the page.
+    fn with_paths(self, paths: &[Descriptor], count: usize, page: &Page) -> Map<String, Value> {
         let mut listed = object(self.info);
-        listed.insert("paths".to_owned(), paths.iter().map(object).map(Value::Object).collect());
+        let fitting = page.take_fitting(paths.iter().map(object));
+        if count > fitting.len() {
+            listed.insert("pathCount".to_owned(), count.into());
+        }
+        listed.insert("paths".to_owned(), fitting.into());
         listed.insert("status".to_owned(), "online".into());
         listed.insert("connectedAt".to_owned(), self.connected_at.into());
         listed.insert("lastSeenAt".to_owned(), self.last_seen_at.into());

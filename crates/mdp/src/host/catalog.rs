@@ -1,43 +1,44 @@
-//! The paths of one client, ready to be looked up.
+//! Paths of one client, indexed for lookup.
 
 use crate::{
-    Limits, Refused, path,
+    MdpLimits, SessionError, path,
     trie::Trie,
     wire::{Descriptor, Method},
 };
 
-/// A catalogue: it is replaced as a whole, never changed.
+/// Catalog of one client. It is replaced as a whole, never modified.
 #[derive(Debug, Default)]
-pub struct Catalog {
+pub struct ClientCatalog {
     descriptors: Vec<Descriptor>,
     trie: Trie,
 }
 
-/// The names of a pattern's parameters and what they stand for.
-pub type Params<'a> = Vec<(&'a str, &'a str)>;
+/// Names and values of the parameters of a pattern.
+pub type PathParams<'a> = Vec<(&'a str, &'a str)>;
 
-impl Catalog {
-    /// The catalogue of these paths.
+impl ClientCatalog {
+    /// Indexes paths.
     ///
     /// # Errors
-    /// When there are too many, or one is too long or too deep.
-    pub fn new(descriptors: Vec<Descriptor>, limits: &Limits) -> Result<Self, Refused> {
+    /// When there are too many paths, or one is too long or too deep.
+    pub fn new(descriptors: Vec<Descriptor>, limits: &MdpLimits) -> Result<Self, SessionError> {
         if descriptors.len() > limits.catalog_entries {
             let (entries, max) = (descriptors.len(), limits.catalog_entries);
-            return Err(Refused::TooManyPaths { entries, max });
+            return Err(SessionError::TooManyPaths { entries, max });
         }
         let mut trie = Trie::default();
         for (at, descriptor) in descriptors.iter().enumerate() {
             let (bytes, max) = (descriptor.path.len(), limits.path_bytes);
             if bytes > max {
-                return Err(Refused::PathTooLong { at, bytes, max });
+                return Err(SessionError::PathTooLong { at, bytes, max });
             }
             let (depth, max) = (path::split(&descriptor.path).count(), limits.path_depth);
             if depth > max {
-                return Err(Refused::PathTooDeep { at, depth, max });
+                return Err(SessionError::PathTooDeep { at, depth, max });
             }
-            // Descriptors are checked when they are read, so this one is a pattern.
-            if let (Ok(segments), Ok(number)) = (path::pattern(&descriptor.path), u32::try_from(at))
+            // Always a valid pattern: descriptors are checked when they are parsed.
+            if let (Ok(segments), Ok(number)) =
+                (path::parse_pattern(&descriptor.path), u32::try_from(at))
             {
                 trie.insert(&segments, descriptor.kind.method(), number);
             }
@@ -45,47 +46,45 @@ impl Catalog {
         Ok(Self { descriptors, trie })
     }
 
-    /// How many places the tree has in which they are found.
+    /// Returns the number of nodes of the index.
     #[must_use]
-    pub const fn nodes(&self) -> usize {
-        self.trie.nodes()
+    pub const fn node_count(&self) -> usize {
+        self.trie.node_count()
     }
 
-    /// All paths, in the client's own order.
+    /// Returns all paths in the order of the client.
     #[must_use]
     pub fn descriptors(&self) -> &[Descriptor] {
         &self.descriptors
     }
 
-    /// What is at a concrete path: the most specific pattern, and of those the first.
+    /// Finds the most specific pattern for a concrete path; of equally specific ones, the first.
     #[must_use]
     pub fn find<'a>(
         &'a self,
         method: Method,
         path: &'a str,
-    ) -> Option<(&'a Descriptor, Params<'a>)> {
+    ) -> Option<(&'a Descriptor, PathParams<'a>)> {
         let descriptor = self.descriptors.get(self.trie.find(method, path)? as usize)?;
-        Some((descriptor, params(&descriptor.path, path)))
-    }
-}
-
-fn params<'a>(pattern: &'a str, path: &'a str) -> Params<'a> {
-    match pattern.contains(':') {
-        true => path::captured(&path::pattern(pattern).unwrap_or_default(), path),
-        false => Vec::new(),
+        let has_params = descriptor.path.contains(':');
+        let segments =
+            has_params.then(|| path::parse_pattern(&descriptor.path).unwrap_or_default());
+        Some((descriptor, path::capture_params(&segments.unwrap_or_default(), path)))
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-    use crate::wire::Kind;
+    use skills_core::Coded as _;
 
-    fn catalog(paths: &[&str]) -> Result<Catalog, Refused> {
-        let endpoint = |path: &&str| Descriptor::new(Kind::Endpoint(Method::Get), *path);
+    use super::*;
+    use crate::wire::DescriptorKind;
+
+    fn catalog(paths: &[&str]) -> Result<ClientCatalog, SessionError> {
+        let endpoint = |path: &&str| Descriptor::new(DescriptorKind::Endpoint(Method::Get), *path);
         let limits =
-            Limits { catalog_entries: 3, path_bytes: 8, path_depth: 3, ..Limits::default() };
-        Catalog::new(paths.iter().map(endpoint).collect(), &limits)
+            MdpLimits { catalog_entries: 3, path_bytes: 8, path_depth: 3, ..MdpLimits::default() };
+        ClientCatalog::new(paths.iter().map(endpoint).collect(), &limits)
     }
 
     #[test]
@@ -98,14 +97,14 @@ mod tests {
     }
 
     #[test]
-    fn limits_are_inclusive_and_named() {
+    fn limits_are_inclusive_and_have_codes() {
         assert!(catalog(&["/a/b/c", "/1234567", "/a"]).is_ok());
         for (paths, code) in [
             (&["/a", "/b", "/c", "/d"] as &[&str], "too_many_paths"),
             (&["/12345678"], "path_too_long"),
             (&["/a/b/c/d"], "path_too_deep"),
         ] {
-            assert_eq!(catalog(paths).expect_err(code).code(), code);
+            assert_eq!(catalog(paths).expect_err(code).code().as_str(), code, "{paths:?}");
         }
     }
 }

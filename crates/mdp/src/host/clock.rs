@@ -1,22 +1,20 @@
-//! The time of a host.
+//! Clock of a host.
 
 use std::time::Duration;
 
 use skills_core::Timestamp;
 use tokio::time::Instant;
 
-/// Milliseconds since the host began, and what they are for people. A test can stop it.
+/// Milliseconds since the start of the host, convertible to timestamps. Tests can pause it.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Clock {
     start: Instant,
-    began: Timestamp,
+    started_at: Timestamp,
 }
 
 impl Clock {
     pub(super) fn new() -> Self {
-        let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
-        let micros = i64::try_from(now.unwrap_or_default().as_micros()).unwrap_or(i64::MAX);
-        Self { start: Instant::now(), began: Timestamp::from_micros(micros) }
+        Self { start: Instant::now(), started_at: Timestamp::now() }
     }
 
     pub(super) fn now(&self) -> u64 {
@@ -27,8 +25,7 @@ impl Clock {
         Duration::from_millis(self.now().saturating_sub(then))
     }
 
-    pub(super) fn moment(&self, then: u64) -> Timestamp {
-        let micros = i64::try_from(then).unwrap_or(i64::MAX).saturating_mul(1000);
-        Timestamp::from_micros(self.began.as_micros().saturating_add(micros))
+    pub(super) fn timestamp(&self, then: u64) -> Timestamp {
+        self.started_at.saturating_add(Duration::from_millis(then))
     }
 }

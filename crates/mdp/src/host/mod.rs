@@ -1,136 +1,153 @@
-//! The heart: sessions, who is registered on them, and calls. It knows no transport; it is told what came and
-//! gives what is to be sent.
+//! The host: sessions, registered clients, and calls. It knows no transport: a transport passes messages in and takes
+//! messages out.
 //!
-//! - `session`: one connection, the calls it owes an answer to, when it was heard; `queue`: what waits for it
-//! - `catalog`: the paths of one client; `roster`: all clients, as a snapshot
-//! - `registering`: who comes and goes, under one lock; `weight`: how much memory that takes
-//! - `calling`: asking a client
-//! - `clock`: the time of all of them
-//! - `heart`: pings, and the end of those who are silent
+//! - `session`: one connection with its calls in progress; `queue`: its send queue; `transport`: kinds of transport
+//! - `catalog`: paths of one client; `client_table`: snapshot of all clients
+//! - `session_table`: all sessions, and the share of each client in them
+//! - `registration`: changes of both, under one lock; `memory_size`: their memory
+//! - `client_call`: calls of clients
+//! - `memory_shares`: shares of the memory budget
+//! - `clock`: time of a host; `keepalive`: pings and timeouts
 //!
-//! Who comes or goes takes the lock, makes the next roster and swaps it in; who asks takes the present roster
-//! and no lock that all share.
+//! A registration takes the lock, derives the next client table and publishes it. A call reads the current client table
+//! and takes no lock that all calls share.
 
-mod calling;
 mod catalog;
+mod client_call;
+mod client_table;
 mod clock;
-mod heart;
+mod keepalive;
+mod memory_shares;
+mod memory_size;
 mod queue;
-mod registering;
-mod roster;
+mod registration;
 mod session;
+mod session_table;
 #[cfg(test)]
 mod tests;
-mod weight;
+mod transport;
 
 use std::{
     borrow::Cow,
-    collections::{HashMap, HashSet},
+    collections::HashSet,
     fmt,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, OnceLock},
 };
 
 use arc_swap::ArcSwap;
-use skills_core::{Caller, Timestamp};
-use skills_registry::Skills;
+use parking_lot::Mutex;
+use skills_core::{Caller, Coded, KeyDirectory, Timestamp, json_size};
+use skills_registry::SkillRegistry;
 use tokio::sync::watch;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use uuid::Uuid;
 
 pub use self::{
-    calling::{Answer, Call},
-    catalog::{Catalog, Params},
-    queue::Next,
-    roster::{Client, Roster},
-    session::{Mode, Session, Transport},
+    catalog::{ClientCatalog, PathParams},
+    client_call::{ClientCall, ClientResponse},
+    client_table::{ClientTable, RegisteredClient},
+    queue::{QueuedMessage, SessionOutput},
+    session::Session,
+    transport::{ConnectionMode, TransportAuth},
 };
-use self::{clock::Clock, registering::Table};
+pub(crate) use self::{client_call::MAX_TREE_BYTES, memory_shares::MemoryShares};
+use self::{clock::Clock, session_table::SessionTable};
 use crate::{
-    CallError, Close, Config, Refused,
-    auth::Keys,
-    stored::Stored,
-    wire::{Incoming, outgoing},
+    ClientCallError, CloseReason, Config, SessionError,
+    auth::RegistrationAuth,
+    builtin_client::BuiltinClient,
+    wire::{Incoming, WireError, incoming::Envelope, outgoing},
 };
 
-/// A host of clients. Clones are the same host, and may show what is stored as different callers see it.
+/// Host of MDP clients. Clones share all state; each has the stored content as one caller sees it.
 #[derive(Clone)]
-pub struct Host(Arc<Inner>, Option<Arc<Stored>>);
+pub struct MdpHost(Arc<Inner>, Option<Arc<BuiltinClient>>);
 
 struct Inner {
     config: Config,
-    keys: Keys,
+    auth: RegistrationAuth,
     clock: Clock,
-    table: Mutex<Table>,
-    roster: ArcSwap<Roster>,
-    news: watch::Sender<u64>,
+    sessions: Mutex<SessionTable>,
+    clients: ArcSwap<ClientTable>,
+    /// Revision of `clients`, for followers.
+    revision: watch::Sender<u64>,
     shutdown: CancellationToken,
     connections: TaskTracker,
+    memory: MemoryShares,
+    watched_keys: OnceLock<Arc<dyn KeyDirectory>>,
 }
 
-impl Host {
-    /// Starts a host, which ends with `shutdown`. Needs a Tokio runtime. With `skills` there is the client
-    /// [`REGISTRY`](crate::REGISTRY), which has what is stored.
+impl MdpHost {
+    /// Starts a host that ends at `shutdown`. Needs a Tokio runtime. With `skills` it has the built-in client
+    /// [`REGISTRY_CLIENT_ID`](crate::REGISTRY_CLIENT_ID) with the stored content.
     #[must_use]
     pub fn start(
         config: Config,
-        skills: Option<Arc<dyn Skills>>,
+        skills: Option<Arc<dyn SkillRegistry>>,
         shutdown: CancellationToken,
     ) -> Self {
         let clock = Clock::new();
-        let stored = skills.map(|skills| Stored::new(skills, clock.moment(0)));
+        let builtin = skills.map(|skills| BuiltinClient::new(skills, clock.timestamp(0)));
         let inner = Arc::new(Inner {
-            keys: Keys::new(&config),
+            auth: RegistrationAuth::new(&config),
+            memory: MemoryShares::new(&config.budget, &config.limits),
+            watched_keys: OnceLock::new(),
             config,
             clock,
-            table: Mutex::default(),
-            roster: ArcSwap::default(),
-            news: watch::Sender::new(0),
+            sessions: Mutex::default(),
+            clients: ArcSwap::default(),
+            revision: watch::Sender::new(0),
             shutdown,
             connections: TaskTracker::new(),
         });
-        let host = Self(inner, stored.map(Arc::new));
-        host.0.connections.spawn(heart::beat(Arc::downgrade(&host.0), host.0.shutdown.clone()));
+        let host = Self(inner, builtin.map(Arc::new));
+        host.0.connections.spawn(keepalive::run(Arc::downgrade(&host.0), host.0.shutdown.clone()));
         host
     }
 
-    /// What it was started with.
+    /// Ends the sessions of a key when the key ends. Later calls are ignored.
+    pub fn watch_keys(&self, keys: Arc<dyn KeyDirectory>) {
+        let _ = self.0.watched_keys.set(keys);
+    }
+
+    /// Returns the configuration.
     #[must_use]
     pub fn config(&self) -> &Config {
         &self.0.config
     }
 
-    /// Who is registered now.
+    /// Returns the current snapshot of the registered clients.
     #[must_use]
-    pub fn roster(&self) -> Arc<Roster> {
-        self.0.roster.load_full()
+    pub fn client_table(&self) -> Arc<ClientTable> {
+        self.0.clients.load_full()
     }
 
-    /// The revision of the roster, and news of its changes.
+    /// Subscribes to the revision of the client table.
     #[must_use]
     pub fn changes(&self) -> watch::Receiver<u64> {
-        self.0.news.subscribe()
+        self.0.revision.subscribe()
     }
 
-    /// The same host with what is stored as a caller sees it.
+    /// Returns this host with the stored content as a caller sees it.
     ///
     /// # Errors
-    /// When callers cannot be told apart.
-    pub fn seen_by(&self, caller: &Caller) -> Result<Self, CallError> {
-        let seen = self.stored().map(|stored| stored.seen_by(caller)).transpose()?;
-        let stored = match seen {
-            Some(Cow::Owned(stored)) => Some(Arc::new(stored)),
+    /// When the registry cannot tell callers apart.
+    pub fn view(&self, caller: &Caller) -> Result<Self, ClientCallError> {
+        let view = self.builtin_client().map(|builtin| builtin.view(caller)).transpose()?;
+        let builtin = match view {
+            Some(Cow::Owned(builtin)) => Some(Arc::new(builtin)),
             Some(Cow::Borrowed(_)) | None => self.1.clone(),
         };
-        Ok(Self(Arc::clone(&self.0), stored))
+        Ok(Self(Arc::clone(&self.0), builtin))
     }
 
-    /// Who came, went or changed since this was asked last; everyone the first time.
-    pub(crate) fn take_touched(&self) -> HashSet<String> {
-        lock(&self.0.table).take_touched(&self.0.roster.load())
+    /// Takes the ids of clients that were added, changed or removed since the last call; the first call returns all.
+    pub(crate) fn take_changed_clients(&self) -> HashSet<String> {
+        self.0.sessions.lock().take_changed(&self.0.clients.load())
     }
 
-    /// Waits until all connections have ended, which they do after the shutdown.
-    pub async fn ended(&self) {
+    /// Waits until all connections have ended after the shutdown.
+    pub async fn wait_until_ended(&self) {
         self.0.connections.close();
         self.0.connections.wait().await;
     }
@@ -138,120 +155,153 @@ impl Host {
     /// Opens a session.
     ///
     /// # Errors
-    /// When there are too many on which nobody is registered, or the host has ended.
-    pub fn open(&self, mode: Mode, transport: Transport) -> Result<Arc<Session>, Refused> {
+    /// When too many sessions have no client, or the host has ended.
+    pub fn open_session(
+        &self,
+        mode: ConnectionMode,
+        transport: TransportAuth,
+    ) -> Result<Arc<Session>, SessionError> {
         let Config { limits, behind_tls, .. } = &self.0.config;
         if self.0.shutdown.is_cancelled() {
-            return Err(Refused::Ended);
+            return Err(SessionError::Ended);
         }
-        let session = Session::new(mode, *behind_tls, transport, limits, self.0.clock);
-        let session = Arc::new(session);
-        lock(&self.0.table).open(&session, limits)?;
-        // Between the two looks all sessions that there were may have been ended.
+        let caller = transport.caller.clone();
+        let session = Arc::new(Session::new(mode, *behind_tls, transport, limits, self.0.clock));
+        let is_trusted = session.is_trusted() || !self.0.auth.requires_token();
+        let evicted = self.0.sessions.lock().insert(&session, is_trusted, limits)?;
+        for session in evicted {
+            let close =
+                CloseReason::new(1013, "too many sessions without a token; try again later");
+            session.end(close, &ClientCallError::Disconnected(String::new()));
+        }
+        self.end_with_key(&session, &caller);
+        // The shutdown may have ended all sessions between the two checks.
         if self.0.shutdown.is_cancelled() {
-            self.end(&session, Close::new(1001, "the server is shutting down"));
-            return Err(Refused::Ended);
+            self.end_session(&session, CloseReason::shutdown());
+            return Err(SessionError::Ended);
         }
         Ok(session)
     }
 
-    /// The session of an id.
+    /// Returns the session with an id.
     #[must_use]
     pub fn session(&self, id: Uuid) -> Option<Arc<Session>> {
-        lock(&self.0.table).session(id)
+        self.0.sessions.lock().get(id)
     }
 
-    /// Takes what came on a session.
+    /// Handles a message of a session with the credentials of its handshake.
     ///
     /// # Errors
-    /// When it cannot be taken. The session goes on until it is [ended](Self::end).
-    pub fn receive(&self, session: &Arc<Session>, text: &str) -> Result<(), Refused> {
-        self.receive_by(session, session.transport, text)
+    /// When the message is rejected. The session continues until it is [ended](Self::end_session).
+    pub fn receive(&self, session: &Arc<Session>, text: &str) -> Result<(), SessionError> {
+        self.receive_with_auth(session, &session.transport, text)
     }
 
-    /// The same of a request that says itself who sends it.
+    /// Handles a message of a session that was sent by a request with credentials of its own.
     ///
     /// # Errors
-    /// See [`receive`](Self::receive).
-    pub fn receive_by(
+    /// When the message is rejected. The session continues until it is [ended](Self::end_session).
+    pub fn receive_with_auth(
         &self,
         session: &Arc<Session>,
-        transport: Transport,
+        transport: &TransportAuth,
         text: &str,
-    ) -> Result<(), Refused> {
-        session.hear();
-        match Incoming::read(text, self.0.config.limits.message_bytes)? {
+    ) -> Result<(), SessionError> {
+        session.mark_seen();
+        let message = Envelope::parse(text, self.0.config.limits.message_bytes)?;
+        let is_trusted = transport.is_authorized || session.is_trusted();
+        if self.0.auth.requires_token() && !is_trusted && !message.needs_no_client() {
+            return Err(SessionError::Unauthorized);
+        }
+        if message.is_registration() && !transport.is_authorized {
+            let token = message.auth()?.and_then(|auth| auth.token);
+            if !self.0.auth.is_valid_token(token.as_deref()) {
+                return Err(SessionError::Unauthorized);
+            }
+        }
+        // A result is not parsed.
+        let values = if message.is_result() { 0 } else { json_size::count_values(text.as_bytes()) };
+        if values > json_size::MAX_VALUES {
+            return Err(WireError::TooManyValues { values, max: json_size::MAX_VALUES }.into());
+        }
+        let tree_bytes = if values == 0 { 0 } else { json_size::memory_size(text.len(), values) };
+        let _reservation = self.0.memory.incoming.try_reserve(tree_bytes)?;
+        match message.into_message()? {
             Incoming::Register { client, auth } => {
-                self.register(session, transport, *client, auth.as_ref(), text.len())
+                return self.register(session, transport, *client, auth.as_ref(), text.len());
             }
             Incoming::Update { client_id, paths } => {
-                self.update(session, &client_id, paths, text.len())
+                return self.update(session, &client_id, paths, text.len());
             }
-            Incoming::Unregister { client_id } => {
-                self.unregister(session, &client_id);
-                Ok(())
-            }
+            Incoming::Unregister { client_id } => self.unregister(session, &client_id),
             Incoming::Result { request_id, outcome } => {
-                session.answer(&request_id, outcome.map_err(CallError::Handler));
-                Ok(())
+                session.complete_call(&request_id, outcome.map_err(ClientCallError::Handler));
             }
-            Incoming::Ping { timestamp } => {
-                self.tell(session, outgoing::pong(timestamp));
-                Ok(())
-            }
-            Incoming::Pong => Ok(()),
+            Incoming::Ping { timestamp } => self.send(session, outgoing::pong(timestamp)),
+            Incoming::Pong => {}
         }
+        Ok(())
     }
 
-    /// Tells a session something of the host's own, or ends it: who does not take even that is not there.
-    fn tell(&self, session: &Session, message: String) {
-        if !session.tell(message) {
+    /// Queues a message of the host itself, or ends the session: a client that does not even read these is gone.
+    fn send(&self, session: &Session, message: String) {
+        if !session.enqueue(message, &self.0.memory) {
             tracing::debug!(mode = session.mode.as_str(), "session ended: messages are not read");
-            self.end(session, Close::new(1008, "messages are not read"));
+            self.end_session(session, CloseReason::new(1008, "messages are not read"));
         }
     }
 
-    /// Ends a session because of what came on it.
-    pub fn refuse(&self, session: &Session, refused: &Refused) {
-        tracing::debug!(code = refused.code(), %refused, "session ended");
-        self.end(session, refused.close());
+    /// Binds a session without an owner to a user, and ends it when the user's key ends.
+    pub(crate) fn end_with_key(&self, session: &Arc<Session>, caller: &Caller) {
+        let Some(keys) = self.0.watched_keys.get() else { return };
+        if !session.claim_owner(caller) {
+            return;
+        }
+        let key_end = keys.wait_until_ended(caller);
+        let (host, session) = (Arc::downgrade(&self.0), Arc::clone(session));
+        self.0.connections.spawn(async move {
+            tokio::select! {
+                () = key_end => {}
+                () = session.wait_until_ended() => return,
+            }
+            if let Some(host) = host.upgrade().map(|inner| Self(inner, None)) {
+                let reason = "the key was revoked or has expired";
+                host.end_session(&session, CloseReason::new(1008, reason));
+            }
+        });
     }
 
-    pub(crate) fn stored(&self) -> Option<&Stored> {
+    /// Ends a session because of a rejected message.
+    pub fn reject(&self, session: &Session, error: &SessionError) {
+        tracing::debug!(code = %error.code(), %error, "session ended: message rejected");
+        self.end_session(session, error.close_reason());
+    }
+
+    pub(crate) fn builtin_client(&self) -> Option<&BuiltinClient> {
         self.1.as_deref()
     }
 
-    /// The present moment, by the clock that all its times are of.
+    /// Returns the current time of the host's clock.
     pub(crate) fn now(&self) -> Timestamp {
-        self.0.clock.moment(self.0.clock.now())
+        self.0.clock.timestamp(self.0.clock.now())
     }
 
-    pub(crate) fn keys(&self) -> &Keys {
-        &self.0.keys
+    pub(crate) fn auth(&self) -> &RegistrationAuth {
+        &self.0.auth
     }
 
-    /// Where connections run.
+    pub(crate) fn memory(&self) -> &MemoryShares {
+        &self.0.memory
+    }
+
+    /// Returns the tracker of the connection tasks.
     pub(crate) fn connections(&self) -> &TaskTracker {
         &self.0.connections
     }
-
-    /// Ends every session.
-    fn end_all(&self, close: &Close) {
-        let sessions = lock(&self.0.table).sessions();
-        for session in sessions {
-            self.end(&session, close.clone());
-        }
-    }
 }
 
-impl fmt::Debug for Host {
+impl fmt::Debug for MdpHost {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Host").field("config", &self.0.config).finish_non_exhaustive()
+        f.debug_struct("MdpHost").field("config", &self.0.config).finish_non_exhaustive()
     }
-}
-
-type Sessions = HashMap<Uuid, registering::Entry>;
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,4 +1,4 @@
-//! The host without a transport, under a clock that is moved by hand.
+//! Tests of the host without a transport, with a paused clock.
 
 use std::{sync::Arc, time::Duration};
 
@@ -10,23 +10,24 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use super::*;
-use crate::{Limits, wire::Method};
+use crate::{MdpLimits, wire::Method};
 
 mod limits;
 
 const SECOND: Duration = Duration::from_secs(1);
 
-fn host(config: Config) -> Host {
-    Host::start(config, None, CancellationToken::new())
+fn host(config: Config) -> MdpHost {
+    MdpHost::start(config, None, CancellationToken::new())
 }
 
-fn limited(limits: Limits) -> Host {
+fn limited(limits: MdpLimits) -> MdpHost {
     host(Config { limits, ..Config::default() })
 }
 
-fn open(host: &Host) -> Arc<Session> {
-    let transport = Transport { has_auth: false, is_authorized: !host.keys().token_is_needed() };
-    host.open(Mode::WebSocket, transport).unwrap()
+fn open(host: &MdpHost) -> Arc<Session> {
+    let is_authorized = !host.auth().requires_token();
+    let transport = TransportAuth { is_authorized, ..TransportAuth::default() };
+    host.open_session(ConnectionMode::WebSocket, transport).unwrap()
 }
 
 fn skill(path: &str) -> Value {
@@ -37,27 +38,27 @@ fn registration(id: &str, paths: Value) -> String {
     json!({"type": "registerClient", "client": {"id": id, "name": id, "paths": paths}}).to_string()
 }
 
-fn registered(host: &Host, id: &str) -> Arc<Session> {
+fn registered(host: &MdpHost, id: &str) -> Arc<Session> {
     let session = open(host);
     host.receive(&session, &registration(id, json!([skill("/a/skill.md")]))).unwrap();
     session
 }
 
-fn call(host: &Host, id: &str) -> JoinHandle<Result<Answer, CallError>> {
+fn call(host: &MdpHost, id: &str) -> JoinHandle<Result<ClientResponse, ClientCallError>> {
     let (host, id) = (host.clone(), id.to_owned());
-    tokio::spawn(async move { host.call(&id, &Call::new(Method::Get, "/a/skill.md")).await })
+    tokio::spawn(async move { host.call(&id, &ClientCall::new(Method::Get, "/a/skill.md")).await })
 }
 
-async fn asked(session: &Session) -> Value {
+async fn next_call(session: &Session) -> Value {
     loop {
         match session.next().await {
-            Next::Message(text) => {
+            SessionOutput::Message(text) => {
                 let message: Value = serde_json::from_str(&text).unwrap();
                 if message["type"] == "callClient" {
                     return message;
                 }
             }
-            Next::Close(close) => panic!("{close:?}"),
+            SessionOutput::Close(close) => panic!("{close:?}"),
         }
     }
 }
@@ -67,20 +68,22 @@ fn answer(call: &Value, data: &str) -> String {
     json!({"type": "callClientResult", "requestId": id, "ok": true, "data": data}).to_string()
 }
 
-fn ids(host: &Host) -> Vec<String> {
-    host.roster().clients().map(|client| client.info.id.clone()).collect()
+fn ids(host: &MdpHost) -> Vec<String> {
+    host.client_table().clients().map(|client| client.info.id.clone()).collect()
 }
 
-async fn text(call: JoinHandle<Result<Answer, CallError>>) -> Result<String, CallError> {
+async fn text(
+    call: JoinHandle<Result<ClientResponse, ClientCallError>>,
+) -> Result<String, ClientCallError> {
     call.await.unwrap().map(|answer| answer.text().unwrap())
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_call_is_answered_by_the_session_that_was_asked_and_once() {
+async fn only_the_called_session_can_complete_a_call_and_only_once() {
     let host = host(Config::default());
     let (one, other) = (registered(&host, "one"), registered(&host, "other"));
     let waiting = call(&host, "one");
-    let message = asked(&one).await;
+    let message = next_call(&one).await;
     assert_eq!(message["params"], json!({}));
     host.receive(&other, &answer(&message, "of another")).unwrap();
     host.receive(&one, &answer(&message, "right")).unwrap();
@@ -90,25 +93,25 @@ async fn a_call_is_answered_by_the_session_that_was_asked_and_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_never_answers_is_waited_for_fifteen_seconds() {
+async fn a_call_times_out_after_fifteen_seconds() {
     let host = host(Config::default());
     let session = registered(&host, "slow");
     let waiting = call(&host, "slow");
-    let message = asked(&session).await;
+    let message = next_call(&session).await;
     advance(SECOND * 14).await;
     assert!(!waiting.is_finished());
     advance(SECOND * 2).await;
-    assert_eq!(text(waiting).await, Err(CallError::Timeout("slow".into())));
+    assert_eq!(text(waiting).await, Err(ClientCallError::Timeout("slow".into())));
     assert_eq!(session.open_calls(), 0);
     host.receive(&session, &answer(&message, "late")).unwrap();
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_caller_who_leaves_leaves_nothing_behind() {
+async fn an_aborted_call_is_removed_from_the_session() {
     let host = host(Config::default());
     let session = registered(&host, "c");
     let waiting = call(&host, "c");
-    asked(&session).await;
+    next_call(&session).await;
     assert_eq!(session.open_calls(), 1);
     waiting.abort();
     let _ = waiting.await;
@@ -116,31 +119,31 @@ async fn a_caller_who_leaves_leaves_nothing_behind() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_newer_session_replaces_the_older() {
+async fn a_newer_session_of_a_client_replaces_the_older() {
     let host = host(Config::default());
     let old = registered(&host, "c");
     let waiting = call(&host, "c");
-    asked(&old).await;
+    next_call(&old).await;
     let new = registered(&host, "c");
-    assert_eq!(text(waiting).await, Err(CallError::Disconnected("c".into())));
-    let close = Close::new(4000, "Replaced by newer client session");
-    assert_eq!(old.next().await, Next::Close(close));
+    assert_eq!(text(waiting).await, Err(ClientCallError::Disconnected("c".into())));
+    let close = CloseReason::new(4000, "Replaced by newer client session");
+    assert_eq!(old.next().await, SessionOutput::Close(close));
     // Its end is not the end of the client.
-    host.end(&old, Close::new(1000, ""));
+    host.end_session(&old, CloseReason::new(1000, ""));
     assert!(host.session(old.id).is_none());
     assert_eq!(ids(&host), ["c"]);
     let waiting = call(&host, "c");
-    let message = asked(&new).await;
+    let message = next_call(&new).await;
     host.receive(&new, &answer(&message, "new")).unwrap();
     assert_eq!(text(waiting).await, Ok("new".to_owned()));
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_session_that_registers_another_id_leaves_the_first() {
+async fn registering_another_id_on_a_session_removes_the_first_client() {
     let host = host(Config::default());
     let session = registered(&host, "a");
     let waiting = call(&host, "a");
-    asked(&session).await;
+    next_call(&session).await;
     host.receive(&session, &registration("b", json!([]))).unwrap();
     let error = text(waiting).await.expect_err("re-registered");
     assert_eq!(error.to_string(), r#"Client "a" was re-registered as "b""#);
@@ -148,7 +151,7 @@ async fn a_session_that_registers_another_id_leaves_the_first() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn clients_are_in_the_order_in_which_they_registered() {
+async fn clients_are_listed_in_the_order_of_registration() {
     let host = host(Config::default());
     let mut changes = host.changes();
     let sessions = ["b", "a", "c"].map(|id| registered(&host, id));
@@ -164,12 +167,12 @@ async fn clients_are_in_the_order_in_which_they_registered() {
     assert_eq!(ids(&host).len(), 3, "only for itself");
     host.receive(&sessions[2], &leave).unwrap();
     assert_eq!(ids(&host), ["a", "b"]);
-    assert_eq!(*changes.borrow_and_update(), host.roster().revision());
-    assert_eq!(host.roster().revision(), 7);
+    assert_eq!(*changes.borrow_and_update(), host.client_table().revision());
+    assert_eq!(host.client_table().revision(), 7);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_catalogue_is_replaced_as_a_whole_and_only_by_its_client() {
+async fn a_catalog_is_replaced_as_a_whole_and_only_by_its_client() {
     let host = host(Config::default());
     let session = registered(&host, "c");
     let update = |id: &str| {
@@ -182,18 +185,18 @@ async fn a_catalogue_is_replaced_as_a_whole_and_only_by_its_client() {
     assert_eq!(error.to_string(), words);
     let refused = host.receive(&session, &update("x")).expect_err("another");
     assert_eq!(
-        refused.close(),
-        Close::new(1008, r#"Client "x" is not registered on this session"#)
+        refused.close_reason(),
+        CloseReason::new(1008, r#"Client "x" is not registered on this session"#)
     );
 }
 
 #[tokio::test(start_paused = true)]
-async fn pinged_every_thirty_seconds_and_dropped_after_ninety_of_silence() {
+async fn sessions_are_pinged_every_thirty_seconds_and_end_after_ninety_of_silence() {
     let host = host(Config::default());
     let (quiet, alive) = (registered(&host, "quiet"), registered(&host, "alive"));
     let start = Instant::now();
     for beat in 1..=2 {
-        let Next::Message(ping) = alive.next().await else { panic!("no ping") };
+        let SessionOutput::Message(ping) = alive.next().await else { panic!("no ping") };
         let passed = start.elapsed().as_secs();
         assert!((30 * beat..=30 * beat + 2).contains(&passed), "after {passed} s");
         let ping: Value = serde_json::from_str(&ping).unwrap();
@@ -204,8 +207,8 @@ async fn pinged_every_thirty_seconds_and_dropped_after_ninety_of_silence() {
     let mut pings = 0;
     let close = loop {
         match quiet.next().await {
-            Next::Message(_) => pings += 1,
-            Next::Close(close) => break close,
+            SessionOutput::Message(_) => pings += 1,
+            SessionOutput::Close(close) => break close,
         }
     };
     let passed = start.elapsed().as_secs();
@@ -215,7 +218,7 @@ async fn pinged_every_thirty_seconds_and_dropped_after_ninety_of_silence() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_does_not_register_in_time_has_to_go() {
+async fn a_session_without_a_client_ends_after_the_timeout() {
     let host = host(Config::default());
     let (idle, left) = (open(&host), registered(&host, "left"));
     let leave = json!({"type": "unregisterClient", "clientId": "left"}).to_string();
@@ -223,13 +226,13 @@ async fn who_does_not_register_in_time_has_to_go() {
     advance(SECOND * 9).await;
     assert_eq!(idle.pop(), None);
     advance(SECOND * 2).await;
-    assert!(matches!(idle.next().await, Next::Close(Close { code: 1008, .. })));
+    assert!(matches!(idle.next().await, SessionOutput::Close(CloseReason { code: 1008, .. })));
     assert!(host.session(idle.id).is_none());
-    assert!(matches!(left.next().await, Next::Close(Close { code: 1008, .. })));
+    assert!(matches!(left.next().await, SessionOutput::Close(CloseReason { code: 1008, .. })));
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_unregisters_has_as_long_as_at_first_to_register_again() {
+async fn unregistering_restarts_the_registration_timeout() {
     let host = host(Config::default());
     let session = registered(&host, "c");
     advance(SECOND * 15).await;
@@ -243,24 +246,24 @@ async fn who_unregisters_has_as_long_as_at_first_to_register_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_ping_is_answered_with_its_own_time() {
+async fn a_pong_has_the_timestamp_of_its_ping() {
     let host = host(Config::default());
     let session = registered(&host, "c");
     host.receive(&session, r#"{"type":"ping","timestamp":1753000000000}"#).unwrap();
-    let pong = r#"{"type":"pong","timestamp":1753000000000}"#.to_owned();
-    assert_eq!(session.next().await, Next::Message(pong));
+    let SessionOutput::Message(pong) = session.next().await else { panic!("no pong") };
+    assert_eq!(&*pong, r#"{"type":"pong","timestamp":1753000000000}"#);
 }
 
 #[tokio::test(start_paused = true)]
 async fn the_shutdown_ends_every_session() {
     let shutdown = CancellationToken::new();
-    let host = Host::start(Config::default(), None, shutdown.clone());
+    let host = MdpHost::start(Config::default(), None, shutdown.clone());
     let session = registered(&host, "c");
     let waiting = call(&host, "c");
-    asked(&session).await;
+    next_call(&session).await;
     shutdown.cancel();
-    assert_eq!(text(waiting).await, Err(CallError::Disconnected("c".into())));
-    assert!(matches!(session.next().await, Next::Close(Close { code: 1001, .. })));
-    assert!(host.open(Mode::WebSocket, Transport::default()).is_err());
-    host.ended().await;
+    assert_eq!(text(waiting).await, Err(ClientCallError::Disconnected("c".into())));
+    assert!(matches!(session.next().await, SessionOutput::Close(CloseReason { code: 1001, .. })));
+    assert!(host.open_session(ConnectionMode::WebSocket, TransportAuth::default()).is_err());
+    host.wait_until_ended().await;
 }

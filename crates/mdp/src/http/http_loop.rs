@@ -1,162 +1,204 @@
-//! Sessions over plain requests: connect, send, poll, disconnect. What a WebSocket carries, one message for
-//! each request.
+//! Sessions over plain requests: connect, send, poll, disconnect. Each request carries one message.
 //!
-//! Bodies are read as they are, whatever type they say to have: clients say JSON also where they send none.
+//! The content type of bodies is ignored: clients declare JSON also where they send none.
 
 use std::{sync::Arc, time::Duration};
 
 use axum::{
     Json,
-    body::{Bytes, to_bytes},
     extract::{Query, Request, State},
-    http::{HeaderMap, Method, StatusCode, Uri, header},
+    http::{HeaderMap, Method, StatusCode, Uri, header, request::Parts},
     response::{IntoResponse as _, Response},
 };
+use bytes::{Bytes, BytesMut};
+use futures_util::StreamExt as _;
 use serde::Deserialize;
 use serde_json::{json, value::RawValue};
+use skills_core::{Caller, Code, Coded, OverBudget, Reservation};
 use uuid::Uuid;
 
-use super::{options, refusal::Refusal};
-use crate::{Close, Host, Limits, Mode, Next, Refused, Session, Times, wire::WireError};
+use super::{
+    error_response::{MdpErrorResponse, text_error},
+    options,
+};
+use crate::{
+    CloseReason, ConnectionMode, MAX_UNAUTHENTICATED_MESSAGE_BYTES, MdpHost, MdpTimeouts, Session,
+    SessionError, SessionOutput, wire::WireError,
+};
 
 const METHODS: &str = "GET, POST, OPTIONS";
-const SESSION: &str = "x-mdp-session-id";
-/// What a request has around its message.
-const ENVELOPE: usize = 1 << 10;
-/// The words of the protocol.
-const INVALID: &str = "Invalid MDP client message";
+const SESSION_HEADER: &str = "x-mdp-session-id";
+/// Maximum bytes of a body besides its message.
+const ENVELOPE_BYTES: usize = 1 << 10;
+/// Error message that the protocol prescribes.
+const INVALID_MESSAGE: &str = "Invalid MDP client message";
 
-pub(super) async fn answer(State(host): State<Host>, request: Request) -> Response {
+pub(super) async fn handle(State(host): State<MdpHost>, request: Request) -> Response {
     let call = request.uri().path().trim_start_matches("/mdp/http-loop");
     match (request.method(), call) {
         (&Method::OPTIONS, _) => options(request.headers(), METHODS),
         (&Method::POST, "/connect") => connect(&host, request).await,
         (&Method::POST, "/send") => send(&host, request).await,
-        (&Method::GET, "/poll") => poll(&host, request.headers(), request.uri()).await,
-        (&Method::POST, "/disconnect") => disconnect(&host, request.headers(), request.uri()),
+        (&Method::GET, "/poll") => poll(&host, request).await,
+        (&Method::POST, "/disconnect") => disconnect(&host, &request),
         _ => StatusCode::NOT_FOUND.into_response(),
     }
 }
 
-/// Bytes of the largest body: a result with what is around it.
-pub(super) fn max_body(host: &Host) -> usize {
-    let Limits { result_bytes, message_bytes, .. } = host.config().limits;
-    result_bytes.max(message_bytes).saturating_add(ENVELOPE)
+/// Returns the maximum bytes of the body of a request: that of the next message on its session, with its envelope. Only
+/// `/send` has a message.
+pub(super) fn max_body(host: &MdpHost, head: &Parts) -> usize {
+    if !head.uri.path().ends_with("/send") {
+        return ENVELOPE_BYTES;
+    }
+    let Parts { headers, uri, extensions, .. } = head;
+    let transport = host.auth().transport_auth(headers, extensions);
+    let limits = &host.config().limits;
+    let message = session(host, headers, uri, &transport.caller)
+        .map_or(MAX_UNAUTHENTICATED_MESSAGE_BYTES.min(limits.message_bytes), |session| {
+            session.max_message_bytes(transport.is_authorized, limits)
+        });
+    message.saturating_add(ENVELOPE_BYTES)
 }
 
 #[derive(Deserialize, Default)]
 #[serde(rename_all = "camelCase", default)]
-struct Asked {
+struct PollQuery {
     session_id: Option<String>,
     wait_ms: Option<String>,
 }
 
-fn asked(uri: &Uri) -> Asked {
-    Query::try_from_uri(uri).map(|Query(asked)| asked).unwrap_or_default()
+fn query(uri: &Uri) -> PollQuery {
+    Query::try_from_uri(uri).map(|Query(query)| query).unwrap_or_default()
 }
 
-/// The session that a request names, in its header or its query. Its credentials are the request's own.
-fn session(host: &Host, headers: &HeaderMap, uri: &Uri) -> Option<Arc<Session>> {
-    let named = headers.get(SESSION).and_then(|value| value.to_str().ok()).map(str::to_owned);
-    let id = Uuid::try_parse(&named.or_else(|| asked(uri).session_id)?).ok()?;
-    host.session(id).filter(|session| session.mode == Mode::HttpLoop)
+/// Returns the session that a request names in its header or query, if the caller may use it.
+fn session(
+    host: &MdpHost,
+    headers: &HeaderMap,
+    uri: &Uri,
+    caller: &Caller,
+) -> Option<Arc<Session>> {
+    let named =
+        headers.get(SESSION_HEADER).and_then(|value| value.to_str().ok()).map(str::to_owned);
+    let id = Uuid::try_parse(&named.or_else(|| query(uri).session_id)?).ok()?;
+    let session = host.session(id).filter(|session| session.mode == ConnectionMode::HttpLoop)?;
+    host.end_with_key(&session, caller);
+    session.is_usable_by(caller).then_some(session)
 }
 
-fn bad(status: StatusCode, error: &str, refused: Option<&Refused>) -> Response {
-    let body = match refused {
-        Some(refused) => {
-            json!({ "error": error, "code": refused.code(), "details": refused.to_string() })
-        }
-        None => json!({ "error": error }),
-    };
-    (status, Json(body)).into_response()
+fn caller(request: &Request) -> Caller {
+    request.extensions().get().cloned().unwrap_or_default()
 }
 
-/// The body of a request, if it is not too large.
-async fn body(request: Request, max: usize) -> Result<Bytes, Response> {
-    let too_large = |_| {
-        let error = format!("the body is broken or has more than {max} bytes");
-        bad(StatusCode::PAYLOAD_TOO_LARGE, &error, None)
-    };
-    to_bytes(request.into_body(), max).await.map_err(too_large)
+/// Builds the response to an invalid body.
+fn bad_body(error: &str) -> Response {
+    text_error(StatusCode::BAD_REQUEST, error, Code::BadRequest, None)
 }
 
-async fn connect(host: &Host, request: Request) -> Response {
-    let transport = host.keys().transport(request.headers());
-    let body = match body(request, ENVELOPE).await {
+/// Receives the body of a request within the size limit, reserving memory as it arrives.
+async fn body(
+    host: &MdpHost,
+    request: Request,
+    max: usize,
+) -> Result<(Bytes, Reservation), Response> {
+    let overloaded =
+        |error: OverBudget| MdpErrorResponse::from(SessionError::from(error)).into_response();
+    let mut reserved = host.memory().incoming.try_reserve(0).map_err(overloaded)?;
+    let mut read = BytesMut::new();
+    let mut chunks = request.into_body().into_data_stream();
+    while let Some(chunk) = chunks.next().await {
+        let Some(chunk) = chunk.ok().filter(|chunk| chunk.len() <= max - read.len()) else {
+            let error = format!("the body is incomplete or has more than {max} bytes");
+            let status = StatusCode::PAYLOAD_TOO_LARGE;
+            return Err(text_error(status, &error, Code::BodyTooLarge, None));
+        };
+        // A growing buffer is copied into one of twice its size.
+        reserved.try_grow(2 * chunk.len()).map_err(overloaded)?;
+        read.extend_from_slice(&chunk);
+    }
+    Ok((read.freeze(), reserved))
+}
+
+async fn connect(host: &MdpHost, request: Request) -> Response {
+    let transport = host.auth().transport_auth(request.headers(), request.extensions());
+    let (body, _reserved) = match body(host, request, ENVELOPE_BYTES).await {
         Ok(body) => body,
         Err(response) => return response,
     };
     if !body.trim_ascii().is_empty()
         && let Err(error) = serde_json::from_slice::<&RawValue>(&body)
     {
-        return bad(StatusCode::BAD_REQUEST, &error.to_string(), None);
+        return bad_body(&error.to_string());
     }
-    match host.open(Mode::HttpLoop, transport) {
+    match host.open_session(ConnectionMode::HttpLoop, transport) {
         Ok(session) => Json(json!({ "sessionId": session.id })).into_response(),
-        Err(refused) => Refusal::from(refused).into_response(),
+        Err(error) => MdpErrorResponse::from(error).into_response(),
     }
 }
 
-async fn send(host: &Host, request: Request) -> Response {
+async fn send(host: &MdpHost, request: Request) -> Response {
     #[derive(Deserialize)]
-    struct Sent<'a> {
+    struct SendRequest<'a> {
         #[serde(borrow)]
         message: &'a RawValue,
     }
-    let Some(session) = session(host, request.headers(), request.uri()) else {
+    let caller = caller(&request);
+    let Some(session) = session(host, request.headers(), request.uri(), &caller) else {
         return StatusCode::NOT_FOUND.into_response();
     };
-    let transport = host.keys().transport(request.headers());
-    // Only who is registered can have results, which may be larger.
-    let max = match session.is_registered() {
-        true => max_body(host),
-        false => host.config().limits.message_bytes.saturating_add(ENVELOPE),
-    };
-    let body = match body(request, max).await {
+    let transport = host.auth().transport_auth(request.headers(), request.extensions());
+    let max = session.max_message_bytes(transport.is_authorized, &host.config().limits);
+    let (body, _reserved) = match body(host, request, max.saturating_add(ENVELOPE_BYTES)).await {
         Ok(body) => body,
         Err(response) => return response,
     };
-    let sent: Sent<'_> = match serde_json::from_slice(&body) {
+    let sent: SendRequest<'_> = match serde_json::from_slice(&body) {
         Ok(sent) => sent,
-        Err(error) if error.is_data() => return bad(StatusCode::BAD_REQUEST, INVALID, None),
-        Err(error) => return bad(StatusCode::BAD_REQUEST, &error.to_string(), None),
-    };
-    match host.receive_by(&session, transport, sent.message.get()) {
-        Ok(()) => (StatusCode::ACCEPTED, Json(json!({ "ok": true }))).into_response(),
-        // What is no message harms nobody; whatever else is refused leaves the two ends out of step.
-        Err(refused @ Refused::Message(WireError::Unexpected(_) | WireError::NotJson(_))) => {
-            bad(StatusCode::BAD_REQUEST, INVALID, Some(&refused))
+        Err(error) if error.is_data() => {
+            return bad_body(INVALID_MESSAGE);
         }
-        Err(refused) => {
-            host.refuse(&session, &refused);
-            let status = match refused {
-                Refused::Unauthorized => StatusCode::UNAUTHORIZED,
+        Err(error) => return bad_body(&error.to_string()),
+    };
+    match host.receive_with_auth(&session, &transport, sent.message.get()) {
+        Ok(()) => (StatusCode::ACCEPTED, Json(json!({ "ok": true }))).into_response(),
+        // An invalid message changes nothing; after any other error client and host would be out of sync.
+        Err(error @ SessionError::Message(WireError::Unexpected(_) | WireError::NotJson(_))) => {
+            let details = Some(error.to_string());
+            text_error(StatusCode::BAD_REQUEST, INVALID_MESSAGE, error.code(), details)
+        }
+        Err(error) => {
+            host.reject(&session, &error);
+            let status = match error {
+                SessionError::Unauthorized => StatusCode::UNAUTHORIZED,
+                SessionError::Overloaded => StatusCode::SERVICE_UNAVAILABLE,
                 _ => StatusCode::BAD_REQUEST,
             };
-            bad(status, &refused.to_string(), Some(&refused))
+            let text = error.to_string();
+            text_error(status, &text, error.code(), Some(text.clone()))
         }
     }
 }
 
-async fn poll(host: &Host, headers: &HeaderMap, uri: &Uri) -> Response {
-    let Some(session) = session(host, headers, uri) else {
+async fn poll(host: &MdpHost, request: Request) -> Response {
+    let caller = caller(&request);
+    let Some(session) = session(host, request.headers(), request.uri(), &caller) else {
         return StatusCode::NOT_FOUND.into_response();
     };
-    let wait = wait(asked(uri).wait_ms.as_deref(), &host.config().times);
+    let wait = poll_wait(query(request.uri()).wait_ms.as_deref(), &host.config().times);
     match session.poll(wait).await {
-        Some(Next::Message(message)) => {
-            let body = format!("{{\"message\":{message}}}");
+        Some(SessionOutput::Message(message)) => {
+            let body = Bytes::from_owner(message.wrapped("{\"message\":", "}"));
             ([(header::CONTENT_TYPE, "application/json")], body).into_response()
         }
-        Some(Next::Close(_)) => StatusCode::NOT_FOUND.into_response(),
+        Some(SessionOutput::Close(_)) => StatusCode::NOT_FOUND.into_response(),
         None => StatusCode::NO_CONTENT.into_response(),
     }
 }
 
-/// How long a poll waits that asks for so many milliseconds. What is no such number asks for nothing.
-fn wait(asked: Option<&str>, times: &Times) -> Duration {
-    let wait = match asked.and_then(|wait| wait.trim().parse::<f64>().ok()) {
+/// Returns the duration of a poll from its `waitMs`. An invalid number counts as absent.
+fn poll_wait(requested: Option<&str>, times: &MdpTimeouts) -> Duration {
+    let wait = match requested.and_then(|wait| wait.trim().parse::<f64>().ok()) {
         Some(wait) if wait > 0.0 => {
             Duration::try_from_secs_f64(wait / 1000.0).unwrap_or(Duration::MAX)
         }
@@ -165,9 +207,10 @@ fn wait(asked: Option<&str>, times: &Times) -> Duration {
     wait.min(times.longest_poll)
 }
 
-fn disconnect(host: &Host, headers: &HeaderMap, uri: &Uri) -> Response {
-    if let Some(session) = session(host, headers, uri) {
-        host.end(&session, Close::new(1000, "disconnected"));
+fn disconnect(host: &MdpHost, request: &Request) -> Response {
+    let caller = caller(request);
+    if let Some(session) = session(host, request.headers(), request.uri(), &caller) {
+        host.end_session(&session, CloseReason::new(1000, "disconnected"));
     }
     StatusCode::NO_CONTENT.into_response()
 }
@@ -178,15 +221,15 @@ mod tests {
     use tokio_util::sync::CancellationToken;
 
     use super::*;
-    use crate::{Config, Transport};
+    use crate::{Config, TransportAuth};
 
     #[tokio::test(start_paused = true)]
-    async fn a_poll_waits_as_long_as_it_asks_for_within_a_minute() {
-        // A ping would be what it waits for.
+    async fn a_poll_waits_for_the_requested_time_up_to_a_minute() {
+        // A ping would end the poll.
         let hour = Duration::from_secs(3600);
-        let times = Times { ping_every: hour, silence: hour * 2, ..Times::default() };
+        let times = MdpTimeouts { ping_every: hour, silence: hour * 2, ..MdpTimeouts::default() };
         let config = Config { times, ..Config::default() };
-        let host = Host::start(config, None, CancellationToken::new());
+        let host = MdpHost::start(config, None, CancellationToken::new());
         for (asked, seconds) in [
             ("", 25),
             ("&waitMs=", 25),
@@ -199,13 +242,14 @@ mod tests {
             ("&waitMs=60001", 60),
             ("&waitMs=1e400", 60),
         ] {
-            let transport = Transport { has_auth: false, is_authorized: true };
-            let session = host.open(Mode::HttpLoop, transport).unwrap();
+            let transport = TransportAuth { is_authorized: true, ..TransportAuth::default() };
+            let session = host.open_session(ConnectionMode::HttpLoop, transport).unwrap();
             let register = r#"{"type":"registerClient","client":{"id":"c","name":"c","paths":[]}}"#;
             host.receive(&session, register).unwrap();
             let uri = format!("/mdp/http-loop/poll?sessionId={}{asked}", session.id);
             let start = Instant::now();
-            let answer = poll(&host, &HeaderMap::new(), &uri.parse().unwrap()).await;
+            let request = Request::get(uri).body(axum::body::Body::empty()).unwrap();
+            let answer = poll(&host, request).await;
             assert_eq!(answer.status(), StatusCode::NO_CONTENT, "{asked}");
             assert_eq!(start.elapsed().as_secs(), seconds, "{asked}");
         }

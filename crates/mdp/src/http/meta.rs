@@ -1,7 +1,7 @@
-//! `/mdp/meta`: what this server is, for clients and for other servers of the protocol that look for one.
+//! `/mdp/meta`: description of this server, for clients and for other MDP servers that search for one.
 //!
-//! It is alone: it joins no cluster and proxies for nobody. Servers that form clusters by themselves know each
-//! other by the id of the cluster, so this one has an id that no other has.
+//! This server joins no cluster and is no proxy. Servers that form clusters find each other by the cluster id, so its id
+//! is unique.
 
 use axum::{
     Json,
@@ -11,23 +11,24 @@ use axum::{
 };
 use serde_json::{Value, json};
 
-use super::refusal::Refusal;
-use crate::{Host, wire::Code};
+use super::error_response::MdpErrorResponse;
+use crate::{MdpHost, wire::MdpErrorCode};
 
-/// The version of the messages.
-const PROTOCOL: &str = "2.0.0";
-/// How long a leader leads, which nobody here competes for.
+/// Version of the protocol.
+const PROTOCOL_VERSION: &str = "2.0.0";
+/// Lease of the cluster leader. It has no effect without a cluster.
 const LEASE_MS: u64 = 4000;
 
-pub(super) async fn answer(State(host): State<Host>, headers: HeaderMap) -> Response {
+pub(super) async fn handle(State(host): State<MdpHost>, headers: HeaderMap) -> Response {
     let named =
         headers.get(header::HOST).map(|value| value.to_str().ok()?.parse::<Authority>().ok());
     match named {
         None => Json(describe("localhost", host.config().behind_tls)).into_response(),
         Some(Some(name)) => Json(describe(name.as_str(), host.config().behind_tls)).into_response(),
         Some(None) => {
-            let message = "the request names a host that is none";
-            Refusal::new(StatusCode::BAD_REQUEST, Code::BadRequest, message).into_response()
+            let message = "the Host header is invalid";
+            MdpErrorResponse::new(StatusCode::BAD_REQUEST, MdpErrorCode::BadRequest, message)
+                .into_response()
         }
     }
 }
@@ -36,7 +37,7 @@ fn describe(name: &str, behind_tls: bool) -> Value {
     let (http, ws) = if behind_tls { ("https", "wss") } else { ("http", "ws") };
     json!({
         "protocol": "mdp",
-        "protocolVersion": PROTOCOL,
+        "protocolVersion": PROTOCOL_VERSION,
         "supportedProtocolRanges": ["^2.0.0"],
         "serverId": name,
         "endpoints": {

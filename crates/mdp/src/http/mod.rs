@@ -1,23 +1,27 @@
-//! The addresses of the protocol.
+//! HTTP routes of the protocol.
 //!
-//! - `ws`: a WebSocket, on any path that nothing else has; `gate`: how much it takes from who is not registered
-//! - `http_loop`: the same with plain requests, under `/mdp/http-loop`
+//! - `ws`: WebSocket sessions, on any path without another route; `pre_auth_limit`: limit on incoming messages
+//! - `http_loop`: sessions over plain requests, below `/mdp/http-loop`
 //! - `cookie`: `/mdp/auth`; `meta`: `/mdp/meta`
-//! - `skills`: the documents themselves, `/skills/{client}/…` and `/{client}/skills/…`; `target`: what such an
-//!   address names
+//! - `forwarded_headers`: request headers that reach a client
+//! - `skills`: documents, at `/skills/{client}/…` and `/{client}/skills/…`; `target`: parsing of these paths
 //!
-//! The server that they are mounted on decides which hosts and which pages may ask, with cookies too, and bounds
-//! heads, bodies and connections. It has to know that [`polls`] and [`rest`] wait for clients and bound that
-//! themselves, that bodies of [`routes`] may have [`max_body`] bytes, and that [`rest`] is to come after all its
-//! other routes: it takes whatever they leave. Where a token is set, whoever registers or asks for
-//! a cookie has to present it, so that the server need not know who it is that asks for any of [`routes`] and [`polls`],
-//! or for an [upgrade](is_upgrade); what is left of [`rest`] is for whom the server lets in.
+//! The server that mounts the routes checks hosts and origins, sets security headers, and limits heads, bodies and
+//! connections. It has to know four things:
+//!
+//! - [`polls`] and [`fallback`] wait for clients and limit that themselves.
+//! - Bodies of [`routes`] are limited by [`body_limit`], before they are received.
+//! - [`fallback`] comes after all other routes and handles every other path.
+//! - Where a token is set, a client presents it to register or to get a cookie. So the server need not authenticate
+//!   requests to [`routes`] and [`polls`], nor [upgrades](is_upgrade); it authenticates all other requests to
+//!   [`fallback`].
 
 mod cookie;
-mod gate;
+mod error_response;
+mod forwarded_headers;
 mod http_loop;
 mod meta;
-mod refusal;
+mod pre_auth_limit;
 mod skills;
 mod target;
 mod ws;
@@ -25,69 +29,72 @@ mod ws;
 use axum::{
     Router,
     extract::{Request, State},
-    http::{HeaderMap, HeaderValue, Method, StatusCode, header},
+    http::{HeaderMap, HeaderValue, StatusCode, header},
     response::{IntoResponse as _, Response},
     routing::any,
 };
 
-use crate::Host;
+use skills_http::BodyLimit;
+pub use skills_net::websocket::is_upgrade;
 
-/// The routes under `/mdp`, but for polls.
-pub fn routes(host: &Host) -> Router {
+use crate::MdpHost;
+
+/// Returns the routes below `/mdp`, except polls.
+pub fn routes(host: &MdpHost) -> Router {
     Router::new()
-        .route("/mdp/ws", any(ws::only))
-        .route("/mdp/auth", any(cookie::answer))
-        .route("/mdp/meta", any(meta::answer))
-        .route("/mdp/http-loop", any(http_loop::answer))
-        .route("/mdp/http-loop/", any(http_loop::answer))
-        .route("/mdp/http-loop/{*call}", any(http_loop::answer))
+        .route("/mdp/ws", any(ws::handle))
+        .route(cookie::PATH, any(cookie::handle))
+        .route("/mdp/meta", any(meta::handle))
+        .route("/mdp/http-loop", any(http_loop::handle))
+        .route("/mdp/http-loop/", any(http_loop::handle))
+        .route("/mdp/http-loop/{*call}", any(http_loop::handle))
         .with_state(host.clone())
 }
 
-/// Polls, under `/mdp` too: each lasts until there is a message, or [`Times::longest_poll`](crate::Times).
-pub fn polls(host: &Host) -> Router {
-    Router::new().route("/mdp/http-loop/poll", any(http_loop::answer)).with_state(host.clone())
+/// Returns the route of polls. A poll lasts until there is a message, at most
+/// [`MdpTimeouts::longest_poll`](crate::MdpTimeouts::longest_poll).
+pub fn polls(host: &MdpHost) -> Router {
+    Router::new().route("/mdp/http-loop/poll", any(http_loop::handle)).with_state(host.clone())
 }
 
-/// Bytes of the largest body that a request to [`routes`] may have.
+/// Returns the limit on request bodies of [`routes`]: small for requests without a credential or a registered session.
 #[must_use]
-pub fn max_body(host: &Host) -> usize {
-    http_loop::max_body(host)
+pub fn body_limit(host: &MdpHost) -> BodyLimit {
+    let host = host.clone();
+    BodyLimit::new(move |head| match head.uri.path() {
+        cookie::PATH => cookie::MAX_BODY_BYTES,
+        _ => http_loop::max_body(&host, head),
+    })
 }
 
-/// Whether a request asks for a WebSocket, rightly or not.
-#[must_use]
-pub fn is_upgrade(method: &Method, headers: &HeaderMap) -> bool {
-    ws::is_asked(method, headers)
+/// Returns the fallback behind all other routes: skills, and WebSockets on any path.
+pub fn fallback(host: &MdpHost) -> Router {
+    Router::new().fallback(handle_fallback).with_state(host.clone())
 }
 
-/// What stands behind all other routes: skills, and WebSockets at any other address. To be set as a fallback.
-pub fn rest(host: &Host) -> Router {
-    Router::new().fallback(anything).with_state(host.clone())
+/// Returns all routes, for a server that has no others.
+pub fn router(host: &MdpHost) -> Router {
+    routes(host).merge(polls(host)).fallback_service(fallback(host))
 }
 
-/// All of them, for a server that has nothing else.
-pub fn router(host: &Host) -> Router {
-    routes(host).merge(polls(host)).fallback_service(rest(host))
-}
-
-async fn anything(State(host): State<Host>, request: Request) -> Response {
-    match is_upgrade(request.method(), request.headers()) {
-        true => ws::upgrade(&host, request),
-        false => skills::answer(&host, request).await,
+async fn handle_fallback(State(host): State<MdpHost>, request: Request) -> Response {
+    if is_upgrade(request.method(), request.headers()) {
+        ws::upgrade(&host, request)
+    } else {
+        skills::handle(&host, request).await
     }
 }
 
-/// The answer to `OPTIONS`.
+/// Responds to `OPTIONS`.
 fn options(headers: &HeaderMap, methods: &'static str) -> Response {
     let methods = HeaderValue::from_static(methods);
     let mut response = StatusCode::NO_CONTENT.into_response();
-    let answer = response.headers_mut();
-    answer.insert(header::ALLOW, methods.clone());
-    answer.insert(header::ACCESS_CONTROL_ALLOW_METHODS, methods);
+    let response_headers = response.headers_mut();
+    response_headers.insert(header::ALLOW, methods.clone());
+    response_headers.insert(header::ACCESS_CONTROL_ALLOW_METHODS, methods);
     let requested = headers.get(header::ACCESS_CONTROL_REQUEST_HEADERS).cloned();
-    let usual = "content-type, x-mdp-session-id, authorization";
-    let requested = requested.unwrap_or_else(|| HeaderValue::from_static(usual));
-    answer.insert(header::ACCESS_CONTROL_ALLOW_HEADERS, requested);
+    let default = HeaderValue::from_static("content-type, x-mdp-session-id, authorization");
+    let requested = requested.unwrap_or(default);
+    response_headers.insert(header::ACCESS_CONTROL_ALLOW_HEADERS, requested);
     response
 }

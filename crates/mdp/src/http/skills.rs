@@ -1,116 +1,105 @@
-//! Skills over plain HTTP: of live clients, who are asked for them, and of the registry, which has them here.
+//! Skills over plain HTTP: those of live clients, which are called for them, and stored ones.
 
 use axum::{
-    Json,
     extract::{Query, Request},
-    http::{
-        Extensions, HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri, header,
-        request::Parts,
-    },
+    http::{Extensions, HeaderMap, HeaderValue, Method, StatusCode, Uri, header, request::Parts},
     response::{IntoResponse as _, Response},
 };
-use bytes::Bytes;
 use serde_json::{Map, Value};
-use skills_core::{Caller, Digest, etag};
+use skills_core::{Caller, content::MARKDOWN};
+use skills_http::TaggedBody;
 use tokio::time::timeout;
 
 use super::{
-    options,
-    refusal::Refusal,
-    target::{Malformed, Target},
+    error_response::MdpErrorResponse,
+    forwarded_headers, options,
+    target::{InvalidEncoding, Target},
 };
 use crate::{
-    Answer, Call, CallError, Host, REGISTRY,
-    auth::HEADER_PREFIX,
-    stored::Stored,
-    wire::{self, Code, Kind},
+    ClientCall, ClientCallError, ClientResponse, MdpHost, REGISTRY_CLIENT_ID,
+    auth::RegistrationAuth,
+    builtin_client::BuiltinClient,
+    wire::{self, DescriptorKind, MdpErrorCode},
 };
 
 const METHODS: &str = "GET, HEAD, OPTIONS";
-/// Of a skill that does not say.
-const MARKDOWN: HeaderValue = HeaderValue::from_static("text/markdown; charset=utf-8");
-const JSON: HeaderValue = HeaderValue::from_static("application/json; charset=utf-8");
-/// What a client wrote is not to run as if it were of this server.
-const POLICY: HeaderValue = HeaderValue::from_static("default-src 'none'; sandbox");
-/// Headers with credentials of this server, which are none of a client's business.
-const CREDENTIALS: [HeaderName; 3] =
-    [header::AUTHORIZATION, header::PROXY_AUTHORIZATION, header::COOKIE];
-const OTHER_CREDENTIALS: [&str; 2] = ["x-api-key", "x-mdp-session-id"];
+const JSON: &str = "application/json; charset=utf-8";
+/// Caches may store a skill but must revalidate it.
+const CACHE_CONTROL: &str = "no-cache";
 
-pub(super) async fn answer(host: &Host, request: Request) -> Response {
-    let (asked, _) = request.into_parts();
-    let target = match Target::of(asked.uri.path()) {
-        None => return Refusal::nothing_here().into_response(),
-        Some(Err(Malformed)) => {
-            let message =
-                "the address has a percent sign that encodes nothing, or bytes that are not UTF-8";
-            let refusal = Refusal::new(StatusCode::BAD_REQUEST, Code::BadRequest, message);
+pub(super) async fn handle(host: &MdpHost, request: Request) -> Response {
+    let (head, _) = request.into_parts();
+    let target = match Target::parse(head.uri.path()) {
+        None => return MdpErrorResponse::not_found().into_response(),
+        Some(Err(InvalidEncoding)) => {
+            let message = "the path has an invalid percent encoding or is not UTF-8";
+            let refusal =
+                MdpErrorResponse::new(StatusCode::BAD_REQUEST, MdpErrorCode::BadRequest, message);
             return refusal.into_response();
         }
         Some(Ok(target)) => target,
     };
-    let response = match asked.method {
-        Method::GET | Method::HEAD => read(host, &target, &asked).await,
-        Method::OPTIONS => Ok(options(&asked.headers, METHODS)),
-        _ => Ok(not_allowed()),
+    let response = match head.method {
+        Method::GET | Method::HEAD => read(host, &target, &head).await,
+        Method::OPTIONS => Ok(options(&head.headers, METHODS)),
+        _ => Ok(method_not_allowed()),
     };
-    response.unwrap_or_else(|error| Refusal::from(error).into_response())
+    response.unwrap_or_else(|error| MdpErrorResponse::from(error).into_response())
 }
 
-fn not_allowed() -> Response {
-    let message = "skills can be read, and nothing else";
-    let refusal = Refusal::new(StatusCode::METHOD_NOT_ALLOWED, Code::BadRequest, message);
+fn method_not_allowed() -> Response {
+    let message = "method not allowed for this path";
+    let refusal =
+        MdpErrorResponse::new(StatusCode::METHOD_NOT_ALLOWED, MdpErrorCode::BadRequest, message);
     let mut response = refusal.into_response();
     response.headers_mut().insert(header::ALLOW, HeaderValue::from_static(METHODS));
     response
 }
 
-async fn read(host: &Host, target: &Target, asked: &Parts) -> Result<Response, CallError> {
-    let Parts { headers, uri, extensions, .. } = asked;
-    let Some(stored) = host.stored().filter(|_| target.client == REGISTRY) else {
-        return ask(host, target, headers, uri).await;
+async fn read(host: &MdpHost, target: &Target, head: &Parts) -> Result<Response, ClientCallError> {
+    let Parts { headers, extensions, .. } = head;
+    let Some(builtin) = host.builtin_client().filter(|_| target.client == REGISTRY_CLIENT_ID)
+    else {
+        return call(host, target, head).await;
     };
-    // It may not be there yet.
+    // The registry may not be open yet.
     let within = host.config().times.answer_within;
-    let read = timeout(within, read_stored(stored, target, headers, extensions)).await;
-    read.unwrap_or_else(|_| Err(CallError::Timeout(REGISTRY.to_owned())))
+    let read = timeout(within, read_stored(builtin, target, headers, extensions)).await;
+    read.unwrap_or_else(|_| Err(ClientCallError::Timeout(REGISTRY_CLIENT_ID.to_owned())))
 }
 
-/// Reads what the registry has.
+/// Reads a stored document.
 async fn read_stored(
-    stored: &Stored,
+    builtin: &BuiltinClient,
     target: &Target,
     headers: &HeaderMap,
     extensions: &Extensions,
-) -> Result<Response, CallError> {
+) -> Result<Response, ClientCallError> {
     let caller = extensions.get::<Caller>();
-    let stored = stored.seen_by(caller.unwrap_or(&Caller::Anonymous))?;
+    let builtin = builtin.view(caller.unwrap_or(&Caller::Anonymous))?;
     let mut missing = None;
-    for path in target.documents() {
-        match stored.read(&path).await {
+    for path in target.document_paths() {
+        match builtin.read(&path).await {
             Ok(document) => {
-                let media_type = content_type(Some(document.media_type));
-                return Ok(tagged(headers, media_type, document.body, &document.digest));
+                let media_type = valid_or_markdown(Some(document.media_type));
+                let body = TaggedBody::with_digest(media_type, document.body, &document.digest);
+                return Ok(body.respond(headers, CACHE_CONTROL));
             }
-            Err(error @ CallError::NotFound { .. }) => missing = Some(error),
+            Err(error @ ClientCallError::NotFound { .. }) => missing = Some(error),
             Err(error) => return Err(error),
         }
     }
-    Err(missing.unwrap_or(CallError::NoClients))
+    Err(missing.unwrap_or(ClientCallError::NoClients))
 }
 
-/// Asks the client that has the skill.
-async fn ask(
-    host: &Host,
-    target: &Target,
-    headers: &HeaderMap,
-    uri: &Uri,
-) -> Result<Response, CallError> {
+/// Calls the live client of a skill.
+async fn call(host: &MdpHost, target: &Target, head: &Parts) -> Result<Response, ClientCallError> {
+    let Parts { headers, uri, extensions, .. } = head;
     let client = host.client(&target.client)?;
     let mut missing = None;
-    for path in target.skills() {
+    for path in target.skill_paths() {
         let found = match host.find(&client, wire::Method::Get, &path) {
-            Ok((descriptor, params)) if descriptor.kind == Kind::Skill => {
+            Ok((descriptor, params)) if descriptor.kind == DescriptorKind::Skill => {
                 Some((descriptor, params))
             }
             Ok(_) => None,
@@ -120,17 +109,20 @@ async fn ask(
             }
         };
         let Some((descriptor, params)) = found else { continue };
-        let may_know = host.config().forward_credentials;
-        let call = Call {
+        let may_forward = host.config().forward_credentials;
+        let call = ClientCall {
             query: Some(query(uri)),
-            headers: Some(forwarded(headers, may_know)),
-            auth: may_know.then(|| host.keys().credentials(headers)).flatten(),
-            ..Call::new(wire::Method::Get, &*path)
+            headers: Some(forwarded_headers::select(headers, host.config())),
+            auth: may_forward
+                .then(|| RegistrationAuth::credentials_from_headers(headers))
+                .flatten(),
+            caller: extensions.get().cloned().unwrap_or_default(),
+            ..ClientCall::new(wire::Method::Get, &*path)
         };
-        let answer = host.ask(&client, &params, &call).await?;
-        return Ok(served(headers, descriptor.content_type.as_deref(), &answer));
+        let response = host.call_client(&client, &params, &call, &call.payload()).await?;
+        return respond(headers, descriptor.content_type.as_deref(), response);
     }
-    let not_found = || CallError::NotFound {
+    let not_found = || ClientCallError::NotFound {
         client: target.client.clone(),
         method: wire::Method::Get,
         path: target.path.clone(),
@@ -138,7 +130,7 @@ async fn ask(
     Err(missing.unwrap_or_else(not_found))
 }
 
-/// The queries of a request. Of equal names the last counts.
+/// Returns the query parameters of a request; of equal names the last one counts.
 fn query(uri: &Uri) -> Map<String, Value> {
     if uri.query().is_none_or(str::is_empty) {
         return Map::new();
@@ -147,69 +139,20 @@ fn query(uri: &Uri) -> Map<String, Value> {
     pairs.unwrap_or_default().into_iter().map(|(name, value)| (name, value.into())).collect()
 }
 
-/// The headers of a request, as a client gets them.
-fn forwarded(headers: &HeaderMap, with_credentials: bool) -> Vec<(String, String)> {
-    let is_secret = |name: &HeaderName| {
-        CREDENTIALS.contains(name)
-            || OTHER_CREDENTIALS.contains(&name.as_str())
-            || name.as_str().starts_with(HEADER_PREFIX)
-    };
-    let names = headers.keys().filter(|name| with_credentials || !is_secret(name));
-    let joined = |name: &HeaderName| {
-        let mut text = String::new();
-        for value in headers.get_all(name) {
-            if !text.is_empty() {
-                text.push_str(", ");
-            }
-            text.push_str(&String::from_utf8_lossy(value.as_bytes()));
-        }
-        text
-    };
-    names.map(|name| (name.to_string(), joined(name))).collect()
+/// Builds the HTTP response from the response of a client.
+fn respond(
+    headers: &HeaderMap,
+    declared: Option<&str>,
+    response: ClientResponse,
+) -> Result<Response, ClientCallError> {
+    let (is_text, body) = response.into_body()?;
+    let media_type = if is_text { valid_or_markdown(declared) } else { JSON };
+    Ok(TaggedBody::new(media_type, body).respond(headers, CACHE_CONTROL))
 }
 
-/// What a client answered, as the answer to a request.
-fn served(headers: &HeaderMap, declared: Option<&str>, answer: &Answer) -> Response {
-    let (media_type, body) = match answer.text() {
-        Some(text) => (content_type(declared), Bytes::from(text)),
-        None => match serde_json::to_vec(answer) {
-            Ok(body) => (JSON, body.into()),
-            Err(_) => return Json(Value::Null).into_response(),
-        },
-    };
-    let digest = Digest::of(&body);
-    tagged(headers, media_type, body, &digest)
-}
-
-/// A media type as a header; text is UTF-8 unless it says otherwise.
-fn content_type(declared: Option<&str>) -> HeaderValue {
-    let Some(declared) = declared else { return MARKDOWN };
-    let lower = declared.to_ascii_lowercase();
-    let named = match lower.starts_with("text/") && !lower.contains("charset=") {
-        true => HeaderValue::try_from(format!("{declared}; charset=utf-8")),
-        false => HeaderValue::from_str(declared),
-    };
-    named.unwrap_or(MARKDOWN)
-}
-
-/// An answer that can be asked for again without being sent again.
-fn tagged(headers: &HeaderMap, media_type: HeaderValue, body: Bytes, digest: &Digest) -> Response {
-    let tag = etag::of(digest);
-    let known = headers.get_all(header::IF_NONE_MATCH).iter();
-    let is_known = etag::is_known(known.filter_map(|value| value.to_str().ok()), &tag);
-    let mut response = match is_known {
-        true => StatusCode::NOT_MODIFIED.into_response(),
-        false => ([(header::CONTENT_TYPE, media_type)], body).into_response(),
-    };
-    let answer = response.headers_mut();
-    if let Ok(tag) = HeaderValue::from_str(&tag) {
-        answer.insert(header::ETAG, tag);
-    }
-    // It may be kept, but whoever has it asks whether it is still the same.
-    answer.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
-    answer.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
-    answer.insert(header::CONTENT_SECURITY_POLICY, POLICY);
-    response
+/// Returns the declared media type; Markdown if it is missing or invalid.
+fn valid_or_markdown(declared: Option<&str>) -> &str {
+    declared.filter(|declared| HeaderValue::from_str(declared).is_ok()).unwrap_or(MARKDOWN)
 }
 
 #[cfg(test)]
@@ -217,38 +160,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn media_types() {
+    fn the_declared_media_type_is_used_if_it_is_valid() {
         for (declared, expected) in [
-            (None, "text/markdown; charset=utf-8"),
-            (Some("text/plain"), "text/plain; charset=utf-8"),
+            (None, MARKDOWN),
             (Some("Text/HTML; Charset=latin1"), "Text/HTML; Charset=latin1"),
             (Some("application/json"), "application/json"),
-            (Some("text/\r\nx: y"), "text/markdown; charset=utf-8"),
+            (Some("text/\r\nx: y"), MARKDOWN),
         ] {
-            assert_eq!(content_type(declared), expected);
+            assert_eq!(valid_or_markdown(declared), expected, "{declared:?}");
         }
     }
 
     #[test]
-    fn credentials_of_this_server_stay_here() {
-        let mut headers = HeaderMap::new();
-        for (name, value) in [
-            ("authorization", "Bearer s3cret"),
-            ("cookie", "a=b"),
-            ("x-mdp-auth-token", "t"),
-            ("x-api-key", "k"),
-            ("x-review-scope", "one"),
-            ("x-review-scope", "two"),
-        ] {
-            headers.append(HeaderName::from_static(name), HeaderValue::from_static(value));
-        }
-        let scope = ("x-review-scope".to_owned(), "one, two".to_owned());
-        assert_eq!(forwarded(&headers, false), [scope]);
-        assert_eq!(forwarded(&headers, true).len(), 5);
-    }
-
-    #[test]
-    fn the_last_of_equal_queries_counts() {
+    fn of_equal_query_parameters_the_last_one_counts() {
         let query = |text: &str| Value::Object(query(&text.parse().unwrap()));
         assert_eq!(
             query("/x?a=1&b=x+y%21&a=2&c"),

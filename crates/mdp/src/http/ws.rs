@@ -1,205 +1,205 @@
-//! Sessions over a WebSocket: a reader that gives the host each message, and a writer that empties the
-//! session's queue, side by side in one task.
+//! Sessions over a WebSocket: a reader that passes each message to the host, and a writer that empties the session's
+//! queue, both in one task.
 
 use std::{sync::Arc, time::Duration};
 
 use axum::{
-    Json,
-    body::Body,
     extract::{Request, State},
-    http::{HeaderMap, HeaderName, Method, StatusCode, header},
+    http::StatusCode,
     response::{IntoResponse as _, Response},
 };
 use futures_util::{Sink, SinkExt as _, Stream, StreamExt as _};
-use hyper::upgrade::Upgraded;
-use hyper_util::rt::TokioIo;
-use serde_json::json;
-use tokio::{
-    io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _},
-    time::timeout,
-};
+use skills_core::Code;
+use skills_http::ErrorResponse;
+use skills_net::websocket::{Handshake, UpgradedIo, close_gracefully, upgrade_required};
+use tokio::time::timeout;
 use tokio_tungstenite::{
     WebSocketStream,
     tungstenite::{
         Error, Message,
         error::{CapacityError, ProtocolError},
-        handshake::derive_accept_key,
         protocol::{CloseFrame, Role, WebSocketConfig},
     },
 };
 
 use super::{
-    gate::{Allowance, Gate},
-    refusal::Refusal,
+    error_response::MdpErrorResponse,
+    pre_auth_limit::{LimitedStream, MessageLimit, ReadStop},
 };
-use crate::{Close, Host, Mode, Next, Refused, Session, wire::WireError};
+use crate::{
+    CloseReason, ConnectionMode, MdpHost, Session, SessionError, SessionOutput, wire::WireError,
+};
 
-/// How long the two ends may take to part.
-const FAREWELL: Duration = Duration::from_secs(1);
+/// Read buffer of each connection, small because most connections are idle.
+const READ_BUFFER_BYTES: usize = 8 << 10;
 
-/// What is kept to read into for each connection, most of which are idle.
-const READ_BUFFER: usize = 8 << 10;
+/// Bytes that are buffered before they are written to a connection.
+const WRITE_BUFFER_BYTES: usize = 8 << 10;
 
-/// What the frames of a message may add to it.
-const FRAMES: usize = 16 << 10;
+/// Bytes that the frames of a message may add to it.
+const FRAME_OVERHEAD_BYTES: usize = 16 << 10;
 
-/// After so many messages in a row the reader lets others go first.
-const BURST: u32 = 32;
+/// Messages in a row after which the reader yields.
+const READ_BURST: u32 = 32;
 
-/// Whether a request asks for a WebSocket, rightly or not.
-pub(super) fn is_asked(method: &Method, headers: &HeaderMap) -> bool {
-    method == Method::GET && has(headers, header::UPGRADE, "websocket")
-}
-
-fn has(headers: &HeaderMap, name: HeaderName, wanted: &str) -> bool {
-    let values = headers.get_all(name).into_iter().filter_map(|value| value.to_str().ok());
-    values.flat_map(|value| value.split(',')).any(|value| value.trim().eq_ignore_ascii_case(wanted))
-}
-
-/// An address that has nothing but a WebSocket.
-pub(super) async fn only(State(host): State<Host>, request: Request) -> Response {
+/// Handles a path that has only a WebSocket.
+pub(super) async fn handle(State(host): State<MdpHost>, request: Request) -> Response {
     upgrade(&host, request)
 }
 
-/// The handshake.
-pub(super) fn upgrade(host: &Host, mut request: Request) -> Response {
-    let headers = request.headers();
-    let is_asked = is_asked(request.method(), headers)
-        && has(headers, header::CONNECTION, "upgrade")
-        && has(headers, header::SEC_WEBSOCKET_VERSION, "13");
-    let key = headers.get(header::SEC_WEBSOCKET_KEY).filter(|_| is_asked);
-    let Some(accept) = key.map(|key| derive_accept_key(key.as_bytes())) else {
+/// Upgrades a request to a WebSocket and serves a session on it.
+pub(super) fn upgrade(host: &MdpHost, mut request: Request) -> Response {
+    let Some(handshake) = Handshake::from_request(&mut request) else {
         let message = "connect a WebSocket (version 13) here";
-        let error = json!({ "error": { "code": "bad_request", "message": message } });
-        let version = [(header::SEC_WEBSOCKET_VERSION, "13"), (header::UPGRADE, "websocket")];
-        return (StatusCode::UPGRADE_REQUIRED, version, Json(error)).into_response();
+        let (status, code) = (StatusCode::UPGRADE_REQUIRED, Code::BadRequest.as_str());
+        return upgrade_required(ErrorResponse::new(status, code, message));
     };
-    let session = match host.open(Mode::WebSocket, host.keys().transport(headers)) {
+    let transport = host.auth().transport_auth(request.headers(), request.extensions());
+    let session = match host.open_session(ConnectionMode::WebSocket, transport) {
         Ok(session) => session,
-        Err(refused) => return Refusal::from(refused).into_response(),
+        Err(error) => return MdpErrorResponse::from(error).into_response(),
     };
-    let upgrading = hyper::upgrade::on(&mut request);
-    let served = host.clone();
-    host.connections().spawn(async move {
-        match upgrading.await {
-            Ok(upgraded) => serve(&served, upgraded, session).await,
-            Err(error) => {
-                tracing::debug!(%error, "handshake not finished");
-                served.end(&session, Close::new(1006, "handshake not finished"));
-            }
+    let host = host.clone();
+    let tasks = host.connections().clone();
+    handshake.accept(&tasks, async move |upgraded| match upgraded {
+        Ok(io) => serve(&host, io, session).await,
+        Err(error) => {
+            tracing::debug!(%error, "WebSocket handshake incomplete");
+            host.end_session(&session, CloseReason::new(1006, "handshake incomplete"));
         }
-    });
-    let headers = [
-        (header::CONNECTION, "upgrade".to_owned()),
-        (header::UPGRADE, "websocket".to_owned()),
-        (header::SEC_WEBSOCKET_ACCEPT, accept),
-    ];
-    (StatusCode::SWITCHING_PROTOCOLS, headers, Body::empty()).into_response()
+    })
 }
 
-async fn serve(host: &Host, upgraded: Upgraded, session: Arc<Session>) {
-    let limit = host.config().limits.result_bytes.max(host.config().limits.message_bytes);
-    let allowance = Allowance::new(allowed(host, &session));
+async fn serve(host: &MdpHost, io: UpgradedIo, session: Arc<Session>) {
+    let max_bytes = host.config().limits.result_bytes.max(host.config().limits.message_bytes);
+    let Ok(reserved) = host.memory().incoming.try_reserve(0) else {
+        return host.end_session(&session, SessionError::Overloaded.close_reason());
+    };
+    let (limits, reader) = (host.config().limits, Arc::clone(&session));
+    let max = move || {
+        reader.max_message_bytes(reader.is_trusted(), &limits).saturating_add(FRAME_OVERHEAD_BYTES)
+    };
+    let message_limit = MessageLimit::new(reserved, max);
     let config = WebSocketConfig::default()
-        .read_buffer_size(READ_BUFFER)
-        .max_message_size(Some(limit))
-        .max_frame_size(Some(limit));
-    let io = Gate::new(TokioIo::new(upgraded), allowance.clone());
+        .read_buffer_size(READ_BUFFER_BYTES)
+        .write_buffer_size(WRITE_BUFFER_BYTES)
+        .max_message_size(Some(max_bytes))
+        .max_frame_size(Some(max_bytes));
+    let io = LimitedStream::new(io, message_limit.clone());
     let socket = WebSocketStream::from_raw_socket(io, Role::Server, Some(config)).await;
     let (mut sink, mut stream) = socket.split();
     let close = tokio::select! {
         biased;
         close = write(&session, &mut sink, host.config().times.stall) => close,
-        close = read(host, &session, &mut stream, &allowance) => close,
+        close = read(host, &session, &mut stream, &message_limit) => close,
     };
-    host.end(&session, close.clone().unwrap_or_else(|| Close::new(1000, "")));
-    // The first reason counts: it may have been ended from elsewhere meanwhile.
+    host.end_session(&session, close.clone().unwrap_or_else(|| CloseReason::new(1000, "")));
+    // The first reason counts: the host may have ended the session meanwhile.
     let close = close.map(|close| match session.pop() {
-        Some(Next::Close(first)) => first,
+        Some(SessionOutput::Close(first)) => first,
         _ => close,
     });
     if let Ok(socket) = stream.reunite(sink) {
-        part(socket, close).await;
+        let frame = close.map(|CloseReason { code, reason }| CloseFrame {
+            code: code.into(),
+            reason: reason.into(),
+        });
+        close_gracefully(socket, frame, LimitedStream::lift).await;
     }
 }
 
-/// How many bytes the next message may take. Only who is registered can have results, which may be larger.
-fn allowed(host: &Host, session: &Session) -> usize {
-    match session.is_registered() {
-        true => usize::MAX,
-        false => host.config().limits.message_bytes.saturating_add(FRAMES),
-    }
-}
-
-/// Reads until the end, and returns how the other end is to be told of it; it need not be when it left.
+/// Reads until the session ends. Returns the reason to send, or `None` if the client has left.
 async fn read<S>(
-    host: &Host,
+    host: &MdpHost,
     session: &Arc<Session>,
     stream: &mut S,
-    allowance: &Allowance,
-) -> Option<Close>
+    message_limit: &MessageLimit,
+) -> Option<CloseReason>
 where
     S: Stream<Item = Result<Message, Error>> + Unpin,
 {
     let mut burst = 0;
+    // An unfinished message has the timeout of a call.
+    let max_wait = host.config().times.answer_within;
     loop {
-        let refused = match stream.next().await? {
-            Ok(Message::Text(text)) => {
-                let refused = host.receive(session, &text).err();
-                // Not after a ping: one may come between two parts of a message.
-                allowance.set(allowed(host, session));
-                refused
+        let Ok(next) = timeout(max_wait, stream.next()).await else {
+            if message_limit.is_overdue(max_wait) {
+                return Some(CloseReason::new(1008, "a message was not finished in time"));
             }
-            Ok(Message::Binary(_)) => Some(Refused::Binary),
+            continue;
+        };
+        let rejected = match next? {
+            Ok(Message::Text(text)) => {
+                let rejected = host.receive(session, &text).err();
+                drop(text);
+                // Not after a ping: one may come between two frames of a message.
+                message_limit.start_message(session.is_trusted());
+                rejected
+            }
+            Ok(Message::Binary(_)) => Some(SessionError::Binary),
             Ok(Message::Close(_)) => return None,
             Ok(Message::Ping(_) | Message::Pong(_) | Message::Frame(_)) => {
-                session.hear();
+                session.mark_seen();
                 None
             }
-            Err(_) if allowance.is_used_up() => {
-                let max = host.config().limits.message_bytes;
-                let reason =
-                    format!("a message has at most {max} bytes until a client is registered");
-                return Some(Close::new(1009, &reason));
-            }
-            Err(error) => return broken(&error),
+            Err(error) => match message_limit.stop_reason() {
+                Some(ReadStop::Overloaded) => Some(SessionError::Overloaded),
+                Some(ReadStop::TooLarge) => {
+                    let is_trusted = session.is_trusted();
+                    let max = session.max_message_bytes(is_trusted, &host.config().limits);
+                    let reason = if is_trusted {
+                        format!("a message has at most {max} bytes until the client is called")
+                    } else {
+                        format!("at most {max} bytes are read before the token")
+                    };
+                    return Some(CloseReason::new(1009, &reason));
+                }
+                None => return close_reason(&error),
+            },
         };
-        if let Some(refused) = refused {
-            host.refuse(session, &refused);
-            return Some(refused.close());
+        if let Some(error) = rejected {
+            host.reject(session, &error);
+            return Some(error.close_reason());
         }
         burst += 1;
-        if burst == BURST {
+        if burst == READ_BURST {
             burst = 0;
             tokio::task::yield_now().await;
         }
     }
 }
 
-/// What a broken stream means. RFC 6455 wants the other end told of what it did wrong.
-fn broken(error: &Error) -> Option<Close> {
+/// Returns the close reason for an error of the stream. RFC 6455 requires one for violations of the protocol.
+fn close_reason(error: &Error) -> Option<CloseReason> {
     match error {
         Error::Capacity(CapacityError::MessageTooLong { size, max_size }) => {
             let too_large = WireError::TooLarge { bytes: *size, max: *max_size };
-            Some(Refused::Message(too_large).close())
+            Some(SessionError::Message(too_large).close_reason())
         }
-        Error::Utf8(_) => Some(Close::new(1007, "a text frame must be UTF-8")),
+        Error::Utf8(_) => Some(CloseReason::new(1007, "a text frame must be UTF-8")),
         Error::Protocol(ProtocolError::ResetWithoutClosingHandshake) => None,
-        Error::Protocol(error) => Some(Close::new(1002, &error.to_string())),
+        Error::Protocol(error) => Some(CloseReason::new(1002, &error.to_string())),
         _ => None,
     }
 }
 
-async fn write<S>(session: &Session, sink: &mut S, stall: Duration) -> Option<Close>
+async fn write<S>(session: &Session, sink: &mut S, stall: Duration) -> Option<CloseReason>
 where
     S: Sink<Message, Error = Error> + Unpin,
 {
+    // Keeps the memory of messages reserved until they are written.
+    let mut unsent = vec![];
     loop {
         let sent = match session.pop() {
-            Some(Next::Message(text)) => timeout(stall, sink.feed(Message::text(text))).await,
-            Some(Next::Close(close)) => return Some(close),
+            Some(SessionOutput::Message(message)) => {
+                let sent = timeout(stall, sink.feed(Message::text(&*message))).await;
+                unsent.push(message);
+                sent
+            }
+            Some(SessionOutput::Close(close)) => return Some(close),
             None => {
                 let flushed = timeout(stall, sink.flush()).await;
+                unsent.clear();
                 if matches!(flushed, Ok(Ok(()))) {
                     session.ready().await;
                 }
@@ -210,29 +210,6 @@ where
             return None;
         }
     }
-}
-
-/// Says good-bye, and lets what the other end is still sending run out: a socket that is closed with bytes
-/// unread is reset, and the other end might never see why.
-async fn part<S>(mut socket: WebSocketStream<Gate<S>>, close: Option<Close>)
-where
-    S: AsyncRead + AsyncWrite + Unpin,
-{
-    let farewell = async {
-        let Some(Close { code, reason }) = close else {
-            let _ = socket.close(None).await;
-            return;
-        };
-        let frame = CloseFrame { code: code.into(), reason: reason.into() };
-        let _ = socket.close(Some(frame)).await;
-        while let Some(Ok(_)) = socket.next().await {}
-        let io = socket.get_mut();
-        io.open();
-        let _ = io.shutdown().await;
-        let mut rest = [0; 4 << 10];
-        while matches!(io.read(&mut rest).await, Ok(count) if count > 0) {}
-    };
-    let _ = timeout(FAREWELL, farewell).await;
 }
 
 #[cfg(test)]
@@ -246,9 +223,9 @@ mod tests {
     use tokio_util::sync::CancellationToken;
 
     use super::*;
-    use crate::{Config, Transport};
+    use crate::{Config, TransportAuth};
 
-    /// Takes nothing.
+    /// Sink that never accepts a message.
     struct Stuck;
 
     impl Sink<Message> for Stuck {
@@ -272,13 +249,14 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn who_takes_nothing_for_thirty_seconds_is_let_go() {
-        let host = Host::start(Config::default(), None, CancellationToken::new());
-        let session = host.open(Mode::WebSocket, Transport::default()).unwrap();
+    async fn a_client_that_reads_nothing_for_thirty_seconds_is_disconnected() {
+        let host = MdpHost::start(Config::default(), None, CancellationToken::new());
+        let session =
+            host.open_session(ConnectionMode::WebSocket, TransportAuth::default()).unwrap();
         host.receive(&session, r#"{"type":"ping","timestamp":1}"#).unwrap();
         let start = Instant::now();
         let stall = host.config().times.stall;
-        // Without a word: it would not be read.
+        // Without a close reason: the client would not read it.
         assert_eq!(write(&session, &mut Stuck, stall).await, None);
         assert_eq!(start.elapsed(), Duration::from_secs(30));
     }

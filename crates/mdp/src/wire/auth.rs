@@ -1,84 +1,84 @@
-//! Who somebody says to be: from the headers of a request, from a message, or from both.
+//! Credentials: from the headers of a request, from a message, or from both.
 
 use std::{collections::BTreeMap, fmt};
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::fields::present;
+use super::fields::non_null;
 
-/// Credentials, as the protocol passes them on. Nothing here says that they are right.
+/// Credentials in the form of the protocol. They are not verified.
 #[derive(Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Auth {
-    /// Such as `Bearer`.
-    #[serde(deserialize_with = "present", skip_serializing_if = "Option::is_none")]
+pub struct AuthContext {
+    /// Scheme, such as `Bearer`.
+    #[serde(deserialize_with = "non_null", skip_serializing_if = "Option::is_none")]
     pub scheme: Option<String>,
-    /// The secret itself.
-    #[serde(deserialize_with = "present", skip_serializing_if = "Option::is_none")]
+    /// Secret.
+    #[serde(deserialize_with = "non_null", skip_serializing_if = "Option::is_none")]
     pub token: Option<String>,
-    /// Headers that carry more of it.
-    #[serde(deserialize_with = "present", skip_serializing_if = "Option::is_none")]
+    /// Further headers with credentials.
+    #[serde(deserialize_with = "non_null", skip_serializing_if = "Option::is_none")]
     pub headers: Option<BTreeMap<String, String>>,
-    /// Anything else.
-    #[serde(deserialize_with = "present", skip_serializing_if = "Option::is_none")]
+    /// Custom data.
+    #[serde(deserialize_with = "non_null", skip_serializing_if = "Option::is_none")]
     pub metadata: Option<Map<String, Value>>,
 }
 
-impl Auth {
-    /// Whether it says nothing.
+impl AuthContext {
+    /// Returns whether there are no credentials.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
 
-    /// This, and what `under` has where this has nothing.
+    /// Returns these credentials, with the fields of `fallback` where they have none.
     #[must_use]
-    pub fn over(self, under: Self) -> Self {
-        let headers = match (self.headers, under.headers) {
-            (Some(above), Some(mut below)) => {
-                below.extend(above);
-                Some(below)
+    pub fn with_fallback(self, fallback: Self) -> Self {
+        let headers = match (self.headers, fallback.headers) {
+            (Some(own), Some(mut merged)) => {
+                merged.extend(own);
+                Some(merged)
             }
-            (above, below) => above.or(below),
+            (own, other) => own.or(other),
         };
         Self {
-            scheme: self.scheme.or(under.scheme),
-            token: self.token.or(under.token),
+            scheme: self.scheme.or(fallback.scheme),
+            token: self.token.or(fallback.token),
             headers,
-            metadata: self.metadata.or(under.metadata),
+            metadata: self.metadata.or(fallback.metadata),
         }
     }
 }
 
-// By hand: none of it may reach a log.
-impl fmt::Debug for Auth {
+// Manual implementation: credentials must not reach a log.
+impl fmt::Debug for AuthContext {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Auth(_)")
     }
 }
 
-/// Where the credentials of a registration came from.
+/// Source of the credentials of a registration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub enum AuthSource {
-    /// There are none.
+    /// No credentials.
     #[serde(rename = "none")]
     None,
-    /// The message.
+    /// Message.
     #[serde(rename = "message")]
     Message,
-    /// The request, or the handshake.
+    /// Request or handshake.
     #[serde(rename = "transport")]
     Transport,
-    /// Both.
+    /// Both message and request.
     #[serde(rename = "transport+message")]
     Both,
 }
 
 impl AuthSource {
-    /// Where they came from, given where there were any.
+    /// Returns the source, given which parts had credentials.
     #[must_use]
-    pub const fn of(transport: bool, message: bool) -> Self {
+    pub const fn new(transport: bool, message: bool) -> Self {
         match (transport, message) {
             (false, false) => Self::None,
             (false, true) => Self::Message,
@@ -87,7 +87,7 @@ impl AuthSource {
         }
     }
 
-    /// The name on the wire.
+    /// Returns the name on the wire.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -104,28 +104,28 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_of_it_is_printed() {
-        let auth = Auth { token: Some("s3cret".into()), ..Auth::default() };
+    fn credentials_are_not_printed() {
+        let auth = AuthContext { token: Some("s3cret".into()), ..AuthContext::default() };
         assert_eq!(format!("{auth:?}"), "Auth(_)");
     }
 
     #[test]
-    fn what_is_above_hides_what_is_below() {
-        let one = |token: &str, name: &str| Auth {
+    fn own_fields_take_precedence_over_the_fallback() {
+        let one = |token: &str, name: &str| AuthContext {
             token: Some(token.into()),
             headers: Some([(name.to_owned(), token.to_owned())].into()),
-            ..Auth::default()
+            ..AuthContext::default()
         };
-        let both = one("a", "x").over(one("b", "y"));
+        let both = one("a", "x").with_fallback(one("b", "y"));
         assert_eq!(both.token.as_deref(), Some("a"));
         assert_eq!(both.headers.unwrap().len(), 2);
-        assert!(Auth::default().is_empty());
+        assert!(AuthContext::default().is_empty());
     }
 
     #[test]
-    fn null_is_not_absent() {
-        assert!(serde_json::from_str::<Auth>("{}").is_ok());
-        assert!(serde_json::from_str::<Auth>(r#"{"token":null}"#).is_err());
-        assert!(serde_json::from_str::<Auth>(r#"{"headers":{"a":1}}"#).is_err());
+    fn null_is_rejected() {
+        assert!(serde_json::from_str::<AuthContext>("{}").is_ok());
+        assert!(serde_json::from_str::<AuthContext>(r#"{"token":null}"#).is_err());
+        assert!(serde_json::from_str::<AuthContext>(r#"{"headers":{"a":1}}"#).is_err());
     }
 }

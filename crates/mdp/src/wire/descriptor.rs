@@ -1,4 +1,4 @@
-//! What a client says it is, and what it has at which path.
+//! Descriptions of clients and of their paths.
 
 use serde::{Serialize, Serializer, ser::SerializeMap as _};
 use serde_json::{Map, Value};
@@ -6,19 +6,19 @@ use serde_json::{Map, Value};
 use super::{Method, fields::Fields};
 use crate::path;
 
-/// What stands at a path.
+/// Kind of a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
-    /// Something that can be asked in one way.
+pub enum DescriptorKind {
+    /// Endpoint with one method.
     Endpoint(Method),
-    /// A Markdown document to be read.
+    /// Markdown document.
     Skill,
-    /// Messages for a model.
+    /// Prompt: messages for a model.
     Prompt,
 }
 
-impl Kind {
-    /// The name on the wire.
+impl DescriptorKind {
+    /// Returns the name on the wire.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -28,7 +28,7 @@ impl Kind {
         }
     }
 
-    /// How it is asked.
+    /// Returns the method of calls.
     #[must_use]
     pub const fn method(self) -> Method {
         match self {
@@ -37,43 +37,38 @@ impl Kind {
         }
     }
 
-    const fn has(self, field: Optional) -> bool {
-        match field {
-            Optional::Schemas => !matches!(self, Self::Skill),
-            Optional::ContentType => !matches!(self, Self::Prompt),
-        }
+    const fn has_schemas(self) -> bool {
+        !matches!(self, Self::Skill)
+    }
+
+    const fn has_content_type(self) -> bool {
+        !matches!(self, Self::Prompt)
     }
 }
 
-/// Fields that not every kind has.
-enum Optional {
-    Schemas,
-    ContentType,
-}
-
-/// One path of a catalogue.
+/// Path of a catalog.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Descriptor {
-    /// What it is.
-    pub kind: Kind,
-    /// A pattern that the kind may have.
+    /// Kind.
+    pub kind: DescriptorKind,
+    /// Pattern that is valid for the kind.
     pub path: String,
-    /// What it is for.
+    /// Description.
     pub description: Option<String>,
-    /// What it takes.
+    /// Schema of the input.
     pub input_schema: Option<Map<String, Value>>,
-    /// What it gives.
+    /// Schema of the output.
     pub output_schema: Option<Map<String, Value>>,
-    /// The media type of what it gives.
+    /// Media type of the output.
     pub content_type: Option<String>,
-    /// What it has beyond the protocol.
+    /// Fields beyond the protocol.
     pub extra: Map<String, Value>,
 }
 
 impl Descriptor {
-    /// One with nothing but a kind and a path.
+    /// Creates a descriptor without optional fields.
     #[must_use]
-    pub fn new(kind: Kind, path: impl Into<String>) -> Self {
+    pub fn new(kind: DescriptorKind, path: impl Into<String>) -> Self {
         Self {
             kind,
             path: path.into(),
@@ -85,38 +80,35 @@ impl Descriptor {
         }
     }
 
-    /// Reads one and checks it.
+    /// Parses and validates JSON.
     ///
     /// # Errors
-    /// What is wrong with it, and where.
-    pub fn read(value: Value, place: &str) -> Result<Self, String> {
-        let mut fields = Fields::of(value, place)?;
+    /// The error and its place.
+    pub fn parse(value: Value, place: &str) -> Result<Self, String> {
+        let mut fields = Fields::new(value, place)?;
         let kind = match &*fields.string("type")? {
             "endpoint" => {
                 let method = fields.string("method").ok();
                 let method = method.and_then(|name| Method::from_name(&name));
                 let wanted = "one of GET, POST, PUT, PATCH, DELETE";
-                Kind::Endpoint(method.ok_or_else(|| fields.wrong("method", wanted))?)
+                DescriptorKind::Endpoint(method.ok_or_else(|| fields.type_error("method", wanted))?)
             }
-            "skill" => Kind::Skill,
-            "prompt" => Kind::Prompt,
-            _ => return Err(fields.wrong("type", "endpoint, skill or prompt")),
+            "skill" => DescriptorKind::Skill,
+            "prompt" => DescriptorKind::Prompt,
+            _ => return Err(fields.type_error("type", "endpoint, skill or prompt")),
         };
         let path = fields.string("path")?;
-        check(kind, &path).map_err(|error| format!("{place}.path: {error}"))?;
+        check_path(kind, &path).map_err(|error| format!("{place}.path: {error}"))?;
         let description = fields.optional_string("description")?;
-        let (input_schema, output_schema) = match kind.has(Optional::Schemas) {
-            true => {
-                (fields.optional_object("inputSchema")?, fields.optional_object("outputSchema")?)
-            }
-            false => (None, None),
+        let (input_schema, output_schema) = if kind.has_schemas() {
+            (fields.optional_object("inputSchema")?, fields.optional_object("outputSchema")?)
+        } else {
+            (None, None)
         };
-        let content_type = match kind.has(Optional::ContentType) {
-            true => fields.optional_string("contentType")?,
-            false => None,
-        };
-        let mut extra = fields.rest();
-        // What a kind does not have would be taken for what others have, in whatever shape it came.
+        let content_type =
+            if kind.has_content_type() { fields.optional_string("contentType")? } else { None };
+        let mut extra = fields.into_rest();
+        // A field of another kind would be mistaken for that of this one, and its type is not checked.
         for name in ["method", "contentType", "inputSchema", "outputSchema"] {
             extra.remove(name);
         }
@@ -129,7 +121,7 @@ impl Serialize for Descriptor {
         let mut map = serializer.serialize_map(None)?;
         map.serialize_entry("type", self.kind.as_str())?;
         map.serialize_entry("path", &self.path)?;
-        if let Kind::Endpoint(method) = self.kind {
+        if let DescriptorKind::Endpoint(method) = self.kind {
             map.serialize_entry("method", &method)?;
         }
         for (name, text) in
@@ -153,95 +145,72 @@ impl Serialize for Descriptor {
     }
 }
 
-fn check(kind: Kind, path: &str) -> Result<(), String> {
-    path::pattern(path).map_err(|error| error.to_string())?;
+fn check_path(kind: DescriptorKind, path: &str) -> Result<(), String> {
+    path::parse_pattern(path).map_err(|error| error.to_string())?;
     let (is_skill, is_prompt) = (path::is_skill(path), path::is_prompt(path));
     match kind {
-        Kind::Skill if !is_skill => Err("the last segment of a skill is skill.md".to_owned()),
-        Kind::Prompt if !is_prompt => Err("the last segment of a prompt is prompt.md".to_owned()),
-        Kind::Endpoint(_) if is_skill || is_prompt => {
+        DescriptorKind::Skill if !is_skill => {
+            Err("the last segment of a skill is skill.md".to_owned())
+        }
+        DescriptorKind::Prompt if !is_prompt => {
+            Err("the last segment of a prompt is prompt.md".to_owned())
+        }
+        DescriptorKind::Endpoint(_) if is_skill || is_prompt => {
             Err("skill.md and prompt.md are reserved for skills and prompts".to_owned())
         }
         _ => Ok(()),
     }
 }
 
-/// What a client says of itself.
-#[derive(Debug, Clone, PartialEq)]
+/// Description of a client.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct ClientInfo {
-    /// What it is addressed by.
+    /// Id.
     pub id: String,
-    /// What people call it.
+    /// Display name.
     pub name: String,
-    /// What it is.
+    /// Description.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
-    /// Its version.
+    /// Version.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
-    /// What it runs on.
+    /// Platform.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub platform: Option<String>,
-    /// Anything else.
+    /// Custom data.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub metadata: Option<Map<String, Value>>,
-    /// What it has beyond the protocol.
+    /// Fields beyond the protocol.
+    #[serde(flatten)]
     pub extra: Map<String, Value>,
 }
 
 impl ClientInfo {
-    /// One with nothing but an id and a name.
+    /// Creates a description without optional fields.
     #[must_use]
     pub fn new(id: impl Into<String>, name: impl Into<String>) -> Self {
-        Self {
-            id: id.into(),
-            name: name.into(),
-            description: None,
-            version: None,
-            platform: None,
-            metadata: None,
-            extra: Map::new(),
-        }
+        Self { id: id.into(), name: name.into(), ..Self::default() }
     }
 }
 
-impl Serialize for ClientInfo {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut map = serializer.serialize_map(None)?;
-        map.serialize_entry("id", &self.id)?;
-        map.serialize_entry("name", &self.name)?;
-        for (name, text) in [
-            ("description", &self.description),
-            ("version", &self.version),
-            ("platform", &self.platform),
-        ] {
-            if let Some(text) = text {
-                map.serialize_entry(name, text)?;
-            }
-        }
-        if let Some(metadata) = &self.metadata {
-            map.serialize_entry("metadata", metadata)?;
-        }
-        for (name, value) in &self.extra {
-            map.serialize_entry(name, value)?;
-        }
-        map.end()
-    }
-}
-
-/// A client with its catalogue, as it registers.
+/// Client with its catalog, as in a registration.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ClientDescriptor {
-    /// Who it is.
+    /// Description of the client.
     pub info: ClientInfo,
-    /// What it has, in its own order.
+    /// Paths, in the order of the client.
     pub paths: Vec<Descriptor>,
 }
 
 impl ClientDescriptor {
-    /// Reads one and checks it.
+    /// Parses and validates JSON.
     ///
     /// # Errors
-    /// What is wrong with it, and where.
-    pub fn read(value: Value) -> Result<Self, String> {
-        let mut fields = Fields::of(value, "client")?;
-        let paths = read_paths(fields.array("paths")?, "client.paths")?;
+    /// The error and its place.
+    pub fn parse(value: Value) -> Result<Self, String> {
+        let mut fields = Fields::new(value, "client")?;
+        let paths = parse_paths(fields.array("paths")?, "client.paths")?;
         let mut info = ClientInfo {
             id: fields.string("id")?,
             name: fields.string("name")?,
@@ -251,8 +220,8 @@ impl ClientDescriptor {
             metadata: fields.optional_object("metadata")?,
             extra: Map::new(),
         };
-        info.extra = fields.rest();
-        // Listings say these of every client themselves.
+        info.extra = fields.into_rest();
+        // Listings set these fields themselves.
         for name in ["status", "connectedAt", "lastSeenAt", "connection", "pathCount"] {
             info.extra.remove(name);
         }
@@ -260,17 +229,17 @@ impl ClientDescriptor {
     }
 }
 
-/// Reads a catalogue.
-pub(super) fn read_paths(values: Vec<Value>, place: &str) -> Result<Vec<Descriptor>, String> {
-    let read = |(at, value)| {
-        let mut descriptor = Descriptor::read(value, &format!("{place}[{at}]"))?;
-        // Listings say these of every path themselves.
+/// Parses the paths of a catalog.
+pub(super) fn parse_paths(values: Vec<Value>, place: &str) -> Result<Vec<Descriptor>, String> {
+    let parse = |(at, value)| {
+        let mut descriptor = Descriptor::parse(value, &format!("{place}[{at}]"))?;
+        // Listings set these fields themselves.
         for name in ["clientId", "clientName"] {
             descriptor.extra.remove(name);
         }
         Ok(descriptor)
     };
-    values.into_iter().enumerate().map(read).collect()
+    values.into_iter().enumerate().map(parse).collect()
 }
 
 #[cfg(test)]
@@ -280,11 +249,11 @@ mod tests {
     use super::*;
 
     fn read(value: Value) -> Result<Descriptor, String> {
-        Descriptor::read(value, "paths[0]")
+        Descriptor::parse(value, "paths[0]")
     }
 
     #[test]
-    fn what_is_read_is_written_with_all_it_had() {
+    fn a_parsed_descriptor_serializes_to_its_input() {
         for value in [
             json!({"type": "skill", "path": "/a/skill.md"}),
             json!({"type": "skill", "path": "/a/SKILL.md", "description": "d", "x-order": [1, null]}),
@@ -293,7 +262,7 @@ mod tests {
             json!({"type": "endpoint", "path": "/a/:id", "method": "PATCH", "outputSchema": {"a": 1}}),
         ] {
             let descriptor = read(value.clone()).unwrap();
-            assert_eq!(serde_json::to_value(&descriptor).unwrap(), value);
+            assert_eq!(serde_json::to_value(&descriptor).unwrap(), value, "{value:?}");
         }
     }
 
@@ -309,12 +278,16 @@ mod tests {
                 json!({"type": "prompt", "path": "/prompt.md"}),
             ),
         ] {
-            assert_eq!(serde_json::to_value(read(value).unwrap()).unwrap(), left);
+            assert_eq!(
+                serde_json::to_value(read(value.clone()).unwrap()).unwrap(),
+                left,
+                "{value:?}"
+            );
         }
     }
 
     #[test]
-    fn what_is_wrong_is_named() {
+    fn an_error_names_the_invalid_field() {
         for (value, words) in [
             (json!(7), "paths[0] must be an object"),
             (json!({"path": "/a/skill.md"}), "paths[0].type"),
@@ -337,12 +310,12 @@ mod tests {
     }
 
     #[test]
-    fn a_client_cannot_speak_for_the_listing() {
+    fn a_client_cannot_set_fields_of_listings() {
         let paths = json!([{"type": "skill", "path": "/skill.md", "clientId": "other"}]);
         let client = json!({"id": "a", "name": "A", "status": "x", "team": 1, "paths": paths});
-        let client = ClientDescriptor::read(client).unwrap();
+        let client = ClientDescriptor::parse(client).unwrap();
         assert_eq!(client.info.extra.keys().collect::<Vec<_>>(), ["team"]);
         assert!(client.paths[0].extra.is_empty());
-        assert!(ClientDescriptor::read(json!({"id": "a", "name": "A"})).is_err());
+        assert!(ClientDescriptor::parse(json!({"id": "a", "name": "A"})).is_err());
     }
 }

@@ -1,10 +1,10 @@
-//! Taking the fields of an object one by one, with an error that says where it is.
+//! Typed access to the fields of a JSON object, with errors that name the place.
 
 use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value};
 
-/// A field that may be absent, but if it is there has its type.
-pub(super) fn present<'de, D, T>(deserializer: D) -> Result<Option<T>, D::Error>
+/// Deserializes an optional field that must not be `null`.
+pub(super) fn non_null<'de, D, T>(deserializer: D) -> Result<Option<T>, D::Error>
 where
     D: Deserializer<'de>,
     T: Deserialize<'de>,
@@ -12,14 +12,14 @@ where
     T::deserialize(deserializer).map(Some)
 }
 
-/// An object that is taken apart.
+/// JSON object whose fields are taken one by one.
 pub(super) struct Fields<'a> {
     rest: Map<String, Value>,
     place: &'a str,
 }
 
 impl<'a> Fields<'a> {
-    pub(super) fn of(value: Value, place: &'a str) -> Result<Self, String> {
+    pub(super) fn new(value: Value, place: &'a str) -> Result<Self, String> {
         match value {
             Value::Object(rest) => Ok(Self { rest, place }),
             _ => Err(format!("{place} must be an object")),
@@ -27,14 +27,14 @@ impl<'a> Fields<'a> {
     }
 
     pub(super) fn string(&mut self, name: &str) -> Result<String, String> {
-        self.optional_string(name)?.ok_or_else(|| self.wrong(name, "a string"))
+        self.optional_string(name)?.ok_or_else(|| self.type_error(name, "a string"))
     }
 
     pub(super) fn optional_string(&mut self, name: &str) -> Result<Option<String>, String> {
         match self.rest.remove(name) {
             None => Ok(None),
             Some(Value::String(text)) => Ok(Some(text)),
-            Some(_) => Err(self.wrong(name, "a string")),
+            Some(_) => Err(self.type_error(name, "a string")),
         }
     }
 
@@ -45,23 +45,23 @@ impl<'a> Fields<'a> {
         match self.rest.remove(name) {
             None => Ok(None),
             Some(Value::Object(object)) => Ok(Some(object)),
-            Some(_) => Err(self.wrong(name, "an object")),
+            Some(_) => Err(self.type_error(name, "an object")),
         }
     }
 
     pub(super) fn array(&mut self, name: &str) -> Result<Vec<Value>, String> {
         match self.rest.remove(name) {
             Some(Value::Array(items)) => Ok(items),
-            _ => Err(self.wrong(name, "an array")),
+            _ => Err(self.type_error(name, "an array")),
         }
     }
 
-    /// What has not been taken.
-    pub(super) fn rest(self) -> Map<String, Value> {
+    /// Returns the remaining fields.
+    pub(super) fn into_rest(self) -> Map<String, Value> {
         self.rest
     }
 
-    pub(super) fn wrong(&self, name: &str, wanted: &str) -> String {
-        format!("{}.{name} must be {wanted}", self.place)
+    pub(super) fn type_error(&self, name: &str, expected: &str) -> String {
+        format!("{}.{name} must be {expected}", self.place)
     }
 }

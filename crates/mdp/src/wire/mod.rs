@@ -1,90 +1,91 @@
-//! The messages of the protocol as they are on the wire: one JSON object each.
+//! Messages of the protocol, each one JSON object.
 //!
-//! - [`incoming`]: what clients say
-//! - [`outgoing`]: what they are told
+//! - [`incoming`]: messages of clients
+//! - [`outgoing`]: messages to clients
 //! - [`descriptor`]: clients and their paths
-//! - [`auth`]: who somebody says to be
+//! - [`auth`]: credentials of clients
 //!
-//! A field that is optional is absent or has its type: `null` is refused on the way in, because the clients
-//! in use refuse it, and never sent. What a descriptor has beyond the protocol is kept and passed on.
-//! Nothing here knows sessions; that a message is well-formed does not mean that it is in order.
+//! An optional field is absent or has its type: `null` is rejected in incoming messages, because existing clients reject
+//! it too, and never sent. Fields of a descriptor beyond the protocol are preserved. This module knows no sessions: a
+//! well-formed message may still be out of order.
 
 pub mod auth;
 pub mod descriptor;
 mod fields;
 pub mod incoming;
+mod method;
 pub mod outgoing;
 
 use std::io;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use skills_core::Code;
 
-pub use auth::Auth;
-pub use descriptor::{ClientDescriptor, ClientInfo, Descriptor, Kind};
+pub use auth::AuthContext;
+pub use descriptor::{ClientDescriptor, ClientInfo, Descriptor, DescriptorKind};
 pub use incoming::{Incoming, WireError};
-pub use skills_registry::live::Method;
+pub use method::Method;
 
-/// What went wrong, in the few words that the protocol has for it.
+/// Error code of the protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Code {
-    /// What was asked cannot be asked.
+pub enum MdpErrorCode {
+    /// The call is invalid.
     BadRequest,
-    /// There is no such client or path.
+    /// The client or path does not exist.
     NotFound,
-    /// No answer came in time.
+    /// The client did not respond in time.
     Timeout,
-    /// The client went away.
+    /// The client disconnected.
     TransportError,
-    /// The client's own code failed.
+    /// The handler of the client failed.
     HandlerError,
-    /// Not at present; later perhaps.
+    /// The client or the server is busy; a retry may succeed.
     NotReady,
 }
 
-impl Code {
-    /// The name on the wire.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::BadRequest => "bad_request",
-            Self::NotFound => "not_found",
-            Self::Timeout => "timeout",
-            Self::TransportError => "transport_error",
-            Self::HandlerError => "handler_error",
-            Self::NotReady => "not_ready",
+impl From<MdpErrorCode> for Code {
+    fn from(code: MdpErrorCode) -> Self {
+        match code {
+            MdpErrorCode::BadRequest => Self::BadRequest,
+            MdpErrorCode::NotFound => Self::NotFound,
+            MdpErrorCode::Timeout => Self::Timeout,
+            MdpErrorCode::TransportError => Self::TransportError,
+            MdpErrorCode::HandlerError => Self::HandlerError,
+            MdpErrorCode::NotReady => Self::NotReady,
         }
     }
 }
 
-/// An error as it is told to whoever asked.
+/// Error in the form of the protocol.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct ErrorBody {
-    /// For machines.
-    pub code: Code,
-    /// For people.
+pub struct MdpErrorBody {
+    /// Code.
+    pub code: MdpErrorCode,
+    /// Message.
     pub message: String,
-    /// Whatever the client added.
+    /// Details that the client added.
     #[serde(
         default,
-        deserialize_with = "fields::present",
+        deserialize_with = "fields::non_null",
         skip_serializing_if = "Option::is_none"
     )]
     pub details: Option<Value>,
 }
 
-/// How many bytes something has as JSON, without making it.
-pub(crate) fn json_bytes(value: &impl Serialize) -> usize {
-    let mut count = Count(0);
+/// Returns the bytes of a value as JSON, without building the text.
+pub(crate) fn json_len(value: &impl Serialize) -> usize {
+    let mut counter = ByteCounter(0);
     // Counting cannot fail.
-    let _ = serde_json::to_writer(&mut count, value);
-    count.0
+    let _ = serde_json::to_writer(&mut counter, value);
+    counter.0
 }
 
-struct Count(usize);
+/// Writer that counts bytes.
+struct ByteCounter(usize);
 
-impl io::Write for Count {
+impl io::Write for ByteCounter {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.0 += bytes.len();
         Ok(bytes.len())

@@ -1,53 +1,84 @@
-//! What clients are told. Every message is made as the text that is sent.
+//! Messages to clients, serialized to text.
+
+use std::sync::Arc;
 
 use serde::{Serialize, Serializer};
 use serde_json::{Map, Value};
 use uuid::Uuid;
 
-use super::{Auth, Method, json_bytes};
+use super::{AuthContext, Method};
 
-/// A call, all but the number by which its answer is known.
+/// Fields of a call that differ between clients, without the id of the call.
 #[derive(Debug, Clone)]
 pub struct CallFields<'a> {
-    /// Who is asked.
+    /// Id of the client.
     pub client_id: &'a str,
-    /// How.
+    /// Method.
     pub method: Method,
-    /// For what; a concrete path.
+    /// Concrete path.
     pub path: &'a str,
-    /// What the parameters of the pattern stand for. Always told: a client that is told of none would not
-    /// look for them itself.
+    /// Values of the pattern's parameters. Always sent: a client that gets none does not compute them itself.
     pub params: &'a [(&'a str, &'a str)],
-    /// With which query.
+}
+
+/// Fields of a call that are the same for all called clients.
+#[derive(Debug, Clone, Default, Serialize)]
+pub struct PayloadFields<'a> {
+    /// Query parameters.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub query: Option<&'a Map<String, Value>>,
-    /// With which body.
+    /// Body.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub body: Option<&'a Value>,
-    /// With which headers.
-    pub headers: Option<&'a [(String, String)]>,
-    /// By whom.
-    pub auth: Option<&'a Auth>,
+    /// Headers.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub headers: Option<Pairs<'a, String>>,
+    /// Credentials.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub auth: Option<&'a AuthContext>,
 }
 
 #[derive(Serialize)]
 #[serde(tag = "type", rename = "callClient", rename_all = "camelCase")]
-struct CallClient<'a> {
+struct CallHead<'a> {
     request_id: Uuid,
     client_id: &'a str,
     method: Method,
     path: &'a str,
     params: Pairs<'a, &'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    query: Option<&'a Map<String, Value>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    body: Option<&'a Value>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    headers: Option<Pairs<'a, String>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    auth: Option<&'a Auth>,
 }
 
-/// An object, in this order. No two names are equal.
-struct Pairs<'a, T>(&'a [(T, T)]);
+/// Second half of a `callClient`, serialized once for all called clients.
+#[derive(Debug, Clone)]
+pub struct Payload(Arc<str>);
+
+impl Payload {
+    /// Serializes the fields.
+    #[must_use]
+    pub fn new(fields: &PayloadFields<'_>) -> Self {
+        let mut text = text(fields);
+        // It continues an object: a comma replaces the brace, unless there are no fields.
+        let start = if text.len() > 2 { "," } else { "" };
+        text.replace_range(..1, start);
+        Self(text.into())
+    }
+
+    /// Returns the shared text.
+    #[must_use]
+    pub fn text(&self) -> Arc<str> {
+        Arc::clone(&self.0)
+    }
+
+    /// Returns the size of the text in bytes.
+    #[must_use]
+    pub fn size(&self) -> usize {
+        self.0.len()
+    }
+}
+
+/// Pairs that serialize to an object in their order. Names must be unique.
+#[derive(Debug, Clone, Copy)]
+pub struct Pairs<'a, T>(pub &'a [(T, T)]);
 
 impl<T: Serialize> Serialize for Pairs<'_, T> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
@@ -55,39 +86,31 @@ impl<T: Serialize> Serialize for Pairs<'_, T> {
     }
 }
 
-impl<'a> CallClient<'a> {
-    fn new(request_id: Uuid, fields: &CallFields<'a>) -> Self {
-        let &CallFields { client_id, method, path, params, query, body, headers, auth } = fields;
-        let (params, headers) = (Pairs(params), headers.map(Pairs));
-        Self { request_id, client_id, method, path, params, query, body, headers, auth }
-    }
-}
-
-/// `callClient`.
-pub fn call(request_id: Uuid, fields: &CallFields<'_>) -> String {
-    text(&CallClient::new(request_id, fields))
-}
-
-/// How many bytes that has, without making it.
-pub fn call_bytes(fields: &CallFields<'_>) -> usize {
-    json_bytes(&CallClient::new(Uuid::nil(), fields))
+/// Returns the first half of a `callClient`, to be continued by a [`Payload`].
+#[must_use]
+pub fn call_head(request_id: Uuid, fields: &CallFields<'_>) -> String {
+    let &CallFields { client_id, method, path, params } = fields;
+    let params = Pairs(params);
+    let mut head = text(&CallHead { request_id, client_id, method, path, params });
+    head.pop();
+    head
 }
 
 #[derive(Serialize)]
 #[serde(tag = "type", rename_all = "camelCase")]
-enum Beat {
+enum KeepaliveMessage {
     Ping { timestamp: i64 },
     Pong { timestamp: i64 },
 }
 
-/// `ping`, with milliseconds since 1970.
+/// Returns a `ping` with milliseconds since 1970.
 pub fn ping(timestamp: i64) -> String {
-    text(&Beat::Ping { timestamp })
+    text(&KeepaliveMessage::Ping { timestamp })
 }
 
-/// `pong`, with what the ping had.
+/// Returns a `pong` with the timestamp of the ping.
 pub fn pong(timestamp: i64) -> String {
-    text(&Beat::Pong { timestamp })
+    text(&KeepaliveMessage::Pong { timestamp })
 }
 
 fn text(message: &impl Serialize) -> String {
@@ -102,23 +125,17 @@ mod tests {
 
     use super::*;
 
-    fn fields<'a>() -> CallFields<'a> {
-        CallFields {
-            client_id: "c",
-            method: Method::Get,
-            path: "/x/skill.md",
-            params: &[],
-            query: None,
-            body: None,
-            headers: None,
-            auth: None,
-        }
+    fn call(request_id: Uuid, params: &[(&str, &str)], payload: &PayloadFields<'_>) -> String {
+        let path = "/x/skill.md";
+        let fields = CallFields { client_id: "c", method: Method::Get, path, params };
+        call_head(request_id, &fields) + &Payload::new(payload).text()
     }
 
     #[test]
-    fn what_is_not_there_is_not_said() {
+    fn absent_fields_are_not_sent() {
         let id = Uuid::nil();
-        let value: Value = serde_json::from_str(&call(id, &fields())).unwrap();
+        let text = call(id, &[], &PayloadFields::default());
+        let value: Value = serde_json::from_str(&text).unwrap();
         let expected = json!({
             "type": "callClient", "requestId": id.to_string(), "clientId": "c", "method": "GET",
             "path": "/x/skill.md", "params": {},
@@ -129,25 +146,24 @@ mod tests {
     #[test]
     fn a_null_body_is_a_body() {
         let null = Value::Null;
-        let call = CallFields { body: Some(&null), params: &[("a", "2")], ..fields() };
-        let text = super::call(Uuid::nil(), &call);
+        let payload = PayloadFields { body: Some(&null), ..PayloadFields::default() };
+        let text = call(Uuid::nil(), &[("a", "2")], &payload);
         assert!(text.contains(r#""params":{"a":"2"},"body":null"#), "{text}");
     }
 
     #[test]
-    fn the_published_client_understands_all_of_it() {
-        let auth = Auth { token: Some("t".into()), ..Auth::default() };
+    fn the_published_client_parses_every_message() {
+        let auth = AuthContext { token: Some("t".into()), ..AuthContext::default() };
         let query = json!({"a": 1}).as_object().cloned();
         let headers = [("host".to_owned(), "h".to_owned())];
-        let call = CallFields {
+        let payload = PayloadFields {
             query: query.as_ref(),
-            headers: Some(&headers),
+            headers: Some(Pairs(&headers)),
             auth: Some(&auth),
-            params: &[("id", "7")],
-            ..fields()
+            ..PayloadFields::default()
         };
-        assert_eq!(call_bytes(&call), super::call(Uuid::new_v4(), &call).len());
-        for text in [super::call(Uuid::new_v4(), &call), ping(1), pong(i64::MIN)] {
+        let call = call(Uuid::new_v4(), &[("id", "7")], &payload);
+        for text in [call, ping(1), pong(i64::MIN)] {
             ServerToClientMessage::from_text(&text)
                 .unwrap_or_else(|error| panic!("{text}: {error}"));
         }

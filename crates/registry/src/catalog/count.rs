@@ -1,43 +1,48 @@
-//! How many skills answer to their ids, without walking over all of them where that can be spared.
+//! Number of skills that their ids resolve to, without a scan of all skills where possible.
 
 use std::sync::Arc;
 
 use skills_core::resolve::{self, Candidates, Prefix};
 
-use super::shelf::Shelf;
+use super::layer_index::LayerIndex;
 
-/// How many answer in layers that come in this order.
-pub(super) fn effective(layers: &[Arc<Shelf>], prefix: &Prefix) -> usize {
+/// Counts the effective skills of layers in the order of resolution.
+pub(super) fn effective(layers: &[Arc<LayerIndex>], prefix: &Prefix) -> usize {
     match layers {
         [] => 0,
         [only] => only.skills.len(),
         [first, second] if second.skills.len() < first.skills.len() => {
             let ids = second.skills.ids();
-            first.skills.len() + ids.filter(|id| !is_taken(first, id, prefix)).count()
+            first.skills.len() + ids.filter(|id| !shadows(first, id, prefix)).count()
         }
-        [first, rest @ ..] => over(first, rest, effective(rest, prefix), prefix),
+        [first, rest @ ..] => with_private(first, rest, effective(rest, prefix), prefix),
     }
 }
 
-/// How many answer when a layer comes before others, of which so many answer without it. It costs as much as
-/// the layer has.
-pub(super) fn over(first: &Shelf, rest: &[Arc<Shelf>], without: usize, prefix: &Prefix) -> usize {
+/// Counts the effective skills when `first` comes before `rest`, which has `rest_count` of its own. The cost depends on
+/// the size of `first` alone.
+pub(super) fn with_private(
+    first: &LayerIndex,
+    rest: &[Arc<LayerIndex>],
+    rest_count: usize,
+    prefix: &Prefix,
+) -> usize {
     let exact = first.skills.ids().map(|id| &**id);
-    // A name that is taken twice is taken once.
-    let shorter = first.skills.ids().filter_map(|id| prefix.stripped(id));
+    // A name that is shadowed twice counts once.
+    let shorter = first.skills.ids().filter_map(|id| prefix.strip(id));
     let shorter = shorter.filter(|name| first.skills.get(name).is_none());
-    let taken = exact.chain(shorter).filter(|name| answers(rest, name, prefix)).count();
-    first.skills.len() + without - taken
+    let shadowed = exact.chain(shorter).filter(|name| is_effective(rest, name, prefix)).count();
+    first.skills.len() + rest_count - shadowed
 }
 
-/// Whether an id leads to an entry of a layer.
-fn is_taken(layer: &Shelf, id: &str, prefix: &Prefix) -> bool {
+/// Returns whether a layer has an entry that an id resolves to.
+fn shadows(layer: &LayerIndex, id: &str, prefix: &Prefix) -> bool {
     Candidates::new(id, prefix).iter().any(|name| layer.skills.get(name).is_some())
 }
 
-/// Whether there is an entry of that id which answers to it.
-fn answers(layers: &[Arc<Shelf>], id: &str, prefix: &Prefix) -> bool {
+/// Returns whether an id resolves to an entry of the same id.
+fn is_effective(layers: &[Arc<LayerIndex>], id: &str, prefix: &Prefix) -> bool {
     let names = Candidates::new(id, prefix);
-    let hit = resolve::hits(layers, &names, |shelf, name| shelf.skills.get(name)).next();
+    let hit = resolve::hits(layers, &names, |layer, name| layer.skills.get(name)).next();
     hit.is_some_and(|(_, row)| &*row.id == id)
 }

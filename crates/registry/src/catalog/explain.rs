@@ -1,72 +1,77 @@
-//! Why a name leads to what it leads to.
+//! Explanation of how a name was resolved.
 
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use skills_core::{
     Caller, Owner, Tier,
-    resolve::{self, Candidates, TIERS},
+    resolve::{self, Candidates},
 };
 
 use super::Catalog;
 
-/// A place where an entry may be.
+/// An id in a tier: a step of the resolution.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Place {
-    /// Which tier; a private one is that of the caller.
+pub struct ExplainedLayer {
+    /// Tier; the private one is that of the caller.
     pub tier: Tier,
-    /// Under which id.
+    /// Entry id.
     pub id: String,
 }
 
-/// What a name leads to, and past what.
+/// Result and steps of the resolution of a name.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Explanation {
-    /// Where the entry is that answers, if there is one.
-    pub answer: Option<Place>,
-    /// The entries that would answer if it did not, in order.
-    pub shadows: Vec<Place>,
-    /// Where was looked, in order, up to the entry that answers.
-    pub tried: Vec<Place>,
+    /// Entry that the name resolves to.
+    pub answer: Option<ExplainedLayer>,
+    /// Entries that it shadows, in order.
+    pub shadows: Vec<ExplainedLayer>,
+    /// Steps of the resolution, in order, up to that entry.
+    pub tried: Vec<ExplainedLayer>,
 }
 
 impl Catalog {
-    /// Why a skill's name leads where it leads, for whom this view was made.
+    /// Explains the resolution of a skill's name for the caller of this view.
     #[must_use]
     pub fn explain(&self, caller: &Caller, name: &str) -> Explanation {
         let names = Candidates::new(name, self.prefix());
-        let mut places = self.places(&names);
-        let answer = places.next();
-        let shadows = places.collect();
-        // Who has no private entry shares a view with everyone, and was looked for all the same.
-        let tiers = TIERS.into_iter().filter(|tier| caller.layer(*tier).is_some());
-        let mut tried: Vec<Place> = tiers
-            .flat_map(|tier| names.iter().map(move |id| Place { tier, id: id.to_owned() }))
+        let mut hits = self.hits(&names);
+        let answer = hits.next();
+        let shadows = hits.collect();
+        // A caller without private entries shares the public view, but the private tier was tried first.
+        let tiers = Tier::ALL.into_iter().filter(|tier| caller.layer(*tier).is_some());
+        let mut tried: Vec<ExplainedLayer> = tiers
+            .flat_map(|tier| names.iter().map(move |id| ExplainedLayer { tier, id: id.to_owned() }))
             .collect();
-        if let Some(at) = tried.iter().position(|place| answer.as_ref() == Some(place)) {
+        if let Some(at) = tried.iter().position(|step| answer.as_ref() == Some(step)) {
             tried.truncate(at + 1);
         }
         Explanation { answer, shadows, tried }
     }
 
-    /// Every place where one of the names leads to something, in order.
-    fn places(&self, names: &Candidates<'_>) -> impl Iterator<Item = Place> {
-        let hits = resolve::hits(&self.layers, names, |shelf, id| shelf.skills.get(id));
-        hits.map(|(_, row)| Place { tier: row.tier, id: row.id.to_string() })
+    /// Iterates over the entries that the names lead to, in the order of resolution.
+    fn hits(&self, names: &Candidates<'_>) -> impl Iterator<Item = ExplainedLayer> {
+        let rows = resolve::hits(&self.layers, names, |layer, id| layer.skills.get(id));
+        rows.map(|(_, row)| ExplainedLayer { tier: row.tier, id: row.id.to_string() })
     }
 
-    /// Where a name leads for an owner.
+    /// Resolves the name of a skill for an owner.
     #[must_use]
-    pub fn answer_for(self: &Arc<Self>, owner: &Owner, name: &str) -> Option<Place> {
-        let view = self.of_owner(Some(owner));
-        view.places(&Candidates::new(name, self.prefix())).next()
+    pub fn resolve_for(self: &Arc<Self>, owner: &Owner, name: &str) -> Option<ExplainedLayer> {
+        let view = self.view_for_owner(Some(owner));
+        view.hits(&Candidates::new(name, self.prefix())).next()
     }
 
-    /// The entries that answer to an id before the one that a tier has under it, for an owner.
+    /// Returns the entries that shadow the skill of a tier for an owner.
     #[must_use]
-    pub fn before(self: &Arc<Self>, owner: &Owner, tier: Tier, id: &str) -> Vec<Place> {
-        let view = self.of_owner(Some(owner));
-        let is_other = |place: &Place| place.tier != tier || place.id != id;
-        view.places(&Candidates::new(id, self.prefix())).take_while(is_other).collect()
+    pub fn shadowed_by(
+        self: &Arc<Self>,
+        owner: &Owner,
+        tier: Tier,
+        id: &str,
+    ) -> Vec<ExplainedLayer> {
+        let view = self.view_for_owner(Some(owner));
+        let is_other = |hit: &ExplainedLayer| hit.tier != tier || hit.id != id;
+        view.hits(&Candidates::new(id, self.prefix())).take_while(is_other).collect()
     }
 }

@@ -1,5 +1,5 @@
-//! Pages of a listing: so many rows, and so many bytes. What a tool says of itself may be a hundred thousand
-//! bytes, and a page of rows must fit into one message all the same.
+//! Pages of a listing, limited in rows and in bytes. A row of a tool may have a hundred thousand bytes, and a page must
+//! still fit into one message.
 
 use std::sync::Arc;
 
@@ -7,25 +7,25 @@ use super::SkillRow;
 
 /// Most bytes of a page, unless its first row alone has more. As JSON they may be several times as many.
 pub const PAGE_BYTES: usize = 4 << 20;
-/// What is said of each file besides its path.
+/// Bytes of a listed file beside its path.
 const FILE_BYTES: usize = 128;
 
 impl SkillRow {
-    /// About how many bytes there are to say of it without its files' bodies.
+    /// Returns the approximate size of the row in a listing.
     #[must_use]
     pub fn listed_bytes(&self) -> usize {
         let text = |text: &Option<String>| text.as_ref().map_or(0, String::len);
         let files: usize = self.meta.files.iter().map(|file| file.path.len() + FILE_BYTES).sum();
         self.id.len()
-            + text(&self.meta.title)
-            + text(&self.meta.description)
+            + text(&self.meta.heading)
+            + text(&self.meta.first_paragraph)
             + files
             + self.meta.agent.as_ref().map_or(0, |agent| agent.bytes())
             + self.meta.tool.as_ref().map_or(0, |tool| tool.bytes())
     }
 }
 
-/// The first rows, `limit` at most and as many as fit a page, and whether there are more.
+/// Takes the rows of a page, at most `limit`. Also returns whether there are more.
 pub fn page<'a>(
     rows: impl Iterator<Item = &'a Arc<SkillRow>>,
     limit: usize,
@@ -45,15 +45,15 @@ pub fn page<'a>(
 #[cfg(test)]
 mod tests {
     use serde_json::json;
-    use skills_core::{SkillMeta, Tier, Timestamp, ToolMeta, tool::ToolSource};
+    use skills_core::{Tier, Timestamp, ToolMeta, tool::ManifestSource};
 
     use super::*;
 
     fn rows(count: usize, bytes: usize) -> Vec<Arc<SkillRow>> {
         let row = |number: usize| {
-            let mut meta = SkillMeta::of_document("# A").unwrap();
+            let mut meta = skills_agent_skills::skill_meta("# A").unwrap();
             meta.tool = Some(Box::new(ToolMeta {
-                source: ToolSource::of("{}", "application/json").unwrap(),
+                source: ManifestSource::new("{}", "application/json").unwrap(),
                 name: None,
                 emoji: None,
                 tags: vec![],
@@ -78,7 +78,7 @@ mod tests {
         assert_eq!(taken(&small, 9), (9, true));
         assert_eq!(taken(&[], 9), (0, false));
         assert_eq!(taken(&rows(10, PAGE_BYTES / 4), 1000), (3, true));
-        // Somebody who asks gets on, however large a row is.
+        // A row larger than a page does not stop the listing.
         assert_eq!(taken(&rows(2, PAGE_BYTES), 1000), (1, true));
     }
 }

@@ -1,41 +1,47 @@
-//! What a listing shows of an entry.
+//! Rows of listings.
 
-use std::sync::{Arc, OnceLock};
-
-use serde_json::value::RawValue;
-use skills_core::{Kind, PromptDefinition, SkillMeta, Tier, Timestamp, uri::SCHEME};
-
-use crate::{
-    RegistryError,
-    live::{Origin, RENDERED_BY},
+use std::{
+    borrow::Cow,
+    sync::{Arc, OnceLock},
 };
 
-/// How many JSON texts may be kept with a row.
-const KEPT: usize = 2;
+use serde_json::value::RawValue;
+use skills_core::{EntryKind, PromptDefinition, SkillMeta, Tier, Timestamp, uri::SCHEME};
+use skills_store::VersionHeads;
 
-/// What a listing says of an entry that cannot be read.
+use crate::{
+    ReadVersion, RegistryError,
+    live::{LIVE_PROMPT_FUNCTION, LiveOrigin},
+};
+
+/// JSON texts that surfaces may cache with a row.
+const JSON_SLOTS: usize = 2;
+
+/// Description of a corrupt entry in listings.
 const CORRUPT: &str = "This entry is corrupt and cannot be read.";
 
-/// A skill as a listing shows it.
+/// Row of a skill.
 ///
-/// Rows are shared between snapshots, so what has been made of one is kept with it: after a change only
-/// the rows that changed are rendered again.
+/// Snapshots share rows, and a row caches its renderings: after a change only changed rows are rendered again.
 #[derive(Debug)]
 pub struct SkillRow {
-    /// Its id.
+    /// Skill id.
     pub id: Arc<str>,
-    /// Where it is stored; of a live one it says nothing, see [`stored_in`](Self::stored_in).
+    /// Tier of a stored skill; meaningless for a live one, see [`stored_tier`](Self::stored_tier).
     pub tier: Tier,
-    /// What is known of it.
+    /// Metadata.
     pub meta: SkillMeta,
-    /// When this version was registered.
+    /// Time of registration of this version.
     pub registered_at: Timestamp,
+    /// Version numbers; `None` for a live skill and in a registry without history.
+    pub heads: Option<VersionHeads>,
+    /// Version that the row is of, if it is not the served one of a listing.
+    pub pinned: Option<Box<ReadVersion>>,
     bytes: u64,
     is_live: bool,
     corrupt: Option<Box<str>>,
     index_line: OnceLock<Box<str>>,
-    search_text: OnceLock<Box<str>>,
-    kept: [OnceLock<Box<RawValue>>; KEPT],
+    json: [OnceLock<Box<RawValue>>; JSON_SLOTS],
 }
 
 impl SkillRow {
@@ -51,98 +57,128 @@ impl SkillRow {
             tier,
             meta,
             registered_at,
+            heads: None,
+            pinned: None,
             bytes,
             is_live: false,
             corrupt: None,
             index_line: OnceLock::new(),
-            search_text: OnceLock::new(),
-            kept: Default::default(),
+            json: Default::default(),
         }
     }
 
-    /// One that a live client has. It is in no tier; it is resolved as if in one after the last.
+    /// Returns the row with other version numbers. Renderings that are cached with the row do not have them.
+    pub(super) fn with_heads(&self, heads: &VersionHeads) -> Self {
+        let id = Arc::clone(&self.id);
+        let row = Self::new(id, self.tier, self.meta.clone(), self.bytes, self.registered_at);
+        Self { heads: Some(heads.clone()), corrupt: self.corrupt.clone(), ..row }
+    }
+
+    /// Creates the row of one version, which no listing has.
+    #[must_use]
+    pub fn of_version(
+        id: Arc<str>,
+        tier: Tier,
+        meta: SkillMeta,
+        registered_at: Timestamp,
+        pinned: ReadVersion,
+    ) -> Self {
+        let bytes = meta.root().map_or(0, |root| root.size);
+        let pinned = Some(Box::new(pinned));
+        Self { pinned, ..Self::new(id, tier, meta, bytes, registered_at) }
+    }
+
+    /// Returns the version that the content of the row is of, where it is known.
+    #[must_use]
+    pub fn version(&self) -> Option<ReadVersion> {
+        let served = |heads: &VersionHeads| ReadVersion { version: heads.served, yanked: None };
+        let pinned = self.pinned.as_deref().cloned();
+        pinned.or_else(|| self.heads.as_ref().map(served))
+    }
+
+    /// Creates the row of a live client. It has no tier, and resolves like one after the last tier.
     pub(super) fn live(id: Arc<str>, meta: SkillMeta, since: Timestamp) -> Self {
         Self { is_live: true, ..Self::new(id, Tier::Market, meta, 0, since) }
     }
 
-    /// The client that has it and where, if it is not stored.
+    /// Returns the client and path of a live skill.
     #[must_use]
     pub fn origin(&self) -> Option<(&str, &str)> {
-        // The id of a live one is that of its client and the path.
+        // The id of a live skill is the id of its client and the path.
         self.is_live.then(|| self.id.split_at(self.id.find('/').unwrap_or(self.id.len())))
     }
 
-    /// Whether a live client has it, and not the store.
+    /// Returns whether a live client has the skill.
     #[must_use]
     pub const fn is_live(&self) -> bool {
         self.is_live
     }
 
-    /// The tier that has it, if it is stored.
+    /// Returns the tier of a stored skill.
     #[must_use]
-    pub fn stored_in(&self) -> Option<Tier> {
+    pub fn stored_tier(&self) -> Option<Tier> {
         (!self.is_live).then_some(self.tier)
     }
 
     pub(super) fn corrupt(id: Arc<str>, tier: Tier, reason: &str, at: Timestamp) -> Self {
-        let description = Some(CORRUPT.to_owned());
-        let meta = SkillMeta { title: None, description, files: vec![], agent: None, tool: None };
+        let first_paragraph = Some(CORRUPT.to_owned());
+        let meta = SkillMeta { first_paragraph, ..SkillMeta::default() };
         Self { corrupt: Some(reason.into()), ..Self::new(id, tier, meta, 0, at) }
     }
 
-    /// The row, unless what is stored of it cannot be read.
+    /// Returns the row unless it is corrupt.
     ///
     /// # Errors
-    /// What is wrong with it, and where it is.
+    /// When the stored entry cannot be read.
     pub fn readable(&self) -> Result<&Self, RegistryError> {
         match &self.corrupt {
-            Some(reason) => Err(self.damaged(reason)),
+            Some(reason) => Err(self.corrupt_error(reason)),
             None => Ok(self),
         }
     }
 
-    /// What is wrong with an entry that cannot be read.
+    /// Returns the reason why the entry is corrupt.
     #[must_use]
     pub fn corruption(&self) -> Option<&str> {
         self.corrupt.as_deref()
     }
 
-    /// The error for something that this entry names and that cannot be read.
-    pub(crate) fn damaged(&self, reason: &str) -> RegistryError {
+    /// Returns the error for a part of this entry that cannot be read.
+    pub(crate) fn corrupt_error(&self, reason: &str) -> RegistryError {
         RegistryError::CorruptEntry {
-            kind: Kind::Skill,
+            kind: EntryKind::Skill,
             tier: self.tier,
             id: self.id.to_string(),
             reason: reason.to_owned(),
         }
     }
 
-    /// What a surface has made of this row, which is made once. Each kind of text has a slot of its own.
+    /// Returns the JSON that `render` makes of this row, from a cache. Each kind of text has a slot of its own.
     ///
     /// # Errors
-    /// What `render` says.
-    pub fn keep<E>(
+    /// Those of `render`.
+    pub fn cached_json<E>(
         &self,
         slot: usize,
         render: impl FnOnce(&Self) -> Result<Box<RawValue>, E>,
     ) -> Result<&RawValue, E> {
-        let slot = &self.kept[slot % KEPT];
-        if let Some(kept) = slot.get() {
-            return Ok(kept);
+        let slot = &self.json[slot % JSON_SLOTS];
+        if let Some(cached) = slot.get() {
+            return Ok(cached);
         }
         let rendered = render(self)?;
         Ok(slot.get_or_init(|| rendered))
     }
 
-    /// The line of this skill in the index.
-    pub(super) fn index_line(&self) -> &str {
+    /// Returns the line of this skill in the index.
+    pub(crate) fn index_line(&self) -> &str {
         self.index_line.get_or_init(|| {
-            // A bracket in a title would end the link's text early.
+            // A bracket in a title would end the link text early.
             let title = self.title().replace(['[', ']'], "");
             let mut line = format!("- [{title}]({SCHEME}{})", self.id);
-            if let Some(description) = &self.meta.description {
+            if let Some(description) = self.meta.short_description() {
                 line.push_str(": ");
-                line.push_str(description);
+                line.push_str(&description);
             }
             if let Some((client, _)) = self.origin() {
                 line.push_str(&format!(" (live: {client})"));
@@ -152,40 +188,40 @@ impl SkillRow {
         })
     }
 
-    /// Id, title and description, a line each, in lower case.
-    pub(crate) fn search_text(&self) -> &str {
-        self.search_text.get_or_init(|| {
-            let description = self.meta.description.as_deref().unwrap_or_default();
-            format!("{}\n{}\n{description}", self.id, self.title()).to_lowercase().into()
-        })
-    }
-
-    /// Size of the root document in bytes.
+    /// Returns the size of the root document in bytes.
     #[must_use]
     pub const fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// What a person calls it.
+    /// Returns the title, or the id.
     #[must_use]
     pub fn title(&self) -> &str {
-        self.meta.title.as_deref().unwrap_or(&self.id)
+        self.meta.title().unwrap_or(&self.id)
+    }
+
+    /// Returns the description in full.
+    #[must_use]
+    pub fn description(&self) -> Option<Cow<'_, str>> {
+        self.meta.description()
     }
 }
 
-/// A prompt as a listing shows it.
+/// Row of a prompt.
 #[derive(Debug, PartialEq, Eq)]
 pub struct PromptRow {
-    /// Its name.
+    /// Prompt name.
     pub name: Arc<str>,
-    /// Where it is stored.
+    /// Tier of a stored prompt.
     pub tier: Tier,
-    /// The whole definition.
+    /// Definition.
     pub definition: PromptDefinition,
-    /// When this version was registered.
+    /// Time of registration of this version.
     pub registered_at: Timestamp,
-    /// The client that has it and where, if it is not stored.
-    pub origin: Option<Box<Origin>>,
+    /// Version numbers; `None` for a live prompt and in a registry without history.
+    pub heads: Option<VersionHeads>,
+    /// Client and path of a live prompt.
+    pub origin: Option<Box<LiveOrigin>>,
     corrupt: Option<Box<str>>,
 }
 
@@ -196,25 +232,32 @@ impl PromptRow {
         definition: PromptDefinition,
         registered_at: Timestamp,
     ) -> Self {
-        Self { name, tier, definition, registered_at, origin: None, corrupt: None }
+        Self { name, tier, definition, registered_at, heads: None, origin: None, corrupt: None }
     }
 
-    /// One that a live client has. It is in no tier; it is resolved as if in one after the last.
+    /// Returns the row with other version numbers.
+    pub(super) fn with_heads(&self, heads: &VersionHeads) -> Self {
+        let (name, definition) = (Arc::clone(&self.name), self.definition.clone());
+        let row = Self::new(name, self.tier, definition, self.registered_at);
+        Self { heads: Some(heads.clone()), corrupt: self.corrupt.clone(), ..row }
+    }
+
+    /// Creates the row of a live client. It has no tier, and resolves like one after the last tier.
     pub(super) fn live(
         name: Arc<str>,
         definition: PromptDefinition,
         since: Timestamp,
-        origin: Origin,
+        origin: LiveOrigin,
     ) -> Self {
         let row = Self::new(name, Tier::Market, definition, since);
         Self { origin: Some(Box::new(origin)), ..row }
     }
 
-    /// Whether a live client has it, and not the store. A listing of another registry tells no more than that.
+    /// Returns whether a live client has the prompt. The listing of a remote registry tells it by the handler alone.
     #[must_use]
     pub fn is_live(&self) -> bool {
-        // No stored one may name this function, which is reserved.
-        self.origin.is_some() || self.definition.function_id == RENDERED_BY
+        // Stored prompts may not name this function, which is reserved.
+        self.origin.is_some() || self.definition.function_id == LIVE_PROMPT_FUNCTION
     }
 
     pub(super) fn corrupt(name: Arc<str>, tier: Tier, reason: &str, at: Timestamp) -> Self {
@@ -226,14 +269,14 @@ impl PromptRow {
         Self { corrupt: Some(reason.into()), ..Self::new(name, tier, definition, at) }
     }
 
-    /// The row, unless what is stored of it cannot be read.
+    /// Returns the row unless it is corrupt.
     ///
     /// # Errors
-    /// What is wrong with it, and where it is.
+    /// When the stored entry cannot be read.
     pub fn readable(&self) -> Result<&Self, RegistryError> {
         match &self.corrupt {
             Some(reason) => Err(RegistryError::CorruptEntry {
-                kind: Kind::Prompt,
+                kind: EntryKind::Prompt,
                 tier: self.tier,
                 id: self.name.to_string(),
                 reason: reason.to_string(),

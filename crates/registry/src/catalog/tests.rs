@@ -1,13 +1,13 @@
-//! What views and snapshots promise.
+//! Tests of views and snapshots.
 
 use proptest::prelude::*;
-use skills_core::{Digest, EntryKey, PromptDefinition, SkillMeta, Timestamp, User};
+use skills_core::{Coded as _, Digest, EntryKey, PromptDefinition, Timestamp, User};
 use skills_store::EntryContent;
 
 use super::*;
 
 /// A catalog of skills of one document.
-pub(crate) fn of_documents<B: AsRef<str>>(skills: &[(&str, B)]) -> Catalog {
+pub(crate) fn catalog_with_documents<B: AsRef<str>>(skills: &[(&str, B)]) -> Catalog {
     let skills = skills.iter().zip(1..);
     let changes = skills
         .map(|((id, body), revision)| change(revision, Layer::Official, id, Some(body.as_ref())));
@@ -15,15 +15,14 @@ pub(crate) fn of_documents<B: AsRef<str>>(skills: &[(&str, B)]) -> Catalog {
 }
 
 pub(crate) fn change(revision: u64, layer: Layer, id: &str, body: Option<&str>) -> Change {
-    Change {
-        revision,
-        at: Timestamp::from_micros(i64::try_from(revision).unwrap()),
-        actor: "t".into(),
-        key: EntryKey { kind: Kind::Skill, layer, id: id.into() },
-        before: None,
-        content: body
-            .map(|body| Arc::new(EntryContent::Skill(SkillMeta::of_document(body).unwrap()))),
-    }
+    let meta = |body: &str| skills_agent_skills::skill_meta(body).unwrap();
+    let key = EntryKey { kind: EntryKind::Skill, layer, id: id.into() };
+    put(revision, key, body.map(|body| EntryContent::Skill(meta(body))))
+}
+
+fn put(revision: u64, key: EntryKey, content: Option<EntryContent>) -> Change {
+    let at = Timestamp::from_micros(i64::try_from(revision).unwrap());
+    Change::without_history(revision, at, "t".into(), key, content.map(Arc::new))
 }
 
 pub(crate) fn private(uid: &str) -> Layer {
@@ -78,45 +77,46 @@ fn the_index_lists_title_and_description() {
 }
 
 #[test]
-fn everyone_shares_a_view_until_they_have_something_private() {
+fn callers_without_private_entries_share_a_view() {
     let catalog = Arc::new(Catalog::default().with(&[
         change(1, Layer::Official, "a", Some("# official a")),
         change(2, private("ann"), "a", Some("# private a")),
     ]));
-    let ann = catalog.seen_by(&user("ann"));
-    assert!(Arc::ptr_eq(&catalog, &catalog.seen_by(&Caller::Anonymous)));
-    assert!(Arc::ptr_eq(&catalog, &catalog.seen_by(&user("bob"))));
-    assert!(Arc::ptr_eq(&ann, &catalog.seen_by(&user("ann"))), "a view is kept");
+    let ann = catalog.view_for(&user("ann"));
+    assert!(Arc::ptr_eq(&catalog, &catalog.view_for(&Caller::Anonymous)));
+    assert!(Arc::ptr_eq(&catalog, &catalog.view_for(&user("bob"))));
+    assert!(Arc::ptr_eq(&ann, &catalog.view_for(&user("ann"))), "a view is cached");
     assert_eq!((titles(&catalog), titles(&ann)), (vec!["official a"], vec!["private a"]));
-    // Also from a view of somebody else.
-    assert_eq!(titles(&ann.seen_by(&user("bob"))), ["official a"]);
+    // Also from the view of another owner.
+    assert_eq!(titles(&ann.view_for(&user("bob"))), ["official a"]);
     let gone = Arc::new(catalog.with(&[change(3, private("ann"), "a", None)]));
-    assert!(Arc::ptr_eq(&gone, &gone.seen_by(&user("ann"))));
-    assert_eq!(gone.all.shelves.len(), 1, "an owner without entries is forgotten");
+    assert!(Arc::ptr_eq(&gone, &gone.view_for(&user("ann"))));
+    assert_eq!(gone.data.layers.len(), 1, "an owner without entries is forgotten");
 }
 
 #[test]
-fn no_more_views_are_kept_than_some() {
-    let owners: Vec<String> = (0..VIEWS * 2).map(|number| format!("u{number}")).collect();
+fn the_number_of_cached_views_is_bounded() {
+    let owners: Vec<String> =
+        (0..MAX_CACHED_VIEWS * 2).map(|number| format!("u{number}")).collect();
     let changes = owners.iter().zip(1..);
     let changes = changes.map(|(uid, revision)| change(revision, private(uid), "a", Some("# A")));
     let catalog = Arc::new(Catalog::default().with(&changes.collect::<Vec<_>>()));
     for uid in &owners {
-        assert!(catalog.seen_by(&user(uid)).skill("a").is_some());
+        assert!(catalog.view_for(&user(uid)).skill("a").is_some());
     }
-    assert_eq!(catalog.views.get().unwrap().lock().unwrap().len(), VIEWS);
+    assert_eq!(catalog.views.get().unwrap().lock().len(), MAX_CACHED_VIEWS);
 }
 
 #[test]
-fn an_explanation_names_the_tier_and_what_it_shadows() {
+fn an_explanation_names_the_tier_and_the_shadowed_entries() {
     let catalog = Arc::new(Catalog::default().with(&[
         change(1, Layer::Market, "weather", Some("# market")),
         change(2, Layer::Official, "uniskill_weather", Some("# official")),
         change(3, private("ann"), "uniskill_weather", Some("# private")),
     ]));
-    let place = |tier, id: &str| Place { tier, id: id.to_owned() };
+    let place = |tier, id: &str| ExplainedLayer { tier, id: id.to_owned() };
     let long = "uniskill_weather";
-    let ann = catalog.seen_by(&user("ann"));
+    let ann = catalog.view_for(&user("ann"));
     let explained = ann.explain(&user("ann"), "weather");
     assert_eq!(explained.answer, Some(place(Tier::Private, long)));
     assert_eq!(explained.shadows, [place(Tier::Official, long), place(Tier::Market, "weather")]);
@@ -135,14 +135,14 @@ fn an_explanation_names_the_tier_and_what_it_shadows() {
 }
 
 #[test]
-fn a_corrupt_entry_shadows_and_says_where_it_is() {
-    let mut corrupt = change(2, Layer::Official, "a", None);
-    let reason = "missing field `files`".to_owned();
-    corrupt.content = Some(Arc::new(EntryContent::Corrupt { kind: Kind::Skill, reason }));
+fn a_corrupt_entry_shadows_and_its_error_names_the_tier() {
+    let (kind, reason) = (EntryKind::Skill, "missing field `files`".to_owned());
+    let key = EntryKey { kind, layer: Layer::Official, id: "a".into() };
+    let corrupt = put(2, key, Some(EntryContent::Corrupt { kind, reason }));
     let catalog =
         Catalog::default().with(&[change(1, Layer::Market, "a", Some("# market a")), corrupt]);
     let error = catalog.readable_skill(None, "a").unwrap_err();
-    assert_eq!(error.code(), "corrupt_entry");
+    assert_eq!(error.code().as_str(), "corrupt_entry");
     assert!(error.to_string().contains("a (official)"), "{error}");
     assert_eq!(catalog.readable_skill(Some(Tier::Market), "a").unwrap().title(), "market a");
     assert_eq!((catalog.skills().len(), catalog.skill_count()), (1, 1));
@@ -159,19 +159,19 @@ fn layer(number: u8) -> Layer {
 
 proptest! {
     #[test]
-    fn the_resolver_is_the_model(
+    fn the_catalog_resolves_like_the_model(
         steps in steps(), prefix in "[ab_]{0,2}", name in "[ab_]{1,4}", is_ann: bool,
     ) {
         let prefix: Prefix = prefix.parse().unwrap();
         let mut stored = std::collections::BTreeSet::new();
-        let mut catalog = Catalog::from(Everything::new(prefix.clone()));
+        let mut catalog = Catalog::from(CatalogData::new(prefix.clone()));
         for ((number, id, comes), revision) in steps.into_iter().zip(1..) {
             let body = format!("# {number} {id}");
             catalog = catalog.with(&[change(revision, layer(number), &id, comes.then_some(&*body))]);
             if comes { stored.insert((number, id)) } else { stored.remove(&(number, id)) };
         }
         let caller = if is_ann { user("ann") } else { Caller::Anonymous };
-        let catalog = Arc::new(catalog).seen_by(&caller);
+        let catalog = Arc::new(catalog).view_for(&caller);
 
         // The model.
         let tiers = if is_ann { 0..3 } else { 1..3_u8 };
@@ -211,17 +211,15 @@ fn prompts_resolve_as_skills_do() {
             arguments: vec![],
             function_id: "a::b".to_owned(),
         };
-        let mut change = change(revision, layer, name, None);
-        change.key.kind = Kind::Prompt;
-        change.content = Some(Arc::new(EntryContent::Prompt(definition)));
-        change
+        let key = EntryKey { kind: EntryKind::Prompt, layer, id: name.into() };
+        put(revision, key, Some(EntryContent::Prompt(definition)))
     };
     let catalog = Arc::new(Catalog::default().with(&[
         prompt(1, Layer::Market, "uniskill_mail", "market"),
         prompt(2, Layer::Official, "mail", "official"),
         prompt(3, private("ann"), "mail", "private"),
     ]));
-    let ann = catalog.seen_by(&user("ann"));
+    let ann = catalog.view_for(&user("ann"));
     assert_eq!(catalog.prompt("mail").unwrap().definition.description, "official");
     assert_eq!(ann.prompt("mail").unwrap().definition.description, "private");
     assert_eq!((catalog.prompts().len(), ann.prompts().len()), (2, 2));

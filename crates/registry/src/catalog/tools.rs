@@ -1,18 +1,18 @@
-//! Which skills are listed as tools, and whether two lists of them differ: one rule for what happens in this process
-//! and for what a mirror finds out later.
+//! Lists of tools, and whether two of them differ: one rule for changes in this process and for those that a mirror
+//! finds later.
 
 use std::{ops::Bound, sync::Arc};
 
 use super::{
     Catalog, SkillRow,
-    shelf::{Merged, after},
+    layer_index::{MergedRows, after},
 };
 
-/// Tools as they are listed.
+/// Tools in the order of a listing. Two lists are equal if they have the same ids and definitions.
 #[derive(Debug, Clone)]
-pub(crate) struct Tools(Vec<Arc<SkillRow>>);
+pub struct ToolList(Vec<Arc<SkillRow>>);
 
-impl PartialEq for Tools {
+impl PartialEq for ToolList {
     fn eq(&self, other: &Self) -> bool {
         let same =
             |(a, b): (&Arc<SkillRow>, &Arc<SkillRow>)| a.id == b.id && a.meta.tool == b.meta.tool;
@@ -21,26 +21,28 @@ impl PartialEq for Tools {
 }
 
 impl Catalog {
-    /// The tools that answer to their ids, after one, sorted. Skills that are none cost nothing.
+    /// Iterates over the tools that their ids resolve to, after an id, sorted. Other skills cost nothing.
     pub fn tools_after(&self, id: Option<&str>) -> impl Iterator<Item = &Arc<SkillRow>> {
-        let of = |id| (after(id), Bound::Unbounded);
-        let layers = self.layers.iter().map(move |shelf| shelf.tools.range::<_, str>(of(id)));
-        let first = Merged::new(layers).first_of_each().map(|(_, row)| row);
-        first.filter(|row| self.answers(row))
+        let range = (after(id), Bound::Unbounded);
+        let layers = self.layers.iter().map(move |layer| layer.tools.range::<_, str>(range));
+        let first = MergedRows::new(layers).first_of_each().map(|(_, row)| row);
+        first.filter(|row| self.is_effective(row))
     }
 
-    /// All tools.
-    pub(crate) fn tools(&self) -> Tools {
-        Tools(self.tools_after(None).cloned().collect())
+    /// Returns all tools.
+    #[must_use]
+    pub fn tools(&self) -> ToolList {
+        ToolList(self.tools_after(None).cloned().collect())
     }
 
-    /// The tools that a change of the skill of an id can have to do with: also what it shadows.
-    pub(crate) fn tools_around(&self, id: &str) -> Tools {
-        let rows = self.prefix().names_of(id).filter_map(|name| self.tool(name));
-        Tools(rows.cloned().collect())
+    /// Returns the tools that a change of a skill can affect, including those it shadows.
+    #[must_use]
+    pub fn tools_around(&self, id: &str) -> ToolList {
+        let rows = self.prefix().affected_names(id).filter_map(|name| self.tool(name));
+        ToolList(rows.cloned().collect())
     }
 
-    /// The tool that is listed under an id.
+    /// Returns the tool that is listed under an id.
     fn tool(&self, id: &str) -> Option<&Arc<SkillRow>> {
         self.skill(id).filter(|row| *row.id == *id && row.meta.tool.is_some())
     }
@@ -49,18 +51,18 @@ impl Catalog {
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
-    use skills_core::{Caller, Digest, Layer, Tier, ToolMeta, User, tool::ToolSource};
+    use skills_core::{Caller, Digest, Layer, Tier, ToolMeta, User, tool::ManifestSource};
     use skills_store::{Change, EntryContent};
 
     use super::*;
     use crate::catalog::{
-        Everything,
+        CatalogData,
         tests::{self, private},
     };
 
     fn tool(text: &str) -> Box<ToolMeta> {
         Box::new(ToolMeta {
-            source: ToolSource::of(text, "application/json").unwrap(),
+            source: ManifestSource::new(text, "application/json").unwrap(),
             name: None,
             emoji: None,
             tags: vec![],
@@ -70,11 +72,12 @@ mod tests {
         })
     }
 
-    /// 0 is nothing, 1 a document, more are tools.
+    /// Change to nothing (0), to a document (1), or to a tool (2 and above).
     fn change(revision: u64, layer: Layer, id: &str, what: u8) -> Change {
         let body = (what > 0).then(|| format!("# {id}"));
         let mut change = tests::change(revision, layer, id, body.as_deref());
-        if let Some(EntryContent::Skill(meta)) = change.content.as_mut().map(Arc::make_mut) {
+        let content = change.served.as_mut().and_then(|served| served.content.as_mut());
+        if let Some(EntryContent::Skill(meta)) = content.map(Arc::make_mut) {
             meta.tool = (what > 1).then(|| tool(&what.to_string()));
         }
         change
@@ -89,34 +92,34 @@ mod tests {
     }
 
     #[test]
-    fn a_tool_that_was_all_there_was_is_missed_when_something_else_comes_at_once() {
-        let catalog = Catalog::from(Everything::new("p_".parse().unwrap()));
+    fn the_last_tool_of_a_layer_counts_as_removed_when_a_document_follows_at_once() {
+        let catalog = Catalog::from(CatalogData::new("p_".parse().unwrap()));
         let ann = private("ann");
         let came = change(1, ann.clone(), "a", 2);
         let (went, note) = (change(2, ann.clone(), "a", 0), change(3, ann, "b", 1));
         let next = catalog.with([&came]).with([&went, &note]);
-        assert!(next.is_of_tool(&went));
-        assert!(!next.is_of_tool(&note));
+        assert!(next.change_affects_tools(&went));
+        assert!(!next.change_affects_tools(&note));
     }
 
     proptest! {
         #[test]
-        fn whoever_sees_other_tools_than_before_is_told(
+        fn a_change_of_the_visible_tools_is_reported(
             steps in prop::collection::vec((0..3_usize, "(p_)?[ab]", 0..4_u8), 0..30),
         ) {
             let layers = [private("ann"), Layer::Official, Layer::Market];
             let owner = "ann".parse().unwrap();
             let ann = Caller::User(User { owner, key: Digest::of(b"ann") });
-            let mut catalog = Arc::new(Catalog::from(Everything::new("p_".parse().unwrap())));
+            let mut catalog = Arc::new(Catalog::from(CatalogData::new("p_".parse().unwrap())));
             for ((number, id, what), revision) in steps.into_iter().zip(1..) {
                 let change = change(revision, layers[number].clone(), &id, what);
                 let next = Arc::new(catalog.with([&change]));
                 for (caller, sees) in [(&ann, true), (&Caller::Anonymous, number > 0)] {
-                    let (before, after) = (catalog.seen_by(caller), next.seen_by(caller));
+                    let (before, after) = (catalog.view_for(caller), next.view_for(caller));
                     if sees && listed(&before) != listed(&after) {
-                        prop_assert!(next.is_of_tool(&change), "{change:?}");
+                        prop_assert!(next.change_affects_tools(&change), "{change:?}");
                     }
-                    // What is listed without a walk over the rest is the same.
+                    // The list of tools agrees with a scan of all skills.
                     let tools: Vec<_> = after.tools_after(None).map(|row| Arc::clone(&row.id)).collect();
                     let expected: Vec<_> = listed(&after).into_iter().map(|(id, _)| id).collect();
                     prop_assert_eq!(&tools, &expected);
@@ -124,7 +127,7 @@ mod tests {
                         prop_assert_eq!(after.tools_after(Some(first)).count(), tools.len() - 1);
                     }
                     let all: Vec<_> = after.layered_after(None).collect();
-                    for tier in [Tier::Private, Tier::Official, Tier::Market] {
+                    for tier in Tier::ALL {
                         let of_tier = |last: Option<(&str, Tier)>| -> Vec<_> {
                             let rows = after.layered_after(last);
                             rows.filter(|row| row.tier == tier).map(|row| row.id.to_string()).collect()
@@ -137,11 +140,11 @@ mod tests {
                         }
                     }
                 }
-                // And nobody is told for nothing, as long as it is known what was there.
+                // There are no false positives while the layer has entries.
                 let view = if number == 0 { &ann } else { &Caller::Anonymous };
-                let differs = listed(&catalog.seen_by(view)) != listed(&next.seen_by(view));
+                let differs = listed(&catalog.view_for(view)) != listed(&next.view_for(view));
                 if next.stored_skills().any(|(layer, _)| *layer == layers[number]) {
-                    prop_assert_eq!(next.is_of_tool(&change), differs, "{:?}", change);
+                    prop_assert_eq!(next.change_affects_tools(&change), differs, "{:?}", change);
                 }
                 catalog = next;
             }

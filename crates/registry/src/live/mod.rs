@@ -1,142 +1,148 @@
-//! What live clients have: skills and prompts that are not stored, and are gone when their client goes.
+//! Entries of live clients: skills and prompts that are not stored and disappear with their client.
 //!
-//! - [`LiveClient`], [`LiveUpdate`]: what a client has now, for the shelf of the catalog
-//! - [`LiveSource`]: where it is read, rendered and called; whoever hosts the clients implements it
-//! - [`LiveChange`]: what is told of it
-//! - [`Question`]: what hosts ask about clients and their paths
+//! - [`LiveClient`], [`LiveUpdate`]: current entries of a client, for the catalog
+//! - [`LiveHost`]: reads, renders and calls them; the host of the clients implements it
+//! - [`LiveChange`]: change notification for a live entry
+//! - [`LiveOperation`]: the operations on clients and their paths that surfaces offer
 //!
-//! It does not know by which protocol clients are connected. A client joins this world only if its id may be
-//! that of a skill: its skills are then at `iii://{client}/{path}`.
+//! This module does not know the protocol of the clients. A client is listed only if its id is a valid skill id: its
+//! skills are at `iii://{client}/{path}`.
 
-mod method;
-mod question;
-pub mod schema;
+mod operation;
 
 use std::{sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use serde_json::Value;
-use skills_core::{Caller, Kind, PromptArgument, PromptName, SkillId, Timestamp};
+use serde_json::{Map, Value};
+use skills_core::{Caller, Code, EntryKind, PromptArgument, PromptName, SkillId, Timestamp};
 
-pub use self::{
-    method::Method,
-    question::{CallPath, CallPaths, ListClients, ListPaths, PathCall, Question},
-};
+pub use self::operation::{LiveOperation, OperationDefinition};
+use crate::RegistryError;
 
-/// What a listing says renders a prompt of a live client.
-pub const RENDERED_BY: &str = "mdp::call-path";
+/// Function that listings name as the handler of a live client's prompt.
+pub(crate) const LIVE_PROMPT_FUNCTION: &str = LiveOperation::CallPath.function_id();
 
-/// A client with all that it has for everyone.
+/// A connected client with its public entries.
 #[derive(Debug, Clone)]
 pub struct LiveClient {
-    /// Its id.
+    /// Client id.
     pub id: SkillId,
-    /// Grows with every registration: of two that claim the same name the first has it.
+    /// Order of registration. The first client that claims a name has it.
     pub order: u64,
-    /// When it came.
+    /// Time of registration.
     pub since: Timestamp,
-    /// Its skills, of which none is a pattern.
+    /// Skills with concrete paths.
     pub skills: Vec<LiveSkill>,
-    /// Its prompts, of which none is a pattern.
+    /// Prompts with concrete paths.
     pub prompts: Vec<LivePrompt>,
 }
 
-/// A skill of a client.
+/// Skill of a live client.
 #[derive(Debug, Clone, Default)]
 pub struct LiveSkill {
-    /// Where it is, with the slash it begins with.
+    /// Path with its leading slash.
     pub path: String,
-    /// What a person calls it.
+    /// Human-readable title.
     pub title: Option<String>,
-    /// What it is for.
+    /// Purpose.
     pub description: Option<String>,
 }
 
-/// A prompt of a client.
+/// Prompt of a live client.
 #[derive(Debug, Clone, Default)]
 pub struct LivePrompt {
-    /// Where it is, with the slash it begins with.
+    /// Path with its leading slash.
     pub path: String,
-    /// What it is for.
+    /// Purpose.
     pub description: Option<String>,
-    /// What it asks for.
+    /// Arguments.
     pub arguments: Vec<PromptArgument>,
 }
 
-/// What became of a client.
+/// Update of a live client.
 #[derive(Debug, Clone)]
 pub enum LiveUpdate {
-    /// It is here, and this is all that it has.
-    Here(LiveClient),
-    /// It is not here.
-    Gone(SkillId),
+    /// The client is connected and has these entries.
+    Connected(LiveClient),
+    /// The client is not connected any more.
+    Disconnected(SkillId),
 }
 
-/// One entry of a live client that came, went, or may have another body.
+/// Entry of a live client that was added, removed, or may have another body.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LiveChange {
-    /// Skill or prompt.
-    pub kind: Kind,
-    /// The id or name.
+    /// Kind of the entry.
+    pub kind: EntryKind,
+    /// Skill id or prompt name.
     pub id: Arc<str>,
-    /// Whether it is there.
-    pub is_here: bool,
-    /// When that was.
+    /// True if the entry exists now.
+    pub is_present: bool,
+    /// Time of the change.
     pub at: Timestamp,
 }
 
-/// Where a live entry comes from.
+/// Client and path of a live entry.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Origin {
-    /// The client.
+pub struct LiveOrigin {
+    /// Client id.
     pub client: Arc<str>,
-    /// The path, with the slash it begins with.
+    /// Path with its leading slash.
     pub path: Arc<str>,
 }
 
-/// A document of a live client.
+/// Document of a live client.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LiveDocument {
-    /// Its media type.
+    /// Media type.
     pub media_type: String,
-    /// What it holds.
+    /// Content.
     pub body: Bytes,
 }
 
-/// Why a client gave nothing.
+/// Failed request to a live client.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct LiveError {
-    /// Stable, for machines.
-    pub code: &'static str,
-    /// For people.
+    /// Stable error code.
+    pub code: Code,
+    /// Human-readable message.
     pub message: String,
 }
 
-/// Whoever hosts the clients.
+/// Host of live clients.
 #[async_trait]
-pub trait LiveSource: Send + Sync {
-    /// How long a client may take to answer.
-    fn answer_within(&self) -> Duration;
-    /// Reads a skill; `None` when the client has none there.
+pub trait LiveHost: Send + Sync {
+    /// Returns how long a client may take to answer.
+    fn answer_timeout(&self) -> Duration;
+    /// Returns whether a client is connected.
+    fn has_clients(&self) -> bool;
+    /// Reads a skill; `None` when the client has none at that path.
     async fn read(&self, client: &str, path: &str) -> Result<Option<LiveDocument>, LiveError>;
-    /// What a prompt renders to, in whichever shape the client gives it.
+    /// Renders a prompt. The result has the form that the client chose.
     async fn render(&self, client: &str, path: &str, arguments: Value) -> Result<Value, LiveError>;
-    /// Answers a question of a host on behalf of a caller. That a client answered with an error is an answer.
-    async fn ask(&self, caller: &Caller, question: Question) -> Result<Value, LiveError>;
+    /// Carries out an operation on behalf of a caller. A client that answers with an error is a success.
+    ///
+    /// # Errors
+    /// When the arguments do not fit the operation, or no client can be asked.
+    async fn call_operation(
+        &self,
+        caller: &Caller,
+        operation: LiveOperation,
+        arguments: Map<String, Value>,
+    ) -> Result<Value, RegistryError>;
 }
 
-/// The id of a live skill.
+/// Returns the id of a live skill.
 #[must_use]
 pub(crate) fn skill_id(client: &SkillId, path: &str) -> Arc<str> {
     format!("{client}/{}", path.trim_start_matches('/')).into()
 }
 
-/// What an entry is called where names have no slashes: the id of the client and the folders of the path, with
-/// hyphens between them and without the dots that folders may begin with. `None` when that is too long.
+/// Returns the name of a live entry where names have no slashes: the id of the client and the folders of the path,
+/// joined by hyphens and without leading dots. `None` when it would be too long.
 #[must_use]
-pub fn name(client: &SkillId, path: &str) -> Option<PromptName> {
+pub fn prompt_name(client: &SkillId, path: &str) -> Option<PromptName> {
     let folders = path.rsplit_once('/').map_or("", |(folders, _)| folders);
     let folders = folders.split('/').filter(|folder| !folder.is_empty());
     let folders = folders.map(|folder| folder.trim_start_matches('.'));
@@ -151,11 +157,11 @@ mod tests {
     use super::*;
 
     fn named(client: &str, path: &str) -> Option<String> {
-        name(&client.parse().unwrap(), path).map(|name| name.to_string())
+        prompt_name(&client.parse().unwrap(), path).map(|name| name.to_string())
     }
 
     #[test]
-    fn names_are_made_of_client_and_folders() {
+    fn a_name_consists_of_the_client_and_the_folders() {
         assert_eq!(named("desk", "/team/review/prompt.md").as_deref(), Some("desk-team-review"));
         assert_eq!(named("desk", "/prompt.md").as_deref(), Some("desk"));
         assert_eq!(named("desk", "/.ai/x_y/PROMPT.md").as_deref(), Some("desk-ai-x_y"));

@@ -1,5 +1,5 @@
-//! The references: the same skills from memory, by axum alone and by rmcp alone. They are processes of this
-//! very program, told by a variable what to be.
+//! References: the same skills from memory, by axum alone and by rmcp alone, as processes of this program selected
+//! by a variable.
 
 use std::{collections::HashMap, env, io::Write as _, process::ExitCode, sync::Arc};
 
@@ -23,12 +23,12 @@ use tokio::{net::TcpListener, runtime::Runtime};
 
 use crate::{PAGE, content};
 
-/// Which reference this process is, and of how many skills.
+/// Environment variable with the kind of reference and its number of skills.
 pub(crate) const ROLE: &str = "BENCH_ROLE";
 pub(crate) const SKILLS: &str = "BENCH_ROLE_SKILLS";
 
-/// Runs as a reference, if that is what this process was started for.
-pub(crate) fn run_if_told() -> Option<ExitCode> {
+/// Runs as a reference if the variable says so.
+pub(crate) fn run_if_selected() -> Option<ExitCode> {
     let role = env::var(ROLE).ok()?;
     let skills = env::var(SKILLS).unwrap().parse().unwrap();
     let runtime = Runtime::new().unwrap();

@@ -1,6 +1,6 @@
-//! The skills that every server of a run serves, byte for byte.
+//! Skills that every server of a run serves, byte for byte.
 
-/// The size of a body.
+/// Size of a body.
 pub(crate) const BYTES: usize = 4096;
 
 pub(crate) fn id(number: usize) -> String {
@@ -15,7 +15,7 @@ pub(crate) fn description(number: usize) -> String {
     format!("What skill {number} is for, and when to use it.")
 }
 
-/// With the frontmatter that a skill in a folder needs.
+/// Builds a body with the frontmatter that a skill in a folder needs.
 pub(crate) fn body(number: usize) -> String {
     let (id, description) = (id(number), description(number));
     let mut text =

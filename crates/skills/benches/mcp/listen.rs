@@ -1,4 +1,4 @@
-//! Many clients with a `subscriptions/listen` stream each, and how soon all of them hear of a change.
+//! Time until many `subscriptions/listen` clients are notified of a change.
 
 use std::{
     sync::Arc,
@@ -18,11 +18,12 @@ use crate::{
 const ROUNDS: usize = 10;
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// From the worker's call until the last client has its notification.
+/// Measures from the worker's call until the last client is notified.
 pub(crate) async fn last_notified(ours: &Ours, clients: usize) -> Samples {
     let address = ours.address();
     let request = Dialect::Stateless.request(
         &address,
+        1,
         "subscriptions/listen",
         "",
         r#""notifications":{"resourcesListChanged":true}"#,
@@ -64,8 +65,8 @@ pub(crate) async fn last_notified(ours: &Ours, clients: usize) -> Samples {
         .unwrap();
         let mut last = sent;
         for _ in 0..clients {
-            let heard = tokio::time::timeout(PATIENCE, notifications.recv());
-            last = heard.await.expect("a client was not notified").unwrap();
+            let received = tokio::time::timeout(PATIENCE, notifications.recv());
+            last = received.await.expect("a client was not notified").unwrap();
         }
         samples.push(last - sent);
     }

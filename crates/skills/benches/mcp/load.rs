@@ -1,4 +1,4 @@
-//! The load generator: HTTP/1.1 with keep-alive by hand, one thread beside the servers, which are processes.
+//! Load generator: HTTP/1.1 with keep-alive, one thread beside the server processes.
 
 use std::{
     cell::Cell,
@@ -14,19 +14,19 @@ use tokio::{
 
 use crate::support::Samples;
 
-/// How many slices a series is cut into, so that noise hits all endpoints alike.
+/// Slices of a series, so that noise hits all endpoints alike.
 const SLICES: u32 = 9;
-/// Requests are taken with this stride, so that neighbours in time are not neighbours in the data.
+/// Stride through the requests, so that consecutive requests are not adjacent in the data.
 const STRIDE: usize = 7919;
 
-/// Where requests go, and which ones.
+/// An address and its requests.
 pub(crate) struct Endpoint {
     pub(crate) name: String,
     pub(crate) address: String,
     pub(crate) requests: Vec<Vec<u8>>,
 }
 
-/// What came of a series.
+/// Result of a series.
 #[derive(Default)]
 pub(crate) struct Outcome {
     slices: Vec<f64>,
@@ -34,13 +34,13 @@ pub(crate) struct Outcome {
 }
 
 impl Outcome {
-    /// Requests per second: the median of the slices.
+    /// Returns the requests per second: the median of the slices.
     pub(crate) fn rate(&self) -> f64 {
         median(self.slices.iter().copied())
     }
 
-    /// Of the rate of another that was loaded in turn with it: slices that followed each other are compared,
-    /// so that a machine which changes its pace in between does not count.
+    /// Returns the rate relative to another endpoint loaded in turn. It compares adjacent slices, so that changes of
+    /// the machine's speed cancel out.
     pub(crate) fn beside(&self, other: &Self) -> f64 {
         median(self.slices.iter().zip(&other.slices).map(|(one, other)| one / other))
     }
@@ -52,13 +52,13 @@ fn median(values: impl Iterator<Item = f64>) -> f64 {
     sorted[sorted.len() / 2]
 }
 
-/// A connection that is kept.
+/// Keep-alive connection.
 pub(crate) struct Connection {
     stream: TcpStream,
     buffer: Vec<u8>,
 }
 
-/// The head and the body of an answer.
+/// Head and body of a response.
 pub(crate) struct Answer<'a> {
     pub(crate) head: &'a str,
     pub(crate) body: &'a [u8],
@@ -84,14 +84,14 @@ impl Connection {
         self.stream.write_all(request).await.unwrap();
     }
 
-    /// Reads what there is; panics at the end of the stream.
+    /// Reads more bytes; panics at the end of the stream.
     pub(crate) async fn more(&mut self) -> &[u8] {
         let read = self.stream.read_buf(&mut self.buffer).await.unwrap();
         assert!(read > 0, "the server closed the connection");
         &self.buffer
     }
 
-    /// Sends a request and reads its whole answer.
+    /// Sends a request and reads its whole response.
     pub(crate) async fn exchange(&mut self, request: &[u8]) -> Answer<'_> {
         self.buffer.clear();
         self.send(request).await;
@@ -103,7 +103,7 @@ impl Connection {
         let length = content_length(&self.buffer[..head]);
         while match length {
             Some(length) => self.buffer.len() < head + length,
-            // No JSON text has a carriage return in it, so this can only be the last chunk.
+            // JSON text contains no carriage return, so this is the last chunk.
             None => !self.buffer.ends_with(b"0\r\n\r\n"),
         } {
             self.more().await;
@@ -151,7 +151,7 @@ fn unchunked(mut chunks: &[u8]) -> Vec<u8> {
     }
 }
 
-/// Loads each endpoint with so many connections, a slice at a time and in turn.
+/// Loads each endpoint with a number of connections, slice by slice in turn.
 pub(crate) async fn compare(
     endpoints: &[Endpoint],
     connections: usize,
@@ -159,7 +159,7 @@ pub(crate) async fn compare(
 ) -> Vec<Outcome> {
     let mut outcomes: Vec<Outcome> = endpoints.iter().map(|_| Outcome::default()).collect();
     let slice = Duration::from_secs_f64(seconds / f64::from(SLICES));
-    // What an endpoint does once at its first requests is not of interest.
+    // Warm-up: one-time work of first requests is not measured.
     for endpoint in endpoints {
         run(endpoint, connections, slice / 2, &mut Outcome::default()).await;
     }
@@ -208,6 +208,6 @@ async fn run(endpoint: &Endpoint, connections: usize, time: Duration, outcome: &
             }
         })
         .await;
-    // With the answers that were still under way: a slow server is not measured by what it had begun.
+    // Includes the answers in flight: a slow server is not credited for unfinished work.
     outcome.slices.push(f64::from(answered) / started.elapsed().as_secs_f64());
 }

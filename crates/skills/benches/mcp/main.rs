@@ -1,14 +1,14 @@
-//! What MCP costs on this server, beside references and peers of the same run, with the same skills.
+//! Cost of MCP on this server, compared with references and peers of the same run and the same skills.
 //!
-//! The references are the same skills from memory, by axum alone (one GET) and by rmcp alone; the peers are
-//! FastMCP's skills provider and a server on the TypeScript SDK. Each is a process of its own; the load
-//! generator is one thread of this one. Endpoints that are compared take turns, slice by slice.
+//! The references serve the same skills from memory, by axum alone (one GET) and by rmcp alone; the peers are
+//! FastMCP's skills provider and a server on the TypeScript SDK. Each is a process; the load generator is one thread
+//! of this process. Compared endpoints take turns, slice by slice.
 //!
-//! `cargo bench --bench mcp` prints Markdown; a target that is missed makes the run fail. Words after `--`
-//! choose sections: others, sizes, pages, stdio, spawn, listen. The peers are
-//! installed by `interop/run --install mcp`; without them their rows and targets say that nothing was measured.
-//! `BENCH_SECONDS` sets how long one series may take (default 1.5), `BENCH_SKILLS` the largest catalog (default
-//! 100 000), `BENCH_LISTENERS` how many clients listen (default 1000), `SKILLS_BIN` another server binary.
+//! `cargo bench --bench mcp` prints Markdown; a missed target makes the run fail. Words after `--` choose sections:
+//! others, sizes, pages, stdio, spawn, listen. `interop/run --install mcp` installs the peers; without them their
+//! rows and targets are marked as not measured. `BENCH_SECONDS` sets the time of one series (default 1.5),
+//! `BENCH_SKILLS` the largest catalog (default 100 000), `BENCH_LISTENERS` the number of listening clients (default
+//! 1000), `SKILLS_BIN` another server binary.
 
 #![allow(
     clippy::unwrap_used,
@@ -39,14 +39,14 @@ use support::{Report, Samples, in_turn, series_seconds};
 use tokio::runtime::Builder;
 use wire::Dialect;
 
-/// The server's binary: the one built with this, unless `SKILLS_BIN` names another.
+/// Server binary: the one built with this, unless `SKILLS_BIN` names another.
 static SERVER: LazyLock<String> = LazyLock::new(|| {
     std::env::var("SKILLS_BIN").unwrap_or_else(|_| env!("CARGO_BIN_EXE_skills").to_owned())
 });
 
 const CONNECTIONS: usize = 32;
 const PAGE: usize = 100;
-/// Peers are not asked to serve more.
+/// Largest catalog that peers serve.
 const PEERS_UP_TO: usize = 1000;
 
 fn setting(name: &str, default: usize) -> usize {
@@ -54,23 +54,23 @@ fn setting(name: &str, default: usize) -> usize {
 }
 
 fn main() -> ExitCode {
-    if let Some(code) = bare::run_if_told() {
+    if let Some(code) = bare::run_if_selected() {
         return code;
     }
     let most = setting("BENCH_SKILLS", 100_000);
     let mut report = Report::new();
     report.machine();
     println!(
-        "\nBodies of {} bytes; {CONNECTIONS} connections where nothing else is said.",
+        "\nBodies of {} bytes; {CONNECTIONS} connections unless stated otherwise.",
         content::BYTES
     );
     let runtime = Builder::new_current_thread().enable_all().build().unwrap();
-    // Cargo adds an option of its own.
+    // Skips the option that Cargo adds.
     let chosen: Vec<_> = std::env::args().skip(1).filter(|word| !word.starts_with('-')).collect();
     let runs = |section: &str| chosen.is_empty() || chosen.iter().any(|word| word == section);
     let largest = LazyLock::new(|| Ours::with_skills(most));
     if runs("others") {
-        runtime.block_on(beside_others(&mut report, &largest, most));
+        runtime.block_on(compare_with_others(&mut report, &largest, most));
     }
     if runs("sizes") {
         runtime.block_on(sizes(&mut report, &largest, most));
@@ -91,8 +91,8 @@ fn main() -> ExitCode {
     report.finish()
 }
 
-/// `resources/read` at every size, beside the references and the peers.
-async fn beside_others(report: &mut Report, largest: &Ours, most: usize) {
+/// Measures `resources/read` at every size, compared with references and peers.
+async fn compare_with_others(report: &mut Report, largest: &Ours, most: usize) {
     report.section(
         "`resources/read` over HTTP",
         &["skills", "server", "reads/s", "latency", "this server is"],
@@ -102,8 +102,11 @@ async fn beside_others(report: &mut Report, largest: &Ours, most: usize) {
         let ours = own.as_ref().unwrap_or(largest);
         let (axum, rmcp) = (Peer::bare("axum", skills), Peer::bare("rmcp", skills));
         let stateless = Dialect::Stateless;
+        let (address, in_session) = (ours.address(), session(&ours.address()).await);
         let mut endpoints = vec![
-            reads("this server", &ours.address(), &stateless, content::uri, 0..skills).await,
+            reads("this server", &address, &stateless, content::uri, 0..skills).await,
+            reads("this server, in a session", &address, &in_session, content::uri, 0..skills)
+                .await,
             reads("bare rmcp", &rmcp.address, &stateless, content::uri, 0..skills).await,
             bare_gets(&axum.address, skills),
         ];
@@ -132,17 +135,22 @@ async fn beside_others(report: &mut Report, largest: &Ours, most: usize) {
                 format!("{:.2} x", ours / outcome.rate()),
             ]);
         }
-        let bare = ours / outcomes[1].rate();
-        report.check(
-            &format!("reads of {skills} skills at least 0.75 x bare rmcp"),
-            bare >= 0.75,
-            &format!("{bare:.2} x"),
-        );
+        for (at, least) in [(2, 1.3), (3, 0.55)] {
+            for own in 0..2 {
+                let ratio = outcomes[own].beside(&outcomes[at]);
+                let (own, other) = (&endpoints[own].name, &endpoints[at].name);
+                report.check(
+                    &format!("{own}: reads of {skills} skills at least {least} x {other}"),
+                    ratio >= least,
+                    &format!("{ratio:.2} x"),
+                );
+            }
+        }
         if skills <= PEERS_UP_TO {
             let least = if skills == 1 { 50.0 } else { 1000.0 };
             let target = format!("reads of {skills} skills at least {least} x FastMCP");
             if fastmcp.is_some() {
-                let ratio = ours / outcomes[3].rate();
+                let ratio = ours / outcomes[4].rate();
                 report.check(&target, ratio >= least, &format!("{ratio:.0} x"));
             } else {
                 report.not_measured(&target, NOT_INSTALLED);
@@ -169,7 +177,8 @@ fn bare_gets(address: &str, skills: usize) -> Endpoint {
     }
 }
 
-/// The size of the catalog must not matter: 100 skills beside the largest, the same ones and all in turn.
+/// Measures the influence of the catalog size: 100 skills compared with the largest catalog, the same 100 and all in
+/// turn.
 async fn sizes(report: &mut Report, largest: &Ours, most: usize) {
     report.section(
         "`resources/read` and the size of the catalog",
@@ -203,20 +212,20 @@ async fn sizes(report: &mut Report, largest: &Ours, most: usize) {
     }
 }
 
-/// One page of 100 from the largest catalog, by one client and by many at once.
+/// Measures one page of 100 from the largest catalog, with one client and with many.
 async fn pages(report: &mut Report, largest: &Ours, most: usize) {
     report.section("`resources/list`, one page", &["skills", "connections", "pages/s", "latency"]);
     let address = largest.address();
-    let first = Dialect::Stateless.request(&address, "resources/list", "", "");
+    let first = Dialect::Stateless.request(&address, 1, "resources/list", "", "");
     let mut connection = load::Connection::open(&address).await;
     let page: serde_json::Value =
         serde_json::from_slice(connection.exchange(&first).await.body).unwrap();
     assert_eq!(page["result"]["resources"].as_array().unwrap().len(), PAGE.min(most), "one page");
-    // From the first page on, and from where it ends: a cursor must not make it slower.
+    // The first page and the next one: a cursor must not be slower.
     let mut requests = vec![first];
     if let Some(cursor) = page["result"]["nextCursor"].as_str() {
         let params = format!(r#""cursor":"{cursor}""#);
-        requests.push(Dialect::Stateless.request(&address, "resources/list", "", &params));
+        requests.push(Dialect::Stateless.request(&address, 1, "resources/list", "", &params));
     }
     let endpoint = Endpoint { name: "this server".to_owned(), address, requests };
     for connections in [1, CONNECTIONS] {
@@ -239,7 +248,7 @@ async fn pages(report: &mut Report, largest: &Ours, most: usize) {
     }
 }
 
-/// One read after the other through pipes.
+/// Measures sequential reads over stdio.
 fn over_stdio(report: &mut Report) {
     const SKILLS: usize = 1000;
     report.section(
@@ -290,7 +299,7 @@ fn ours_on_directory(skills: usize) -> Ours {
     ours
 }
 
-/// Spawn to the answer to `initialize`.
+/// Measures from spawn to the answer to `initialize`.
 fn spawning(report: &mut Report, skills: usize) {
     report.section(
         &format!("Spawn to the first answer over stdio, {skills} skills"),
@@ -313,7 +322,7 @@ fn spawning(report: &mut Report, skills: usize) {
     );
 }
 
-/// From a worker's registration to the last of many listening clients.
+/// Measures from a worker's registration to the last notification of many clients.
 async fn listening(report: &mut Report) {
     let clients = setting("BENCH_LISTENERS", 1000);
     report.section("A change and those who listen", &["listening", "the last one notified"]);

@@ -1,4 +1,4 @@
-//! The processes that are measured: this server, the bare references, and peers where they are installed.
+//! Measured processes: this server, the bare references, and installed peers.
 
 use std::{
     env, fs,
@@ -7,7 +7,7 @@ use std::{
     process::{Child, Command, Stdio},
 };
 
-use skills_testkit::Server;
+use skills_testkit::ServerProcess;
 use tempfile::TempDir;
 
 use crate::{
@@ -17,19 +17,21 @@ use crate::{
     wire::{self, Dialect},
 };
 
-/// How many writers fill a data directory.
+/// Fewest requests of an endpoint: more than there are connections, so that pending requests have different ids.
+const MIN_REQUESTS: usize = 256;
+/// Number of writers that fill a data directory.
 const WRITERS: usize = 8;
 
-/// A data directory with so many skills, and the server on it.
+/// A data directory with a number of skills, and the server on it.
 pub(crate) struct Ours {
     pub(crate) dir: TempDir,
-    server: Option<Server>,
+    server: Option<ServerProcess>,
 }
 
 impl Ours {
     pub(crate) fn with_skills(skills: usize) -> Self {
         let dir = tempfile::tempdir().unwrap();
-        let server = Server::start(&SERVER, dir.path());
+        let server = ServerProcess::start(&SERVER, dir.path());
         let writers = WRITERS.min(skills);
         std::thread::scope(|scope| {
             for writer in 0..writers {
@@ -47,7 +49,7 @@ impl Ours {
         Self { dir, server: Some(server) }
     }
 
-    pub(crate) fn server(&self) -> &Server {
+    pub(crate) fn server(&self) -> &ServerProcess {
         self.server.as_ref().unwrap()
     }
 
@@ -55,7 +57,7 @@ impl Ours {
         self.server().http.trim_start_matches("http://").trim_end_matches('/').to_owned()
     }
 
-    /// The directory alone, for a process that opens it itself.
+    /// Stops the server and returns the directory for another process.
     pub(crate) fn stop(&mut self) -> &Path {
         if let Some(server) = self.server.take() {
             server.stop();
@@ -64,7 +66,7 @@ impl Ours {
     }
 }
 
-/// Another process, which says on a line where it serves. Dropping it kills it.
+/// Another process, which prints its address on a line. Dropping it kills it.
 pub(crate) struct Peer {
     child: Child,
     pub(crate) address: String,
@@ -91,7 +93,7 @@ impl Peer {
         Self::spawn(&mut bare_command(role, skills), None)
     }
 
-    /// FastMCP's skills provider on a folder with the same skills.
+    /// Starts FastMCP's skills provider on a folder with the same skills.
     pub(crate) fn fastmcp(skills: usize) -> Option<Self> {
         let python = installed("mcp-python-fastmcp-")?.join("bin/python");
         let dir = folder_of(skills);
@@ -100,7 +102,7 @@ impl Peer {
         Some(Self::spawn(&mut command, Some(dir)))
     }
 
-    /// A server on the TypeScript SDK with the same skills in memory.
+    /// Starts a server on the TypeScript SDK with the same skills in memory.
     pub(crate) fn typescript(skills: usize) -> Option<Self> {
         let packages = installed("mcp-node")?;
         let dir = folder_of(skills);
@@ -120,7 +122,7 @@ fn script(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("benches/peers").join(name)
 }
 
-/// The folder in which `interop/run --install mcp` has put a peer.
+/// Returns the folder in which `interop/run --install mcp` installed a peer.
 fn installed(prefix: &str) -> Option<PathBuf> {
     let cache = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../interop/.cache");
     fs::read_dir(cache).ok()?.flatten().map(|entry| entry.path()).find(|path| {
@@ -139,7 +141,7 @@ fn folder_of(skills: usize) -> TempDir {
     dir
 }
 
-/// `resources/read` of these skills, once it is shown that the answers are right.
+/// Builds `resources/read` requests of these skills and checks the answers once.
 pub(crate) async fn reads(
     name: &str,
     address: &str,
@@ -148,8 +150,9 @@ pub(crate) async fn reads(
     numbers: impl Iterator<Item = usize>,
 ) -> Endpoint {
     let numbers: Vec<usize> = numbers.collect();
-    let requests: Vec<_> =
-        numbers.iter().map(|&number| dialect.read(address, &uri(number))).collect();
+    let requests: Vec<_> = (0..numbers.len().max(MIN_REQUESTS))
+        .map(|id| dialect.read(address, id, &uri(numbers[id % numbers.len()])))
+        .collect();
     let mut connection = Connection::open(address).await;
     for at in [0, numbers.len() - 1] {
         let answer = connection.exchange(&requests[at]).await;
@@ -159,7 +162,7 @@ pub(crate) async fn reads(
     Endpoint { name: name.to_owned(), address: address.to_owned(), requests }
 }
 
-/// Opens a session and says how requests in it look.
+/// Opens a session and returns its request format.
 pub(crate) async fn session(address: &str) -> Dialect {
     let mut connection = Connection::open(address).await;
     let answer = connection.exchange(&wire::initialize(address)).await;

@@ -10,7 +10,7 @@ use skills_testkit::program;
 
 use crate::{SERVER, servers::bare_command, wire};
 
-/// A process that has answered `initialize`. Dropping it kills it.
+/// Process that has answered `initialize`. Dropping it kills it.
 pub(crate) struct Pipes {
     child: Child,
     stdin: ChildStdin,
@@ -26,7 +26,7 @@ impl Drop for Pipes {
 }
 
 impl Pipes {
-    /// Spawns it and waits for its first answer.
+    /// Spawns a process and waits for its first answer.
     pub(crate) fn spawn(mut command: Command) -> Self {
         let mut child = command
             .stdin(Stdio::piped())
@@ -46,14 +46,14 @@ impl Pipes {
         Self::spawn(bare_command("rmcp-stdio", skills))
     }
 
-    /// This server on a data directory of its own.
+    /// Starts this server on a data directory.
     pub(crate) fn on_directory(dir: &Path) -> Self {
         let mut command = program(&SERVER);
         command.args(["mcp", "--data-dir"]).arg(dir);
         Self::spawn(command)
     }
 
-    /// This server as a bridge to a running one.
+    /// Starts this server as a bridge to a running one.
     pub(crate) fn on_bus(url: &str) -> Self {
         let mut command = program(&SERVER);
         command.args(["mcp", "--url", url]);
@@ -69,7 +69,7 @@ impl Pipes {
         self.stdin.write_all(format!("{message}\n").as_bytes()).unwrap();
     }
 
-    /// The next answer's line; notifications before it are passed over.
+    /// Sends a request and returns the line of its answer, skipping notifications.
     pub(crate) fn request(&mut self, message: &str) -> &[u8] {
         self.send(message);
         loop {

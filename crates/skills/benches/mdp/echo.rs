@@ -1,5 +1,5 @@
-//! A client of the protocol that does nothing but answer: frames by hand, all that came in one read answered in
-//! one write, so that what is measured is the server.
+//! MDP client that answers every call with minimal work: frames by hand, all calls of one read answered in one
+//! write, so that the server dominates the measurement.
 
 use std::{
     io::{Read as _, Write as _},
@@ -8,17 +8,17 @@ use std::{
 
 use serde_json::json;
 
-/// Its answer to everything, as JSON text.
+/// Answer to every call as JSON text.
 const ANSWERED: &[u8] = b"\",\"ok\":true,\"data\":";
 const ASKED: &[u8] = b"\"requestId\":\"";
 const ID_BYTES: usize = 36;
 
-/// A client that is registered.
+/// Registered client.
 pub(crate) struct Echo {
     stream: TcpStream,
-    /// What was read and not yet answered.
+    /// Bytes read and not yet answered.
     unread: Vec<u8>,
-    said: Vec<u8>,
+    output: Vec<u8>,
 }
 
 impl Echo {
@@ -31,7 +31,7 @@ impl Echo {
              Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
         );
         stream.write_all(head.as_bytes()).unwrap();
-        let mut client = Self { stream, unread: Vec::new(), said: Vec::new() };
+        let mut client = Self { stream, unread: Vec::new(), output: Vec::new() };
         let end = loop {
             client.read();
             let found = client.unread.windows(4).position(|bytes| bytes == b"\r\n\r\n");
@@ -45,7 +45,7 @@ impl Echo {
         let paths: Vec<_> = (0..paths).map(skill).collect();
         let described = json!({"id": id, "name": id, "paths": paths});
         client.say(json!({"type": "registerClient", "client": described}).to_string().as_bytes());
-        // Whoever answers this has taken the other.
+        // The answer proves that the registration was handled.
         client.say(br#"{"type":"ping","timestamp":1}"#);
         client.flush();
         while client.next().is_none() {
@@ -54,7 +54,7 @@ impl Echo {
         client
     }
 
-    /// Answers everything with a text until the server ends.
+    /// Answers every call with a text until the server ends.
     pub(crate) fn serve(mut self, text: &str) {
         let text = serde_json::to_string(text).unwrap();
         let mut answer = Vec::new();
@@ -84,7 +84,7 @@ impl Echo {
         count > 0
     }
 
-    /// The payload of the next frame, if all of it is there.
+    /// Returns the payload of the next complete frame.
     fn next(&mut self) -> Option<Vec<u8>> {
         let (start, length) = match *self.unread.get(1)? {
             126 => (4, usize::from(u16::from_be_bytes(self.unread.get(2..4)?.try_into().ok()?))),
@@ -96,26 +96,26 @@ impl Echo {
         Some(payload)
     }
 
-    /// A text frame, masked with zeros.
+    /// Sends a text frame with a zero mask.
     fn say(&mut self, payload: &[u8]) {
-        self.said.push(0x81);
+        self.output.push(0x81);
         match payload.len() {
-            short @ 0..126 => self.said.push(0x80 | short as u8),
+            short @ 0..126 => self.output.push(0x80 | short as u8),
             medium @ 126..=0xffff => {
-                self.said.push(0x80 | 126);
-                self.said.extend((medium as u16).to_be_bytes());
+                self.output.push(0x80 | 126);
+                self.output.extend((medium as u16).to_be_bytes());
             }
             long => {
-                self.said.push(0x80 | 127);
-                self.said.extend((long as u64).to_be_bytes());
+                self.output.push(0x80 | 127);
+                self.output.extend((long as u64).to_be_bytes());
             }
         }
-        self.said.extend([0; 4]);
-        self.said.extend(payload);
+        self.output.extend([0; 4]);
+        self.output.extend(payload);
     }
 
     fn flush(&mut self) {
-        self.stream.write_all(&self.said).unwrap();
-        self.said.clear();
+        self.stream.write_all(&self.output).unwrap();
+        self.output.clear();
     }
 }

@@ -1,10 +1,10 @@
-//! What the Model Drive Protocol costs on this server, beside a bare axum server of the same run, with the same
+//! Cost of the Model Drive Protocol on this server, compared with a bare axum server of the same run and the same
 //! bytes.
 //!
-//! `cargo bench --bench mdp` prints Markdown; a target that is missed makes the run fail. Words after `--` choose
-//! sections: reads, idle. `BENCH_SECONDS` sets how long one series may take (default 1.5), `SKILLS_BIN` another
-//! server binary. The client that is asked and the bare server are processes of this very program, told by a
-//! variable what to be; the load generator is one thread of this one.
+//! `cargo bench --bench mdp` prints Markdown; a missed target makes the run fail. Words after `--` choose sections:
+//! reads, idle. `BENCH_SECONDS` sets the time of one series (default 1.5), `SKILLS_BIN` another server binary. The
+//! client and the bare server are processes of this program selected by a variable; the load generator is one thread
+//! of this process.
 
 #![allow(
     clippy::unwrap_used,
@@ -33,11 +33,11 @@ use axum::{Router, routing::get, serve::ListenerExt as _};
 use echo::Echo;
 use load::{Connection, Endpoint, compare};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-use skills_testkit::Server;
+use skills_testkit::ServerProcess;
 use support::{Caller, Report, body, resident_mb, series_seconds};
 use tokio::{net::TcpListener, runtime::Builder};
 
-/// The server's binary: the one built with this, unless `SKILLS_BIN` names another.
+/// Server binary: the one built with this, unless `SKILLS_BIN` names another.
 static SERVER: LazyLock<String> = LazyLock::new(|| {
     env::var("SKILLS_BIN").unwrap_or_else(|_| env!("CARGO_BIN_EXE_skills").to_owned())
 });
@@ -56,7 +56,7 @@ fn main() -> ExitCode {
     let mut report = Report::new();
     report.machine();
     println!("\nBodies of {BYTES} bytes, {CONNECTIONS} connections.");
-    // Cargo adds an option of its own.
+    // Skips the option that Cargo adds.
     let chosen: Vec<_> = env::args().skip(1).filter(|word| !word.starts_with('-')).collect();
     let runs = |section: &str| chosen.is_empty() || chosen.iter().any(|word| word == section);
     if runs("reads") {
@@ -68,7 +68,7 @@ fn main() -> ExitCode {
     report.finish()
 }
 
-/// What a process of this program is told to be: `axum`, or `echo ADDRESS ID PATHS`.
+/// Runs a role of this program: `axum`, or `echo ADDRESS ID PATHS`.
 fn run_as(role: &str) {
     let words: Vec<_> = role.split(' ').collect();
     match words.as_slice() {
@@ -87,7 +87,7 @@ fn say(line: &str) {
     std::io::stdout().flush().unwrap();
 }
 
-/// The same bytes from memory.
+/// Serves the same bytes from memory.
 async fn axum() {
     let bytes = axum::body::Bytes::from(body(0, BYTES));
     let router = Router::new().route("/skills/{client}/{*path}", get(async move || bytes.clone()));
@@ -97,7 +97,7 @@ async fn axum() {
     axum::serve(listener, router).await.unwrap();
 }
 
-/// A process of this program, and what it says first.
+/// Process of this program and its first line of output.
 struct Peer {
     child: Child,
     said: String,
@@ -121,7 +121,7 @@ impl Drop for Peer {
     }
 }
 
-fn address(server: &Server) -> String {
+fn address(server: &ServerProcess) -> String {
     server.http.trim_start_matches("http://").to_owned()
 }
 
@@ -132,10 +132,10 @@ fn endpoint(name: &str, address: &str, targets: &[String]) -> Endpoint {
     Endpoint { name: name.to_owned(), address: address.to_owned(), requests }
 }
 
-/// Reading a skill: of a live client with one path and with many, stored, and from a bare server.
+/// Measures reading a skill: of a live client with one path and with many, stored, and from a bare server.
 async fn reads(report: &mut Report) {
     let dir = tempfile::tempdir().unwrap();
-    let server = Server::start(&SERVER, dir.path());
+    let server = ServerProcess::start(&SERVER, dir.path());
     let ours = address(&server);
     let stored = serde_json::json!({"id": "stored", "skill": body(0, BYTES)});
     Caller::connect(&server.url).call_all([("skills::register", stored.to_string())].into_iter());
@@ -182,12 +182,12 @@ async fn reads(report: &mut Report) {
     report.check("a stored skill: 0.6 x bare axum", ratio >= 0.6, &format!("{ratio:.2} x"));
 }
 
-/// Clients that are connected and asked for nothing.
+/// Measures idle connected clients.
 fn idle(report: &mut Report) {
     let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
     setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum }).unwrap();
     let dir = tempfile::tempdir().unwrap();
-    let server = Server::start(&SERVER, dir.path());
+    let server = ServerProcess::start(&SERVER, dir.path());
     let address = address(&server);
     let before = resident_mb(server.pid());
     let clients: Vec<_> =

@@ -1,5 +1,5 @@
-//! Callers, references and the report of the benchmark. The peers are as lean as can be, so that what is
-//! measured is the server.
+//! Callers, references and the report of the benchmarks. The peers do minimal work, so that the server dominates the
+//! measurement.
 
 mod peers;
 mod report;
@@ -13,14 +13,14 @@ use std::{
 
 pub(crate) use peers::{Caller, Echo, populate};
 pub(crate) use report::{Report, Samples};
-use skills_testkit::Server;
+use skills_testkit::ServerProcess;
 
-/// How long one series of measurements may take.
+/// Returns the seconds of one series of measurements.
 pub(crate) fn series_seconds() -> f64 {
     std::env::var("BENCH_SECONDS").ok().and_then(|text| text.parse().ok()).unwrap_or(1.5)
 }
 
-/// A Markdown document of about `bytes` bytes that no other number has.
+/// Builds a unique Markdown document of about `bytes` bytes.
 pub(crate) fn body(number: usize, bytes: usize) -> String {
     let mut text =
         format!("# Skill {number}\n\nWhat skill {number} is for, and when to use it.\n\n");
@@ -45,7 +45,7 @@ pub(crate) fn in_turn<S, const N: usize>(
         for (run, samples) in each.iter_mut().zip(&mut samples) {
             samples.time(|| run(state));
         }
-        // And back again: who comes after whom makes a difference, too.
+        // Reverses the order, because the predecessor influences the result.
         for (run, samples) in each.iter_mut().zip(&mut samples).rev() {
             samples.time(|| run(state));
         }
@@ -53,7 +53,7 @@ pub(crate) fn in_turn<S, const N: usize>(
     samples
 }
 
-/// The input of `skills::register` as JSON text, made ahead so that making it is not measured.
+/// Input of `skills::register` as JSON text, prepared so that building it is not measured.
 pub(crate) struct Registration {
     rest: String,
 }
@@ -64,13 +64,13 @@ impl Registration {
         Self { rest: quoted.trim_start_matches('"').to_owned() }
     }
 
-    /// A body that no other number has.
+    /// Returns the input with a unique body.
     pub(crate) fn numbered(&self, id: &str, number: usize) -> String {
         format!(r##"{{"id":"{id}","skill":"# {number}\n\n{}}}"##, self.rest)
     }
 }
 
-/// The raw reference for durable writes: as many bytes as a body has, in place, then `fdatasync`.
+/// Reference for durable writes: as many bytes as a body, in place, then `fdatasync`.
 pub(crate) struct Sync {
     file: File,
     block: Vec<u8>,
@@ -104,7 +104,7 @@ impl Sync {
     }
 }
 
-/// Resident memory of a process.
+/// Returns the resident memory of a process in MB.
 pub(crate) fn resident_mb(pid: u32) -> f64 {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
     let line = status.lines().find(|line| line.starts_with("VmRSS:")).unwrap();
@@ -112,10 +112,10 @@ pub(crate) fn resident_mb(pid: u32) -> f64 {
     kib * 1024.0 / 1e6
 }
 
-/// How long a server takes from its spawn until it serves.
+/// Measures the time from spawn until a server serves.
 pub(crate) fn start_up(binary: &str, data_dir: &Path) -> Duration {
     let started = Instant::now();
-    let server = Server::start(binary, data_dir);
+    let server = ServerProcess::start(binary, data_dir);
     let taken = started.elapsed();
     server.stop();
     taken

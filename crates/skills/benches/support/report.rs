@@ -1,4 +1,4 @@
-//! Samples, and the report in Markdown.
+//! Samples and the Markdown report.
 
 use std::{
     fmt, fs,
@@ -6,7 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Durations of one kind.
+/// Samples of one measurement.
 #[derive(Default)]
 pub(crate) struct Samples(Vec<Duration>);
 
@@ -22,16 +22,20 @@ impl Samples {
         self.push(started.elapsed());
     }
 
+    pub(crate) fn extend(&mut self, other: Self) {
+        self.0.extend(other.0);
+    }
+
     pub(crate) fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// In microseconds.
+    /// Returns the value in microseconds.
     pub(crate) fn median(&self) -> f64 {
         self.quantile(0.5)
     }
 
-    /// In microseconds.
+    /// Returns the value in microseconds.
     pub(crate) fn quantile(&self, quantile: f64) -> f64 {
         let mut sorted = self.0.clone();
         sorted.sort_unstable();
@@ -50,9 +54,9 @@ impl fmt::Display for Samples {
     }
 }
 
-/// Collects targets, prints tables.
+/// Collects targets and prints tables.
 pub(crate) struct Report {
-    /// Target, whether it is met if that was measured, and what was seen.
+    /// Target, whether it is met (if measured), and the observed value.
     checks: Vec<(String, Option<bool>, String)>,
 }
 
@@ -89,7 +93,7 @@ impl Report {
         self.checks.push((target.to_owned(), Some(met), seen.to_owned()));
     }
 
-    /// A target that this machine has nothing to measure with.
+    /// Records a target that this machine cannot measure.
     pub(crate) fn not_measured(&mut self, target: &str, why: &str) {
         self.checks.push((target.to_owned(), None, why.to_owned()));
     }

@@ -1,26 +1,31 @@
-//! `skills acp`: an ACP agent on standard input and output.
+//! `skills acp`: an ACP agent on stdin and stdout.
 
 use skills_acp::SkillsUpdate;
+use skills_core::Code;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
     Failure,
-    cli::{Target, WhenSkills},
+    cli::{SkillsUpdateArg, Target},
     config::Config,
-    open,
+    surface_registry,
 };
 
-pub(super) async fn run(when: WhenSkills, target: &Target, config: &Config) -> Result<(), Failure> {
+pub(super) async fn run(
+    when: SkillsUpdateArg,
+    target: &Target,
+    config: &Config,
+) -> Result<(), Failure> {
     let shutdown = CancellationToken::new();
     super::stop_on_signal(shutdown.clone())?;
     let skills_update = match when {
-        WhenSkills::OptIn => SkillsUpdate::OptIn,
-        WhenSkills::Always => SkillsUpdate::Always,
-        WhenSkills::Never => SkillsUpdate::Never,
+        SkillsUpdateArg::OptIn => SkillsUpdate::OptIn,
+        SkillsUpdateArg::Always => SkillsUpdate::Always,
+        SkillsUpdateArg::Never => SkillsUpdate::Never,
     };
-    open::run("acp", target, config, async |skills| {
+    surface_registry::run("acp", target, config, async |skills, _| {
         let served = skills_acp::stdio::serve(skills, skills_update, shutdown).await;
-        served.map_err(|error| Failure::new("acp", error.to_string()))
+        served.map_err(|error| Failure::new(Code::Acp, error.to_string()))
     })
     .await
 }

@@ -1,158 +1,163 @@
-//! `import`: moves content between an engine's state and the embedded store. A file is another matter:
-//! [`super::keyspace`].
+//! `import`: copies content between an engine's state and the embedded store. `import FILE` is in [`super::keyspace`].
 
 use std::{sync::Arc, time::Duration};
 
 use serde_json::json;
-use skills_bus::{
-    Bus,
-    engine::{Connection, EngineBus, EngineConfig},
-};
-use skills_core::Tier;
+use skills_bus::Bus;
+use skills_core::{Code, Coded, Layer, Tier};
+use skills_engine::{ConnectionState, EngineBus, EngineConfig, StateStore};
 use skills_registry::{
-    Registry, RegistryConfig, RegistryError, SkillRow, StateStore, bundles::read_bundle,
-    remote::is_lost,
+    Registry, RegistryConfig, RegistryError, SkillRow,
+    bundles::{read_bundle, unwritable_files},
 };
+use skills_remote::is_unreachable;
 
 use super::keyspace;
 use crate::{
     Failure, attach,
-    cli::{Import, Target},
+    cli::{ImportArgs, Target},
+    composition::{open_registry, open_store},
     config::Config,
-    connect::{self, DEFAULT_DATA_DIR},
-    output,
-    serve::open_registry,
+    connect, data_dir, output,
 };
 
-/// How long the engine may take to answer at first.
-const CONNECT: Duration = Duration::from_secs(10);
-/// Who is named in the log.
+/// Longest wait for the first connection to the engine.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+/// Actor in the change log.
 const ACTOR: &str = "import";
 
 #[derive(Default)]
-struct Count {
+struct CopyCount {
     written: usize,
     unchanged: usize,
-    /// What the other side does not take.
-    refused: Vec<(String, Failure)>,
+    /// Entries that the destination rejected.
+    rejected: Vec<(String, Failure)>,
 }
 
-impl Count {
-    /// What is refused does not keep the rest from being written.
+impl CopyCount {
+    /// Counts the result of one entry. A rejected entry does not stop the rest; a lost connection does.
     fn add<T>(&mut self, id: &str, written: Result<T, RegistryError>) -> Result<(), Failure> {
         match written {
             Ok(_) => self.written += 1,
-            Err(error) if is_lost(error.code()) => return Err(error.into()),
-            Err(error) => self.refused.push((id.to_owned(), error.into())),
+            Err(error) if is_unreachable(error.code()) => return Err(error.into()),
+            Err(error) => self.rejected.push((id.to_owned(), error.into())),
         }
         Ok(())
     }
 }
 
-pub(super) async fn run(import: Import, target: &Target, config: &Config) -> Result<(), Failure> {
-    if let Some(file) = import.file {
-        return keyspace::import(&file, import.format, target, config).await;
+pub(super) async fn run(args: ImportArgs, target: &Target, config: &Config) -> Result<(), Failure> {
+    if let Some(file) = args.file {
+        return keyspace::import(&file, args.format, target, config).await;
     }
+    connect::require_explicit_engine(target)?;
     let engine = EngineBus::connect(EngineConfig {
         url: connect::url(target),
         name: format!("skills-import-{}", std::process::id()),
         token: target.token.clone(),
         ..EngineConfig::default()
     })
-    .map_err(|error| Failure::new("bad_url", error.to_string()))?;
-    let moved = move_content(&engine, &import, target, config).await;
+    .map_err(|error| Failure::new(Code::BadUrl, error.to_string()))?;
+    let copied = copy_content(&engine, &args, target, config).await;
     engine.shutdown().await;
-    let Count { written, unchanged, refused } = moved?;
-    if import.format.json {
+    let CopyCount { written, unchanged, rejected } = copied?;
+    if args.format.json {
         let mut answer = json!({ "written": written, "unchanged": unchanged });
-        if !refused.is_empty() {
+        if !rejected.is_empty() {
             let row =
                 |(id, failure): &(String, Failure)| json!({ "id": id, "error": failure.to_json() });
-            answer["refused"] = refused.iter().map(row).collect();
+            answer["refused"] = rejected.iter().map(row).collect();
         }
         output::json(&answer)?;
     } else {
-        for (id, failure) in &refused {
-            Failure::new(&failure.code, format!("{id}: {}", failure.message)).print(false);
+        for (id, failure) in &rejected {
+            Failure::new(failure.code, format!("{id}: {}", failure.message)).print(false);
         }
         output::line(&format!("{written} written, {unchanged} unchanged"))?;
     }
-    match refused.len() {
+    match rejected.len() {
         0 => Ok(()),
-        refused => {
-            let message = format!("{refused} could not be copied; the rest was");
-            Err(Failure::new("not_all_copied", message))
+        rejected => {
+            let message = format!("{rejected} could not be copied; the rest was copied");
+            Err(Failure::new(Code::NotAllCopied, message))
         }
     }
 }
 
-async fn move_content(
+async fn copy_content(
     engine: &EngineBus,
-    import: &Import,
+    args: &ImportArgs,
     target: &Target,
     config: &Config,
-) -> Result<Count, Failure> {
+) -> Result<CopyCount, Failure> {
     let bus: Arc<dyn Bus> = Arc::new(engine.clone());
-    connected(engine).await?;
+    wait_for_connection(engine).await?;
     let state = open_state(&bus, config).await?;
-    let data_dir = target.data_dir.clone().unwrap_or_else(|| DEFAULT_DATA_DIR.into());
-    let embedded = open_registry(&data_dir, None, RegistryConfig::default()).await?;
-    if import.from_state { copy(&state, &embedded).await } else { copy(&embedded, &state).await }
+    let store = open_store(&data_dir::locate(target)).await?;
+    let embedded = open_registry(store, None, RegistryConfig::default()).await?;
+    if args.from_state { copy(&state, &embedded).await } else { copy(&embedded, &state).await }
 }
 
-async fn connected(engine: &EngineBus) -> Result<(), Failure> {
+async fn wait_for_connection(engine: &EngineBus) -> Result<(), Failure> {
     let mut connection = engine.connection();
-    let arrived = connection.wait_for(|connection| {
-        matches!(connection, Connection::Connected { .. } | Connection::Rejected { .. })
+    let settled = connection.wait_for(|connection| {
+        matches!(connection, ConnectionState::Connected { .. } | ConnectionState::Rejected { .. })
     });
-    let arrived =
-        tokio::time::timeout(CONNECT, arrived).await.map(|found| found.map(|c| c.clone()));
-    match arrived {
-        Ok(Ok(Connection::Connected { .. })) => Ok(()),
-        Ok(Ok(Connection::Rejected { reason })) => Err(Failure::new("rejected", reason)),
-        _ => Err(Failure::new("unreachable", "the engine does not answer")
-            .hint("check --url, and the token if it wants one")),
+    match tokio::time::timeout(CONNECT_TIMEOUT, settled).await.map(|state| state.map(|c| c.clone()))
+    {
+        Ok(Ok(ConnectionState::Connected { .. })) => Ok(()),
+        Ok(Ok(ConnectionState::Rejected { reason })) => Err(Failure::new(Code::Rejected, reason)),
+        _ => Err(Failure::new(Code::Unreachable, "the engine does not answer")
+            .hint("check --url and --token")),
     }
 }
 
 async fn open_state(bus: &Arc<dyn Bus>, config: &Config) -> Result<Arc<Registry>, Failure> {
     let timeout = config.handler_timeout();
-    let place = StateStore::find(bus, timeout)
+    let location = StateStore::locate(bus, timeout)
         .await
-        .map_err(|error| Failure::new(error.code(), error.to_string()))?
-        .ok_or_else(|| Failure::new("no_state", "the engine has no state worker"))?;
-    let store = attach::state_store(bus, place, config);
+        .map_err(|error| Failure::from_coded(&error))?
+        .ok_or_else(|| Failure::new(Code::NoState, "the engine has no state worker"))?;
+    let scopes = attach::state_scopes(config);
+    let runtime = tokio::runtime::Handle::current();
+    let store = StateStore::new(Arc::clone(bus), location, scopes, timeout, runtime);
     let open = move || Registry::open(Arc::new(store), None, RegistryConfig::default());
     let opened = tokio::task::spawn_blocking(open)
         .await
-        .map_err(|error| Failure::new("internal", error.to_string()))?;
+        .map_err(|error| Failure::new(Code::Internal, error.to_string()))?;
     Ok(opened?)
 }
 
-/// Registers everything of one registry in another that is not there already.
-async fn copy(from: &Registry, to: &Registry) -> Result<Count, Failure> {
-    let mut count = Count::default();
+/// Copies the official entries of one registry that another does not have or has in another version.
+async fn copy(from: &Registry, to: &Registry) -> Result<CopyCount, Failure> {
+    let mut count = CopyCount::default();
     let (source, present) = (from.catalog(), to.catalog());
     let official = |row: &&Arc<SkillRow>| row.tier == Tier::Official;
     for row in source.layered_after(None).filter(official) {
-        let there = present.held_skill(Tier::Official, &row.id);
-        if there.is_some_and(|there| there.meta.digest() == row.meta.digest()) {
+        let existing = present.exact_skill(Tier::Official, &row.id);
+        if existing.is_some_and(|existing| existing.meta.digest() == row.meta.digest()) {
             count.unchanged += 1;
             continue;
         }
         let bundle = read_bundle(from, &row.id).await?;
-        count.add(&row.id, to.register_bundle(ACTOR, &row.id, bundle).await)?;
+        for (_, error) in unwritable_files(&row.meta) {
+            tracing::warn!(id = %row.id, %error, "file not copied");
+        }
+        count.add(&row.id, to.register_bundle(ACTOR, &Layer::Official, &row.id, bundle).await)?;
     }
     for row in source.prompts() {
         if row.tier != Tier::Official {
             continue;
         }
-        let there = present.prompt(&row.name).filter(|there| there.name == row.name);
-        if there.is_some_and(|there| there.definition == row.definition) {
+        let existing = present.prompt(&row.name).filter(|existing| existing.name == row.name);
+        if existing.is_some_and(|existing| existing.definition == row.definition) {
             count.unchanged += 1;
             continue;
         }
-        count.add(&row.name, to.register_prompt(ACTOR, &row.name, row.definition.clone()).await)?;
+        count.add(
+            &row.name,
+            to.register_prompt(ACTOR, &Layer::Official, &row.name, row.definition.clone()).await,
+        )?;
     }
     Ok(count)
 }

@@ -1,27 +1,28 @@
-//! `skills mcp`: MCP over standard input and output.
+//! `skills mcp`: MCP on stdin and stdout.
 
+use skills_core::Code;
 use skills_mcp::{Mcp, Settings};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
     Failure,
-    cli::{McpProfile, Target},
+    cli::{ProfileArg, Target},
     config::Config,
-    open,
+    surface_registry,
 };
 
 pub(super) async fn run(
-    profile: McpProfile,
+    profile: ProfileArg,
     target: &Target,
     config: &Config,
 ) -> Result<(), Failure> {
     let shutdown = CancellationToken::new();
     super::stop_on_signal(shutdown.clone())?;
-    open::run("mcp", target, config, async |skills| {
-        let mcp =
-            Mcp::new(skills, Settings { profile: profile.into(), shutdown, ..Settings::default() });
+    surface_registry::run("mcp", target, config, async |skills, executor| {
+        let settings = Settings { profile: profile.into(), shutdown, ..Settings::default() };
+        let mcp = Mcp::new(skills, executor, settings);
         let served = skills_mcp::stdio::serve(&mcp).await;
-        served.map_err(|error| Failure::new("mcp", error.to_string()))
+        served.map_err(|error| Failure::new(Code::Mcp, error.to_string()))
     })
     .await
 }

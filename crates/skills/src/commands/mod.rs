@@ -1,85 +1,188 @@
-//! What each command does.
+//! One module per command, and the dispatch to them.
 
+mod accounts;
 mod acp;
 mod add;
+mod connect_client;
+mod doctor;
+mod doctor_search;
 mod export;
+mod help;
 mod import;
-mod keyspace;
+mod init;
+pub(crate) mod keyspace;
 mod mcp;
-mod people;
 mod prompts;
+mod remove;
+mod search;
 mod skills;
+mod status;
+mod suggestions;
 mod sync;
 mod validate;
+mod versions;
+
+use std::{
+    io::{self, IsTerminal as _},
+    time::Duration,
+};
 
 use clap::CommandFactory as _;
+use skills_client_setup::ServerCommand;
+use skills_core::{Code, Debounce, EntryKind};
+use skills_execution::ParseAllowanceError;
 use skills_http::Access;
+use skills_registry::SkillRegistry;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
     Failure, attach,
-    cli::{Cli, Command, Serve, Target, environment},
-    config::Config,
-    connect::{self, DEFAULT_DATA_DIR},
-    exempt::BadExempt,
+    cli::{Cli, Command, DoctorArgs, DoctorCommand, PromptCommand, ServeArgs, Target},
+    config::{Config, Purpose},
+    connect, data_dir,
+    default_bus::DEFAULT_ADDRESS,
+    environment,
     manifest::manifest,
-    output,
+    output, process_limits,
     serve::{Options, Server},
-    system,
 };
 
-/// The port of iii.
-const DEFAULT_BUS: &str = "127.0.0.1:49134";
-/// The port of the Model Drive Protocol.
+/// Text for a user who starts the program without a command, and without an engine.
+const INTRODUCTION: &str = "\
+skills is a registry of skills and prompts for AI agents. Without a command it is a worker of an
+iii engine, and waits for one at ws://127.0.0.1:49134. Without an engine, press Ctrl-C and run one of
+
+  skills add PATH        register folders with a SKILL.md
+  skills connect CLIENT  make an MCP client use them
+  skills serve           run a server, with HTTP and a bus for workers
+  skills help            list all commands
+";
+
+/// Default address of HTTP: the port of the Model Drive Protocol.
 const DEFAULT_HTTP: &str = "127.0.0.1:47372";
 
-/// Runs what the command line asks for.
+/// Debounce of commands that watch files or a registry: a bundle of many files is one change.
+const WATCH_DEBOUNCE: Debounce =
+    Debounce::until_quiet(Duration::from_millis(75), Duration::from_secs(1));
+
+/// Runs the command of a parsed command line.
 ///
 /// # Errors
-/// What to tell the person who asked.
+/// When the command fails, as a sentence with a code and a hint.
 pub async fn run(cli: Cli) -> Result<(), Failure> {
-    let Cli { manifest: wants_manifest, target, config, headers, command } = cli;
-    if wants_manifest {
+    let Cli { manifest: is_manifest, target, config, headers, command, log_format: _ } = cli;
+    if is_manifest {
         return Ok(output::json(&manifest())?);
     }
-    let load = || Config::load(config.as_deref());
+    let load_for = |purpose| Config::load(config.as_deref(), purpose);
+    let load = || load_for(Purpose::Command);
+    let open = async || connect::open(&target, &load()?, false).await;
     match command {
-        None => attach(target, &headers, load()).await,
-        Some(Command::Serve(options)) => serve(options, target, load()).await,
+        None => attach(target, &headers, load_for(Purpose::Server)?).await,
+        Some(Command::Serve(args)) => serve(args, target, load_for(Purpose::Server)?).await,
+        Some(Command::Help { topic }) => help::run(&topic),
         Some(Command::Completions { shell }) => {
             let mut script = Vec::new();
             clap_complete::generate(shell, &mut Cli::command(), "skills", &mut script);
             Ok(output::text(&String::from_utf8_lossy(&script))?)
         }
-        Some(Command::Add(options)) => add::run(options, target, &load()).await,
-        Some(Command::Export(options)) => export::run(options, &target, &load()).await,
-        Some(Command::Import(options)) => import::run(options, &target, &load()).await,
-        Some(Command::Sync(options)) => sync::run(options, target, &load()).await,
-        Some(Command::Validate(options)) => validate::run(&options),
-        Some(Command::Key { command }) => people::keys::run(command, &target),
-        Some(Command::Secret { command }) => people::secrets::run(command, &target, &load().prefix),
-        Some(Command::Mcp { profile }) => mcp::run(profile, &target, &load()).await,
-        Some(Command::Acp { skills_update }) => acp::run(skills_update, &target, &load()).await,
-        Some(Command::Prompt { command }) => prompts::run(command, &target, &load()).await,
-        Some(command) => skills::run(command, &target, &load()).await,
+        Some(Command::Add(args)) => add::run(args, target, &load()?).await,
+        Some(Command::Update(args)) => add::update::run(args, &target, &load()?).await,
+        Some(Command::Export(args)) => export::run(args, &target, &load()?).await,
+        Some(Command::Import(args)) => import::run(args, &target, &load()?).await,
+        Some(Command::Sync(args)) => sync::run(args, target, &load()?).await,
+        Some(Command::Validate(args)) => validate::run(&args),
+        Some(Command::Init(args)) => init::run(&args),
+        Some(Command::Connect(args)) => connect_client::run(&args, &target),
+        Some(Command::Status { format }) => status::run(&target, &load()?, format).await,
+        Some(Command::Doctor(DoctorArgs { command: None, format })) => {
+            doctor::run(&target, config.as_deref(), format).await
+        }
+        Some(Command::Doctor(DoctorArgs { command: Some(command), .. })) => {
+            let DoctorCommand::Search { misses, format } = command;
+            if misses {
+                return doctor_search::misses(&target, format).await;
+            }
+            doctor_search::routing(&*open().await?, format).await
+        }
+        Some(Command::Key { command }) => accounts::keys::run(command, &target).await,
+        Some(Command::Secret { command }) => {
+            accounts::secrets::run(command, &target, &load()?.prefix)
+        }
+        Some(Command::Mcp { profile }) => mcp::run(profile, &target, &load()?).await,
+        Some(Command::Acp { skills_update }) => acp::run(skills_update, &target, &load()?).await,
+        Some(Command::List { all, tier, format }) => {
+            let registry = open().await?;
+            let list = skills::list(&*registry, all, tier.map(Into::into), format);
+            with_row_warnings(&*registry, list).await
+        }
+        Some(Command::Search(args)) => {
+            let registry = open().await?;
+            with_row_warnings(&*registry, search::run(&*registry, args)).await
+        }
+        Some(Command::Index(args)) => {
+            let registry = open().await?;
+            with_row_warnings(&*registry, search::index(&*registry, args)).await
+        }
+        Some(Command::Show { id, explain, tier, format }) => {
+            let registry = open().await?;
+            let show = skills::show(&*registry, &id, tier.map(Into::into), explain, format);
+            let shown = with_row_warnings(&*registry, show).await;
+            suggestions::for_skill(&*registry, &id, shown).await
+        }
+        Some(Command::Read { uri, format }) => {
+            let registry = open().await?;
+            let read = skills::read(&*registry, &uri, format).await;
+            suggestions::for_skill(&*registry, &uri, read).await
+        }
+        Some(Command::Remove(args)) => remove::run(&*open().await?, args).await,
+        Some(Command::Version(command)) => {
+            versions::run(&*open().await?, EntryKind::Skill, command).await
+        }
+        Some(Command::Log(args)) => versions::log::run(args, &target, &load()?).await,
+        Some(Command::Gc(args)) => versions::gc::run(args, &target, &load()?).await,
+        Some(Command::Prompt { command: PromptCommand::Version(command) }) => {
+            versions::run(&*open().await?, EntryKind::Prompt, command).await
+        }
+        Some(Command::Prompt { command: PromptCommand::List { format } }) => {
+            let registry = open().await?;
+            with_row_warnings(&*registry, prompts::list(&*registry, format)).await
+        }
+        Some(Command::Prompt { command: PromptCommand::Add(args) }) => {
+            let registry = connect::open(&target, &load()?, true).await?;
+            prompts::add(&*registry, args).await
+        }
+        Some(Command::Prompt { command: PromptCommand::Get { name, arguments, format } }) => {
+            let arguments = prompts::parse_arguments(&arguments)?;
+            let registry = open().await?;
+            let rendered = prompts::get(&*registry, &name, arguments, format).await;
+            suggestions::for_prompt(&*registry, &name, rendered).await
+        }
     }
 }
 
-#[expect(clippy::print_stderr, reason = "the one thing a server says unasked")]
-async fn serve(options: Serve, target: Target, mut config: Config) -> Result<(), Failure> {
-    let Serve { bus, http, allow_host, allow_origin, allow_upstream, mdp_token } = options;
+/// Returns the command of MCP clients that the console shows; `None` if it is switched off.
+fn console_command(config: &Config, target: &Target) -> Result<Option<ServerCommand>, Failure> {
+    config.console.then(|| connect_client::server_command(target)).transpose()
+}
+
+async fn serve(args: ServeArgs, target: Target, mut config: Config) -> Result<(), Failure> {
+    let ServeArgs { bus, http, allow_host, allow_origin, allow_upstream, mdp_token, no_console } =
+        args;
+    config.console &= !no_console;
+    let console = console_command(&config, &target)?;
     for origin in allow_upstream {
-        let origin = origin.parse().map_err(|error: BadExempt| {
-            Failure::new("bad_origin", error.to_string()).hint("it is given to --allow-upstream")
+        let origin = origin.parse().map_err(|error: ParseAllowanceError| {
+            Failure::new(Code::BadOrigin, error.to_string()).hint("correct --allow-upstream")
         })?;
         config.execution.allow_upstream.push(origin);
     }
-    set_mdp_token(&mut config, mdp_token);
-    system::prepare();
-    let token = target.token.filter(|token| !token.is_empty());
-    let data_dir = target.data_dir.unwrap_or_else(|| DEFAULT_DATA_DIR.into());
-    let mut access = access(&config);
+    resolve_mdp_token(&mut config, mdp_token)?;
+    process_limits::prepare();
+    let data_dir = data_dir::locate(&target);
+    let token = target.token;
+    let mut access = http_access(&config)?;
     access.token = access.token.or_else(|| token.clone());
     if !allow_host.is_empty() {
         access.hosts = allow_host;
@@ -87,73 +190,105 @@ async fn serve(options: Serve, target: Target, mut config: Config) -> Result<(),
     if !allow_origin.is_empty() {
         access.origins = allow_origin;
     }
-    // Before anybody is told that it serves: whoever is may ask it to stop.
+    // Before the banner, so that a signal sent after it is handled.
     let shutdown = CancellationToken::new();
     stop_on_signal(shutdown.clone())?;
     let server = Server::start(Options {
-        bus: bus.unwrap_or_else(|| DEFAULT_BUS.to_owned()),
+        bus: bus.unwrap_or_else(|| DEFAULT_ADDRESS.to_string()),
         http: http.unwrap_or_else(|| DEFAULT_HTTP.to_owned()),
         data_dir,
         token,
         access,
+        console,
         config,
     })
     .await?;
-    eprintln!("{}", server.banner()?);
+    output::error_line(&server.banner()?);
     server.run(shutdown).await
 }
 
-/// Who may ask over HTTP, as environment and file say.
-fn access(config: &Config) -> Access {
-    let token = environment("SKILLS_HTTP_TOKEN").or_else(|| config.http_token.clone());
-    Access {
-        hosts: config.allow_host.clone(),
-        origins: config.allow_origin.clone(),
-        token: token.filter(|token| !token.is_empty()),
-        ..Access::default()
+/// Runs a command on a registry and then warns about its rejected rows.
+async fn with_row_warnings<T>(registry: &dyn SkillRegistry, command: impl Future<Output = T>) -> T {
+    let result = command.await;
+    warn_about_rejected_rows(registry);
+    result
+}
+
+/// Warns about rows of a remote registry that were dropped because they break its rules.
+fn warn_about_rejected_rows(skills: &dyn SkillRegistry) {
+    let rejected = skills.rejected_rows();
+    for row in rejected.rows() {
+        let sentence =
+            format!("{} {:?} of the registry: {}", row.kind.as_str(), row.id, row.reason);
+        output::notice("ignored", &output::plain(&sentence));
+    }
+    let count = rejected.count(EntryKind::Skill) + rejected.count(EntryKind::Prompt);
+    let more = count - rejected.rows().len();
+    if more > 0 {
+        output::notice("ignored", &format!("{more} more rows of the registry"));
     }
 }
 
-/// A flag comes before the environment, that before the file.
-fn set_mdp_token(config: &mut Config, flag: Option<String>) {
-    let flag = flag.filter(|token| !token.is_empty());
-    let set = flag.or_else(|| environment("SKILLS_MDP_TOKEN"));
-    config.mdp.token = set.or_else(|| config.mdp.token.take());
+/// Returns the access rules of HTTP from the environment and the configuration file.
+fn http_access(config: &Config) -> Result<Access, Failure> {
+    let token = environment::token("SKILLS_HTTP_TOKEN")?;
+    Ok(Access {
+        hosts: config.allow_host.clone(),
+        origins: config.allow_origin.clone(),
+        token: token.or_else(|| config.http_token.clone()),
+        ..Access::default()
+    })
 }
 
-/// Runs as a worker of the engine that is named.
+/// Sets the MDP token: the flag precedes the environment, which precedes the file.
+fn resolve_mdp_token(config: &mut Config, flag: Option<String>) -> Result<(), Failure> {
+    let token = environment::flag_or_token("--mdp-token", flag, "SKILLS_MDP_TOKEN")?;
+    config.mdp.token = token.or_else(|| config.mdp.token.take());
+    Ok(())
+}
+
+/// Runs as a worker of an iii engine.
 async fn attach(target: Target, headers: &[String], mut config: Config) -> Result<(), Failure> {
-    set_mdp_token(&mut config, None);
-    system::prepare();
+    resolve_mdp_token(&mut config, None)?;
+    process_limits::prepare();
+    connect::require_explicit_engine(&target)?;
+    if io::stderr().is_terminal()
+        && !connect::is_explicit(&target)
+        && !connect::default_bus_answers().await
+    {
+        output::error_line(INTRODUCTION);
+    }
     let header = |header: &String| match header.split_once('=') {
         Some((name, value)) => Ok((name.trim().to_owned(), value.trim().to_owned())),
-        None => Err(Failure::new("bad_header", "--header takes name=value")),
+        None => Err(Failure::new(Code::BadHeader, "--header is not NAME=VALUE")),
     };
     let headers = headers.iter().map(header).collect::<Result<_, _>>()?;
-    let name = environment("III_WORKER_NAME").unwrap_or_else(|| env!("CARGO_PKG_NAME").to_owned());
-    let engine = connect::engine(&target, connect::url(&target), name, headers);
-    let data_dir = target.data_dir.unwrap_or_else(|| DEFAULT_DATA_DIR.into());
+    let name =
+        environment::text("III_WORKER_NAME")?.unwrap_or_else(|| env!("CARGO_PKG_NAME").to_owned());
+    let engine = connect::engine(&target, connect::url(&target), name, headers)?;
+    let data_dir = data_dir::locate(&target);
     let shutdown = CancellationToken::new();
     stop_on_signal(shutdown.clone())?;
-    let access = access(&config);
-    attach::run(attach::Options { engine, data_dir, access, config }, shutdown).await
+    let access = http_access(&config)?;
+    let console = console_command(&config, &target)?;
+    attach::run(attach::Options { engine, data_dir, access, console, config }, shutdown).await
 }
 
-/// The first signal asks everyone to finish; the second does not ask.
+/// Starts a graceful shutdown on the first SIGINT or SIGTERM and exits on the second.
 fn stop_on_signal(shutdown: CancellationToken) -> Result<(), Failure> {
     let mut interrupt = signal(SignalKind::interrupt())?;
     let mut terminate = signal(SignalKind::terminate())?;
     tokio::spawn(async move {
-        for stop in [
-            &mut (|| shutdown.cancel()) as &mut (dyn FnMut() + Send),
-            &mut (|| std::process::exit(130)),
-        ] {
+        let mut next = async || {
             tokio::select! {
                 _ = interrupt.recv() => {}
                 _ = terminate.recv() => {}
             }
-            stop();
-        }
+        };
+        next().await;
+        shutdown.cancel();
+        next().await;
+        std::process::exit(130);
     });
     Ok(())
 }

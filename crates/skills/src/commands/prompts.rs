@@ -1,33 +1,16 @@
-//! `prompt list` and `prompt get`.
+//! `prompt list`, `prompt add` and `prompt get`.
 
 use serde_json::{Map, Value, json};
-use skills_core::PromptArgument;
-use skills_registry::{PromptInfo, Skills};
+use skills_core::{Code, PromptArgument, PromptDefinition};
+use skills_registry::{PromptInfo, SkillRegistry};
 
 use crate::{
     Failure,
-    cli::{Format, PromptCommand, Target},
-    config::Config,
-    connect, output,
+    cli::{OutputFormat, PromptAddArgs},
+    output,
 };
 
-pub(super) async fn run(
-    command: PromptCommand,
-    target: &Target,
-    config: &Config,
-) -> Result<(), Failure> {
-    match command {
-        PromptCommand::List { format } => {
-            list(&*connect::open(target, config, false).await?, format).await
-        }
-        PromptCommand::Get { name, arguments, format } => {
-            let arguments = parse_arguments(&arguments)?;
-            get(&*connect::open(target, config, false).await?, &name, arguments, format).await
-        }
-    }
-}
-
-async fn list(skills: &dyn Skills, format: Format) -> Result<(), Failure> {
+pub(super) async fn list(skills: &dyn SkillRegistry, format: OutputFormat) -> Result<(), Failure> {
     let rows = skills.prompts().await?;
     if format.json {
         return Ok(output::json(&json!({ "prompts": rows }))?);
@@ -47,7 +30,31 @@ async fn list(skills: &dyn Skills, format: Format) -> Result<(), Failure> {
     Ok(output::table(&["NAME", "ARGUMENTS", "HANDLER", "DESCRIPTION"], &rows)?)
 }
 
-/// `to subject [cc]`
+pub(super) async fn add(skills: &dyn SkillRegistry, args: PromptAddArgs) -> Result<(), Failure> {
+    let PromptAddArgs { name, function, description, required, optional, tier, publish, format } =
+        args;
+    let argument = |text: &String, required: bool| match text.split_once('=') {
+        Some((name, description)) => {
+            let description = Some(description.to_owned());
+            PromptArgument { name: name.to_owned(), description, required }
+        }
+        None => PromptArgument { name: text.clone(), description: None, required },
+    };
+    let arguments = required.iter().map(|text| argument(text, true));
+    let arguments = arguments.chain(optional.iter().map(|text| argument(text, false))).collect();
+    let definition = PromptDefinition { description, arguments, function_id: function };
+    let published = skills.publish_prompt(tier.into(), &name, definition, publish.into()).await?;
+    if format.json {
+        let mut answer = json!({ "name": name, "registered_at": published.registered_at });
+        if let Some(version) = published.version {
+            answer["version"] = json!(version);
+        }
+        return Ok(output::json(&answer)?);
+    }
+    Ok(output::line(&format!("registered prompt {}", output::plain(&name)))?)
+}
+
+/// Formats arguments as `to subject [cc]`.
 fn signature(arguments: &[PromptArgument]) -> String {
     let name = |argument: &PromptArgument| {
         let name = output::plain(&argument.name);
@@ -59,19 +66,19 @@ fn signature(arguments: &[PromptArgument]) -> String {
     }
 }
 
-fn parse_arguments(arguments: &[String]) -> Result<Value, Failure> {
+pub(super) fn parse_arguments(arguments: &[String]) -> Result<Value, Failure> {
     let pair = |argument: &String| match argument.split_once('=') {
         Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), json!(value))),
-        _ => Err(Failure::new("bad_argument", format!("{argument:?} is not name=value"))),
+        _ => Err(Failure::new(Code::BadArgument, format!("{argument:?} is not name=value"))),
     };
     arguments.iter().map(pair).collect::<Result<Map<_, _>, _>>().map(Value::Object)
 }
 
-async fn get(
-    skills: &dyn Skills,
+pub(super) async fn get(
+    skills: &dyn SkillRegistry,
     name: &str,
     arguments: Value,
-    format: Format,
+    format: OutputFormat,
 ) -> Result<(), Failure> {
     let rendered = skills.render_prompt(name, arguments).await?;
     if format.json {
@@ -82,10 +89,11 @@ async fn get(
             output::line("")?;
         }
         if rendered.messages.len() > 1 {
-            output::line(&format!("[{}]", message["role"].as_str().unwrap_or("?")))?;
+            let role = message["role"].as_str().unwrap_or("?");
+            output::line(&format!("[{}]", output::plain(role)))?;
         }
         match message["content"]["text"].as_str().or_else(|| message["content"].as_str()) {
-            Some(text) => output::line(text)?,
+            Some(text) => output::text(&format!("{text}\n"))?,
             None => output::json(&message["content"])?,
         }
     }
@@ -97,9 +105,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn arguments_are_name_and_value() {
-        let given = ["to=a@b.c", "note=x=y", "empty="].map(str::to_owned);
-        let parsed = parse_arguments(&given).ok();
+    fn arguments_are_parsed_as_name_and_value() {
+        let arguments = ["to=a@b.c", "note=x=y", "empty="].map(str::to_owned);
+        let parsed = parse_arguments(&arguments).ok();
         assert_eq!(parsed, Some(json!({"to": "a@b.c", "note": "x=y", "empty": ""})));
         assert!(parse_arguments(&["nothing".to_owned()]).is_err());
         assert!(parse_arguments(&["=x".to_owned()]).is_err());

@@ -1,59 +1,29 @@
-//! `list`, `search`, `show`, `read` and `remove`.
+//! `list`, `show` and `read`.
+
+use std::sync::Arc;
 
 use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
 use serde_json::{Value, json};
 use skills_core::{
-    FileMeta, SkillId, Tier,
-    uri::{SCHEME, TIER_SCHEME},
+    Code, FileMeta, SkillId, Tier, VersionSelector,
+    skill::ROOT_PATH,
+    uri::{SCHEME, SKILL_SCHEME},
+    version::{VERSION_SEPARATOR, split_version},
 };
-use skills_registry::{Explanation, Place, RegistryError, SkillInfo, Skills};
-
-use crate::{
-    Failure,
-    cli::{Command, Format, Target},
-    config::Config,
-    connect, output,
+use skills_registry::{
+    ExplainedLayer, Explanation, ReadVersion, RegistryError, SkillInfo, SkillRegistry, SkillRow,
 };
 
-pub(super) async fn run(command: Command, target: &Target, config: &Config) -> Result<(), Failure> {
-    let open = || connect::open(target, config, false);
-    match command {
-        Command::List { all, tier, format } => {
-            list(&*open().await?, all, tier.map(Into::into), format).await
-        }
-        Command::Search { words, limit, format } => {
-            search(&*open().await?, &words.join(" "), limit, format).await
-        }
-        Command::Show { id, explain, tier, format } => {
-            let shown = Shown { id: &id, explain, tier: tier.map(Into::into) };
-            show(&*open().await?, &shown, format).await
-        }
-        Command::Read { uri, format } => read(&*open().await?, &uri, format).await,
-        Command::Remove { ids, tier, format } => {
-            remove(&*open().await?, &ids, tier.into(), format).await
-        }
-        Command::Serve(_)
-        | Command::Add(_)
-        | Command::Export(_)
-        | Command::Sync(_)
-        | Command::Import(_)
-        | Command::Validate(_)
-        | Command::Mcp { .. }
-        | Command::Acp { .. }
-        | Command::Prompt { .. }
-        | Command::Key { .. }
-        | Command::Secret { .. }
-        | Command::Completions { .. } => Ok(()),
-    }
-}
+use super::versions::warn_if_yanked;
+use crate::{Failure, cli::OutputFormat, output};
 
-async fn list(
-    skills: &dyn Skills,
+pub(super) async fn list(
+    skills: &dyn SkillRegistry,
     all: bool,
     tier: Option<Tier>,
-    format: Format,
+    format: OutputFormat,
 ) -> Result<(), Failure> {
-    let mut rows = if all { skills.every_skill().await? } else { skills.skills().await? };
+    let mut rows = if all { skills.all_skills().await? } else { skills.skills().await? };
     rows.retain(|row| tier.is_none_or(|tier| row.tier == Some(tier)));
     if format.json {
         return Ok(output::json(&json!({ "skills": rows }))?);
@@ -61,32 +31,14 @@ async fn list(
     match (rows.is_empty(), tier) {
         (false, _) => table(&rows),
         (true, None) => {
-            Ok(output::line("No skills are registered. `skills add PATH` registers some.")?)
+            Ok(output::line("No skills are registered. Register some with `skills add PATH`.")?)
         }
         (true, Some(tier)) => Ok(output::line(&format!("No {tier} skills are registered."))?),
     }
 }
 
-async fn search(
-    skills: &dyn Skills,
-    query: &str,
-    limit: usize,
-    format: Format,
-) -> Result<(), Failure> {
-    let catalog = skills.catalog().await?;
-    let rows = skills_registry::search::search(&catalog, query, limit);
-    let rows: Vec<SkillInfo> = rows.into_iter().map(|row| row.as_ref().into()).collect();
-    if format.json {
-        return Ok(output::json(&json!({ "skills": rows }))?);
-    }
-    if rows.is_empty() {
-        return Ok(output::line("No skill has any of these words.")?);
-    }
-    table(&rows)
-}
-
-/// Where a skill is stored, or that it is not.
-fn stored_in(row: &SkillInfo) -> String {
+/// Returns the tier of a skill, or `live`.
+fn tier_label(row: &SkillInfo) -> String {
     row.tier.map_or_else(|| "live".to_owned(), |tier| tier.to_string())
 }
 
@@ -94,9 +46,9 @@ fn table(rows: &[SkillInfo]) -> Result<(), Failure> {
     let cells = |row: &SkillInfo| {
         vec![
             row.id.clone(),
-            stored_in(row),
+            tier_label(row),
             row.live.as_ref().map_or_else(|| output::size(row.bytes), |_| "-".to_owned()),
-            output::moment(&row.registered_at),
+            output::format_time(&row.registered_at),
             output::plain(row.description.as_deref().unwrap_or(&row.title)),
         ]
     };
@@ -104,60 +56,67 @@ fn table(rows: &[SkillInfo]) -> Result<(), Failure> {
     Ok(output::table(&["ID", "TIER", "SIZE", "REGISTERED", "DESCRIPTION"], &rows)?)
 }
 
-/// What is to be shown.
-struct Shown<'a> {
-    id: &'a str,
-    explain: bool,
+pub(super) async fn show(
+    skills: &dyn SkillRegistry,
+    id: &str,
     tier: Option<Tier>,
-}
-
-async fn show(skills: &dyn Skills, shown: &Shown<'_>, format: Format) -> Result<(), Failure> {
-    let id: SkillId = shown.id.parse().map_err(RegistryError::from)?;
-    let resource = match shown.tier {
-        None => skills.read(&format!("{SCHEME}{id}")).await?,
-        Some(tier) => skills.read(&format!("{TIER_SCHEME}{tier}/{id}")).await?,
-    };
-    let (uri, text) = (resource.uri.clone(), resource.into_text());
-    let catalog = skills.catalog().await?;
-    let row = match shown.tier {
-        None => catalog.skill(id.as_str()),
-        Some(tier) => catalog.skill_in(tier, id.as_str()),
+    explain: bool,
+    format: OutputFormat,
+) -> Result<(), Failure> {
+    let (id, version) = split_version(id).map_err(RegistryError::from)?;
+    let id: SkillId = id.parse().map_err(RegistryError::from)?;
+    let (uri, text, row) = match version {
+        Some(version) => version_document(skills, &id, tier, &version).await?,
+        None => served_document(skills, &id, tier).await?,
     };
     let Some(row) = row else {
-        // A catalog from elsewhere knows of what answers, and of nothing that is shadowed.
-        return match shown.tier {
+        // The catalog of a remote registry has no shadowed entries.
+        return match tier {
             Some(_) => Ok(output::text(&text)?),
-            None => Err(Failure::new("not_found", format!("skill not found: {id}"))),
+            None => Err(Failure::new(Code::NotFound, format!("skill not found: {id}"))),
         };
     };
     let info = SkillInfo::from(row.as_ref());
+    let version = row.version();
     let files = row.meta.files.as_slice();
-    let explained = if shown.explain { Some(skills.explain(id.as_str()).await?) } else { None };
+    let source = row.meta.provenance.as_deref();
+    let explanation = if explain { Some(skills.explain(id.as_str()).await?) } else { None };
     if format.json {
-        let mut shown = serde_json::to_value(&info).unwrap_or_default();
-        shown["uri"] = json!(uri);
-        shown["skill"] = json!(text);
-        if let Some(Explanation { shadows, tried, .. }) = explained {
-            shown["shadows"] = json!(shadows);
-            shown["tried"] = json!(tried);
+        let mut answer = serde_json::to_value(&info).unwrap_or_default();
+        answer["uri"] = json!(uri);
+        answer["skill"] = json!(text);
+        if let Some(Explanation { shadows, tried, .. }) = explanation {
+            answer["shadows"] = json!(shadows);
+            answer["tried"] = json!(tried);
         }
-        // A registry of another make does not tell.
+        if let Some(source) = source {
+            answer["source"] = json!(source);
+        }
+        add_version(&mut answer, version.as_ref());
+        // A third-party registry does not list files.
         if !files.is_empty() {
-            shown["files"] = files.iter().map(file_row).collect();
+            answer["files"] = files.iter().map(file_row).collect();
         }
-        return Ok(output::json(&shown)?);
+        return Ok(output::json(&answer)?);
     }
+    let yanked = version.as_ref().and_then(|version| version.yanked.as_deref());
+    warn_if_yanked(&uri, yanked);
     output::fields(&[
         ("id", info.id.clone()),
         ("uri", uri),
-        ("tier", stored_in(&info)),
+        ("version", version.map_or_else(|| "-".to_owned(), |version| version.version.to_string())),
+        ("tier", tier_label(&info)),
         ("title", output::plain(&info.title)),
         ("description", output::plain(info.description.as_deref().unwrap_or("-"))),
         ("size", output::size(info.bytes)),
-        ("registered", output::moment(&info.registered_at)),
+        ("registered", output::format_time(&info.registered_at)),
+        (
+            "source",
+            source.map_or_else(|| "-".to_owned(), |source| output::plain(&source.to_string())),
+        ),
     ])?;
-    if let Some(Explanation { shadows, tried, .. }) = explained {
-        output::fields(&[("shadows", places(&shadows)), ("tried", places(&tried))])?;
+    if let Some(Explanation { shadows, tried, .. }) = explanation {
+        output::fields(&[("shadows", join_places(&shadows)), ("tried", join_places(&tried))])?;
     }
     if let [_, _, ..] = files {
         output::line("")?;
@@ -168,8 +127,53 @@ async fn show(skills: &dyn Skills, shown: &Shown<'_>, format: Format) -> Result<
     Ok(output::text(&text)?)
 }
 
-fn places(places: &[Place]) -> String {
-    let place = |place: &Place| format!("{}:{}", place.tier, place.id);
+/// Uri, root document and row of a skill.
+type SkillDocument = (String, String, Option<Arc<SkillRow>>);
+
+/// Reads the version of a skill that its id resolves to, or that of one tier.
+async fn served_document(
+    skills: &dyn SkillRegistry,
+    id: &SkillId,
+    tier: Option<Tier>,
+) -> Result<SkillDocument, Failure> {
+    let resource = match tier {
+        None => skills.read(&format!("{SCHEME}{id}")).await?,
+        Some(tier) => skills.read(&format!("{SKILL_SCHEME}{tier}/{id}")).await?,
+    };
+    let catalog = skills.catalog().await?;
+    let row = match tier {
+        None => catalog.skill(id.as_str()),
+        Some(tier) => catalog.skill_in(tier, id.as_str()),
+    };
+    Ok((resource.uri.clone(), resource.into_text(), row.cloned()))
+}
+
+/// Reads one version of a skill.
+async fn version_document(
+    skills: &dyn SkillRegistry,
+    id: &SkillId,
+    tier: Option<Tier>,
+    version: &VersionSelector,
+) -> Result<SkillDocument, Failure> {
+    let row = skills.skill_version(tier, id.as_str(), version).await?;
+    let document = skills.document(&row, ROOT_PATH).await?;
+    let scheme = tier.map_or_else(|| SCHEME.to_owned(), |tier| format!("{SKILL_SCHEME}{tier}/"));
+    let uri = format!("{scheme}{id}{VERSION_SEPARATOR}{version}");
+    Ok((uri, String::from_utf8_lossy(&document.body).into_owned(), Some(row)))
+}
+
+/// Adds the version that content is of to an answer.
+fn add_version(answer: &mut Value, version: Option<&ReadVersion>) {
+    if let Some(ReadVersion { version, yanked }) = version {
+        answer["version"] = json!(version);
+        if let Some(reason) = yanked {
+            answer["yanked"] = json!(reason);
+        }
+    }
+}
+
+fn join_places(places: &[ExplainedLayer]) -> String {
+    let place = |place: &ExplainedLayer| format!("{}:{}", place.tier, place.id);
     match places {
         [] => "-".to_owned(),
         some => some.iter().map(place).collect::<Vec<_>>().join(", "),
@@ -177,10 +181,18 @@ fn places(places: &[Place]) -> String {
 }
 
 fn file_row(file: &FileMeta) -> Value {
-    json!({ "path": file.path, "size": file.size, "digest": format!("sha256:{}", file.digest) })
+    let mut row = json!({ "path": file.path, "size": file.size, "digest": format!("sha256:{}", file.digest) });
+    if let Some(executable) = file.executable {
+        row["executable"] = json!(executable);
+    }
+    row
 }
 
-async fn read(skills: &dyn Skills, uri: &str, format: Format) -> Result<(), Failure> {
+pub(super) async fn read(
+    skills: &dyn SkillRegistry,
+    uri: &str,
+    format: OutputFormat,
+) -> Result<(), Failure> {
     let resource = skills.read(uri).await.map_err(|error| {
         let failure = Failure::from(error);
         if !uri.contains("://") && failure.hint.is_none() {
@@ -189,41 +201,18 @@ async fn read(skills: &dyn Skills, uri: &str, format: Format) -> Result<(), Fail
         failure
     })?;
     if format.json {
-        let mut shown = json!({ "uri": resource.uri, "mimeType": resource.mime_type });
+        let mut answer = json!({ "uri": resource.uri, "mimeType": resource.mime_type });
         match resource.text() {
-            Some(text) => shown["text"] = json!(text),
-            None => shown["blob"] = json!(BASE64.encode(&resource.body)),
+            Some(text) => answer["text"] = json!(text),
+            None => answer["blob"] = json!(BASE64.encode(&resource.body)),
         }
-        return Ok(output::json(&shown)?);
+        add_version(&mut answer, resource.version.as_ref());
+        return Ok(output::json(&answer)?);
     }
+    let version = resource.version.as_ref();
+    warn_if_yanked(&resource.uri, version.and_then(|version| version.yanked.as_deref()));
     match resource.text() {
         Some(text) => Ok(output::text(text)?),
         None => Ok(output::bytes(&resource.body)?),
     }
-}
-
-async fn remove(
-    skills: &dyn Skills,
-    ids: &[String],
-    tier: Tier,
-    format: Format,
-) -> Result<(), Failure> {
-    // All or nothing, as far as it can be known before.
-    for id in ids {
-        id.parse::<SkillId>().map_err(RegistryError::from)?;
-    }
-    let mut results = Vec::new();
-    for id in ids {
-        results.push((id, skills.remove_skill_in(tier, id).await?));
-    }
-    if format.json {
-        let rows: Vec<_> =
-            results.iter().map(|(id, removed)| json!({ "id": id, "removed": removed })).collect();
-        return Ok(output::json(&json!({ "skills": rows }))?);
-    }
-    for (id, removed) in results {
-        let done = if removed { "removed" } else { "there was no" };
-        output::line(&format!("{done} {SCHEME}{id}"))?;
-    }
-    Ok(())
 }

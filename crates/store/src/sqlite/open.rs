@@ -1,92 +1,103 @@
-//! Opening the file: everything that can speak against using it is found out before it is written to.
+//! Opens the file. All checks come before the first write.
 
 use std::{
-    fs::{self, File, OpenOptions, TryLockError},
+    fs::{self, File, TryLockError},
     io::{self, Read as _},
-    os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _},
-    path::Path,
-    sync::Mutex,
+    path::{Path, PathBuf},
 };
 
+use parking_lot::Mutex;
 use rusqlite::{Connection, OpenFlags};
 use skills_core::Timestamp;
+use skills_sqlite::{DatabaseError, check_version, create_private_dir, harden, open_private_file};
 
-use super::{CHECKPOINT_PAGES, SqliteStore, Writer, store_error};
+use super::{
+    CHECKPOINT_PAGES, SqliteStore, Writer, blob_readers::BlobReaders, migrate, store_error,
+    write::LogEnd,
+};
 use crate::StoreError;
 
-/// Bumped with every change of the tables; kept in the file's `user_version`.
-const SCHEMA_VERSION: i64 = 1;
+/// Version of the tables, in the file's `user_version`.
+pub(super) const SCHEMA_VERSION: i64 = 2;
 /// Marks the file as ours: "skil".
 const APPLICATION_ID: i64 = 0x736b_696c;
 
 const SCHEMA: &str = include_str!("schema.sql");
 
-/// What makes reading faster and is not part of the tables: a file of before gets it when it is opened.
-/// With it, a page of a scope costs as much as the page; without, the whole scope is sorted for each.
+/// Tables of entries and versions.
+pub(super) const VERSIONS_SCHEMA: &str = include_str!("versions.sql");
+
+/// Indexes, which older files get when they are opened. With this one, the cost of a page of a scope depends on the page;
+/// without it, each page sorts the whole scope.
 const INDEXES: &str = "CREATE INDEX IF NOT EXISTS state_by_scope ON state (scope)";
 
-/// A file up to this size is walked whenever it is opened: it takes some tens of milliseconds.
-const WALKED_ALWAYS: u64 = 32 << 20;
-/// A file that was not closed in order is walked up to this size, which takes about a second. Beyond it
-/// damage shows where it is read.
-const WALKED_AFTER_A_CRASH: u64 = 512 << 20;
+/// Largest file whose structure is checked at every start: it takes some tens of milliseconds.
+const MAX_CHECKED_BYTES: u64 = 32 << 20;
+/// Largest file whose structure is checked after a crash, which takes about a second. In larger files, damage shows where
+/// it is read.
+const MAX_CHECKED_BYTES_AFTER_CRASH: u64 = 512 << 20;
 
 pub(super) fn open(dir: &Path) -> Result<SqliteStore, StoreError> {
-    let io = |action, path: &Path| {
-        let path = path.to_owned();
-        move |source| StoreError::Io { action, path, source }
-    };
-    create_dir(dir).map_err(io("create the data directory", dir))?;
+    create_private_dir(dir)?;
     let lock = lock(dir)?;
     let path = dir.join("skills.db");
-    let walk = inspect_header(&path)?;
-    private_file().open(&path).map_err(io("write to", &path))?;
-
-    let sql = |error: rusqlite::Error| match error.sqlite_error_code() {
-        Some(rusqlite::ErrorCode::CannotOpen | rusqlite::ErrorCode::ReadOnly) => StoreError::Io {
-            action: "write to",
-            path: path.clone(),
-            source: io::Error::new(io::ErrorKind::PermissionDenied, error.to_string()),
-        },
-        _ => store_error(&path, &error),
+    let Some(check) = inspect_header(&path)? else {
+        create_file(dir, &path)?;
+        return open_file(path, lock, false);
     };
-    let connection = Connection::open(&path).map_err(sql)?;
+    open_file(path, lock, check)
+}
+
+/// Creates the database under another name and renames it: a file without content is never ours.
+fn create_file(dir: &Path, path: &Path) -> Result<(), StoreError> {
+    let draft = dir.join("skills.db.new");
+    let _ = fs::remove_file(&draft);
+    let _ = fs::remove_file(dir.join("skills.db.new-journal"));
+    open_private_file(&draft)?;
+    let connection = Connection::open(&draft).map_err(|error| store_error(path, &error))?;
+    create(&connection).map_err(|error| store_error(path, &error))?;
+    drop(connection);
+    let renamed = fs::rename(&draft, path).and_then(|()| File::open(dir)?.sync_all());
+    Ok(renamed.map_err(|source| DatabaseError::io("create", path, source))?)
+}
+
+/// Opens an existing file.
+fn open_file(path: PathBuf, lock: File, check: bool) -> Result<SqliteStore, StoreError> {
+    open_private_file(&path)?;
+
+    let sql = |error: rusqlite::Error| store_error(&path, &error);
+    let mut connection = Connection::open(&path).map_err(sql)?;
+    harden(&connection).map_err(sql)?;
     let version: i64 =
         connection.query_row("PRAGMA user_version", [], |row| row.get(0)).map_err(sql)?;
-    check_version(&path, version)?;
-    if version > 0 && walk {
+    check_version(&path, version, SCHEMA_VERSION)?;
+    if version > 0 && check {
         check_structure(&path, &connection)?;
     }
     configure_writer(&connection).map_err(sql)?;
-    if version == 0 {
-        create(&connection).map_err(sql)?;
+    match version {
+        0 => create(&connection).map_err(sql)?,
+        1 => {
+            migrate::from_version_1(&mut connection).map_err(sql)?;
+            migrate::enable_vacuum(&connection);
+        }
+        _ => {}
     }
     connection.execute_batch(INDEXES).map_err(sql)?;
-    let reader =
-        Connection::open_with_flags(&path, OpenFlags::SQLITE_OPEN_READ_ONLY).map_err(sql)?;
-    let writer = Writer::resume(connection).map_err(sql)?;
-    Ok(SqliteStore { writer: Mutex::new(writer), reader: Mutex::new(reader), _lock: lock, path })
+    let reader = Mutex::new(connect_reader(&path).map_err(sql)?);
+    let history_reader = Mutex::new(connect_reader(&path).map_err(sql)?);
+    let blob_readers = BlobReaders::open(|| connect_reader(&path)).map_err(sql)?;
+    let writer = Mutex::new(Writer::resume(connection).map_err(sql)?);
+    Ok(SqliteStore { path, reader, history_reader, blob_readers, writer, _lock: lock })
 }
 
-/// Creates what is missing of the directory, for this user alone, and makes sure that it is still there
-/// after a power cut.
-fn create_dir(dir: &Path) -> io::Result<()> {
-    if dir.is_dir() {
-        return Ok(());
-    }
-    fs::DirBuilder::new().recursive(true).mode(0o700).create(dir)?;
-    let parent = dir.parent().filter(|parent| !parent.as_os_str().is_empty());
-    File::open(parent.unwrap_or(Path::new(".")))?.sync_all()
+fn connect_reader(path: &Path) -> rusqlite::Result<Connection> {
+    let reader = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
+    harden(&reader)?;
+    Ok(reader)
 }
 
-/// Skills may be public, but what workers keep in the bus state may not.
-fn private_file() -> OpenOptions {
-    let mut options = File::options();
-    options.create(true).truncate(false).write(true).mode(0o600);
-    options
-}
-
-/// Walks the whole file, which takes a while.
+/// Checks the structure of the whole file.
 fn check_structure(path: &Path, connection: &Connection) -> Result<(), StoreError> {
     let found = connection
         .query_row("PRAGMA quick_check(1)", [], |row| row.get::<_, String>(0))
@@ -94,40 +105,39 @@ fn check_structure(path: &Path, connection: &Connection) -> Result<(), StoreErro
     if found == "ok" {
         return Ok(());
     }
-    Err(StoreError::Corrupt { path: path.to_owned(), detail: format!("it is malformed: {found}") })
+    let detail = format!("it is malformed: {found}");
+    Err(DatabaseError::Corrupt { path: path.to_owned(), detail }.into())
 }
 
-/// A lock of our own beside the database: SQLite's would let a second process in between two commits.
+/// Locks the directory with a file of its own: SQLite's lock would let a second process in between two commits.
 fn lock(dir: &Path) -> Result<File, StoreError> {
     let path = dir.join("skills.lock");
-    let lock = private_file().open(&path).map_err(|source| StoreError::Io {
-        action: "write to",
-        path: path.clone(),
-        source,
-    })?;
+    let lock = open_private_file(&path)?;
     match lock.try_lock() {
         Ok(()) => Ok(lock),
         Err(TryLockError::WouldBlock) => Err(StoreError::InUse { path: dir.to_owned() }),
-        Err(TryLockError::Error(source)) => Err(StoreError::Io { action: "lock", path, source }),
+        Err(TryLockError::Error(source)) => {
+            Err(DatabaseError::Io { action: "lock", path, source }.into())
+        }
     }
 }
 
-/// Reads the first hundred bytes ourselves: letting SQLite look would already create files beside it.
-/// Tells whether the rest is worth a walk.
-fn inspect_header(path: &Path) -> Result<bool, StoreError> {
-    let io = |source| StoreError::Io { action: "read", path: path.to_owned(), source };
+/// Checks the first hundred bytes without SQLite, which would create files beside it. Returns whether the structure should
+/// be checked; `None` if there is no file.
+fn inspect_header(path: &Path) -> Result<Option<bool>, DatabaseError> {
+    let io = |source| DatabaseError::io("read", path, source);
     let mut file = match File::open(path) {
         Ok(file) => file,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(io(error)),
     };
     let mut header = Vec::with_capacity(100);
     (&mut file).take(100).read_to_end(&mut header).map_err(io)?;
-    if header.is_empty() {
-        return Ok(false);
-    }
     let corrupt =
-        |detail: &str| StoreError::Corrupt { path: path.to_owned(), detail: detail.into() };
+        |detail: &str| DatabaseError::Corrupt { path: path.to_owned(), detail: detail.into() };
+    if header.is_empty() {
+        return Err(corrupt("it is empty"));
+    }
     if header.len() < 100 || !header.starts_with(b"SQLite format 3\0") {
         return Err(corrupt("it is not an SQLite database"));
     }
@@ -140,7 +150,7 @@ fn inspect_header(path: &Path) -> Result<bool, StoreError> {
     if (user_version, application_id) != (0, 0) && application_id != APPLICATION_ID {
         return Err(corrupt("it is a database of another program"));
     }
-    check_version(path, user_version)?;
+    check_version(path, user_version, SCHEMA_VERSION)?;
     let page_size = match (i64::from(header[16]) << 8) | i64::from(header[17]) {
         1 => 65_536,
         size => size,
@@ -153,14 +163,7 @@ fn inspect_header(path: &Path) -> Result<bool, StoreError> {
     if change_counter == valid_for && length < expected && !has_log {
         return Err(corrupt(&format!("it is cut off: {length} bytes where {expected} are due")));
     }
-    Ok(length <= if has_log { WALKED_AFTER_A_CRASH } else { WALKED_ALWAYS })
-}
-
-fn check_version(path: &Path, found: i64) -> Result<(), StoreError> {
-    if found <= SCHEMA_VERSION {
-        return Ok(());
-    }
-    Err(StoreError::NewerSchema { path: path.to_owned(), found, supported: SCHEMA_VERSION })
+    Ok(Some(length <= if has_log { MAX_CHECKED_BYTES_AFTER_CRASH } else { MAX_CHECKED_BYTES }))
 }
 
 fn configure_writer(connection: &Connection) -> rusqlite::Result<()> {
@@ -172,8 +175,10 @@ fn configure_writer(connection: &Connection) -> rusqlite::Result<()> {
 
 fn create(connection: &Connection) -> rusqlite::Result<()> {
     connection.execute_batch(&format!(
-        "BEGIN IMMEDIATE;
+        "PRAGMA auto_vacuum = INCREMENTAL;
+         BEGIN IMMEDIATE;
          {SCHEMA}
+         {VERSIONS_SCHEMA}
          PRAGMA application_id = {APPLICATION_ID};
          PRAGMA user_version = {SCHEMA_VERSION};
          COMMIT;"
@@ -181,12 +186,36 @@ fn create(connection: &Connection) -> rusqlite::Result<()> {
 }
 
 impl Writer {
-    /// Takes up the log where it ends.
+    /// Creates a writer that continues the change log.
     fn resume(connection: Connection) -> rusqlite::Result<Self> {
         let sql = "SELECT coalesce(max(revision), 0), coalesce(max(at), 0) FROM change
                    WHERE revision = (SELECT max(revision) FROM change)";
         let (last_revision, last_at) =
             connection.query_row(sql, [], |row| Ok((row.get(0)?, row.get(1)?)))?;
-        Ok(Self { connection, last_revision, last_at: Timestamp::from_micros(last_at) })
+        let end = LogEnd { revision: last_revision, at: Timestamp::from_micros(last_at) };
+        Ok(Self { connection, end })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rusqlite::config::DbConfig;
+
+    use super::*;
+
+    #[test]
+    fn every_connection_distrusts_the_schema_of_the_file() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = open(dir.path()).unwrap();
+        let (reader, history_reader) = (store.reader.lock(), store.history_reader.lock());
+        let writer = store.writer.lock();
+        let blob_readers: Vec<_> = store.blob_readers.lock_all().collect();
+        assert!(!blob_readers.is_empty());
+        let connections = [&*reader, &*history_reader, &writer.connection].into_iter();
+        for connection in connections.chain(blob_readers.iter().map(|reader| &**reader)) {
+            let is_set = |config| connection.db_config(config).unwrap();
+            assert!(!is_set(DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA));
+            assert!(is_set(DbConfig::SQLITE_DBCONFIG_DEFENSIVE));
+        }
     }
 }

@@ -1,55 +1,78 @@
-//! From rows to the model and back.
+//! Conversion between rows and the model.
 
-use std::{io, sync::Arc};
+use std::{io, str::FromStr as _, sync::Arc};
 
 use rusqlite::{
     Connection, OptionalExtension as _, Row,
     types::{Type, ValueRef},
 };
-use skills_core::{Digest, EntryKey, Kind, Layer, Timestamp};
+use skills_core::{EntryKey, EntryKind, Label, Layer, Timestamp};
 
-use crate::{Change, Entry, EntryContent};
+use crate::{Action, EntryContent, LogRecord};
 
-/// A stored value that does not mean anything to us.
+/// Columns of [`log_record`].
+pub(super) const LOG_COLUMNS: &str = "c.revision, c.at, c.actor, c.kind, c.tier, c.owner, c.id, \
+     c.action, c.version, c.is_new, c.label, c.previous, c.note, c.before, c.served";
+
+/// Stored value that cannot be parsed.
 #[derive(Debug, thiserror::Error)]
-#[error("revision {revision} has a {column} that cannot be read")]
+#[error("row {row} has a {column} that cannot be read")]
 struct Unreadable {
-    revision: u64,
+    row: u64,
     column: &'static str,
 }
 
-fn unreadable(revision: u64, column: &'static str) -> rusqlite::Error {
-    let error = Unreadable { revision, column };
+pub(super) fn unreadable(row: u64, column: &'static str) -> rusqlite::Error {
+    let error = Unreadable { row, column };
     rusqlite::Error::FromSqlConversionFailure(0, Type::Text, Box::new(error))
 }
 
-/// A row of `change`: revision, at, actor, kind, tier, owner, id, before, content.
-pub(super) fn change(row: &Row<'_>) -> rusqlite::Result<Change> {
+/// Converts kind, tier, owner and id, which are at `start`.
+pub(super) fn key(row: &Row<'_>, start: usize, number: u64) -> rusqlite::Result<EntryKey> {
+    let missing = |column| move || unreadable(number, column);
+    let kind: EntryKind = row.get_ref(start)?.as_str()?.parse().map_err(|()| missing("kind")())?;
+    let tier = row.get_ref(start + 1)?.as_str()?.parse().map_err(|()| missing("tier")())?;
+    let layer = Layer::from_parts(tier, row.get_ref(start + 2)?.as_str()?);
+    let layer = layer.ok_or_else(missing("owner"))?;
+    Ok(EntryKey { kind, layer, id: row.get_ref(start + 3)?.as_str()?.into() })
+}
+
+/// Converts the columns [`LOG_COLUMNS`], which are at the start of a row.
+pub(super) fn log_record(row: &Row<'_>) -> rusqlite::Result<LogRecord> {
     let revision = row.get(0)?;
-    let missing = |column| move || unreadable(revision, column);
-    let kind: Kind = row.get_ref(3)?.as_str()?.parse().map_err(|()| missing("kind")())?;
-    let tier = row.get_ref(4)?.as_str()?.parse().map_err(|()| missing("tier")())?;
-    let layer = Layer::from_parts(tier, row.get_ref(5)?.as_str()?).ok_or_else(missing("owner"))?;
-    let content = match row.get_ref(8)? {
-        ValueRef::Null => None,
-        stored => Some(content(kind, stored)),
-    };
-    Ok(Change {
+    Ok(LogRecord {
         revision,
         at: Timestamp::from_micros(row.get(1)?),
         actor: row.get_ref(2)?.as_str()?.into(),
-        key: EntryKey { kind, layer, id: row.get_ref(6)?.as_str()?.into() },
-        before: row.get::<_, Option<[u8; 32]>>(7)?.map(Digest::from_bytes),
-        content: content.map(Arc::new),
+        key: key(row, 3, revision)?,
+        action: action(row, revision)?,
+        before: row.get(13)?,
+        served: row.get(14)?,
     })
 }
 
-/// The same row as the newest version of an entry.
-pub(super) fn entry(row: &Row<'_>) -> rusqlite::Result<Entry> {
-    let Change { revision, at, key, content, .. } = change(row)?;
-    let corrupt = || Arc::new(corrupt(key.kind, "what is known of it is missing".to_owned()));
-    let content = content.unwrap_or_else(corrupt);
-    Ok(Entry { key, revision, registered_at: at, content })
+fn action(row: &Row<'_>, revision: u64) -> rusqlite::Result<Action> {
+    let version = || row.get::<_, u64>(8);
+    let reason = || row.get::<_, Option<String>>(12).map(Option::unwrap_or_default);
+    let label = || -> rusqlite::Result<Label> {
+        let label = Label::from_str(row.get_ref(10)?.as_str()?);
+        label.map_err(|_| unreadable(revision, "label"))
+    };
+    Ok(match row.get_ref(7)?.as_str()? {
+        "put" => {
+            let (version, is_new, message) = (row.get(8)?, row.get(9)?, row.get(12)?);
+            Action::Put { version, is_new, message }
+        }
+        "remove" => Action::Remove,
+        "label" | "unlabel" => {
+            Action::Label { label: label()?, from: row.get(11)?, to: row.get(8)? }
+        }
+        "yank" => Action::Yank { version: version()?, reason: reason()? },
+        "unyank" => Action::Unyank { version: version()? },
+        "purge" => Action::Purge { version: version()?, reason: reason()? },
+        "collect" => Action::Collect { version: version()? },
+        _ => return Err(unreadable(revision, "action")),
+    })
 }
 
 pub(super) fn state_value(
@@ -62,8 +85,19 @@ pub(super) fn state_value(
     statement.query_row([scope, key], |row| row.get(0)).optional()
 }
 
-/// What a row holds. One that cannot be read spoils neither the others nor the start.
-fn content(kind: Kind, stored: ValueRef<'_>) -> EntryContent {
+/// Parses the content of a version, unless it was removed.
+pub(super) fn optional_content(kind: EntryKind, stored: ValueRef<'_>) -> Option<EntryContent> {
+    (stored != ValueRef::Null).then(|| content(kind, stored))
+}
+
+/// Parses the content of the served version. A row that cannot be read becomes a corrupt entry and does not stop the
+/// start.
+pub(super) fn served_content(kind: EntryKind, stored: ValueRef<'_>) -> Arc<EntryContent> {
+    let missing = || corrupt(kind, "its metadata is missing".to_owned());
+    Arc::new(optional_content(kind, stored).unwrap_or_else(missing))
+}
+
+fn content(kind: EntryKind, stored: ValueRef<'_>) -> EntryContent {
     let parsed = match stored.as_str() {
         Ok(json) => content_from_json(kind, json).map_err(|error| error.to_string()),
         Err(error) => Err(error.to_string()),
@@ -71,23 +105,24 @@ fn content(kind: Kind, stored: ValueRef<'_>) -> EntryContent {
     parsed.unwrap_or_else(|reason| corrupt(kind, reason))
 }
 
-fn corrupt(kind: Kind, reason: String) -> EntryContent {
+fn corrupt(kind: EntryKind, reason: String) -> EntryContent {
     EntryContent::Corrupt { kind, reason }
 }
 
-fn content_from_json(kind: Kind, json: &str) -> serde_json::Result<EntryContent> {
+fn content_from_json(kind: EntryKind, json: &str) -> serde_json::Result<EntryContent> {
     match kind {
-        Kind::Skill => serde_json::from_str(json).map(EntryContent::Skill),
-        Kind::Prompt => serde_json::from_str(json).map(EntryContent::Prompt),
+        EntryKind::Skill => serde_json::from_str(json).map(EntryContent::Skill),
+        EntryKind::Prompt => serde_json::from_str(json).map(EntryContent::Prompt),
     }
 }
 
-pub(super) fn content_to_json(content: &EntryContent) -> serde_json::Result<String> {
-    match content {
+pub(super) fn content_to_json(content: &EntryContent) -> rusqlite::Result<String> {
+    let json = match content {
         EntryContent::Skill(skill) => serde_json::to_string(skill),
         EntryContent::Prompt(prompt) => serde_json::to_string(prompt),
         EntryContent::Corrupt { reason, .. } => {
             Err(serde_json::Error::io(io::Error::other(reason.clone())))
         }
-    }
+    };
+    json.map_err(|error| rusqlite::Error::ToSqlConversionFailure(Box::new(error)))
 }

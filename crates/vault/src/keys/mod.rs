@@ -1,9 +1,10 @@
-//! Bearer keys: `us-` and 256 random bits, shown once and kept as SHA-256 alone.
+//! Bearer keys: `us-` and 256 random bits, shown once and stored as SHA-256 only.
 //!
-//! Whose key it is and since when is a row; what a user may do is in the user's profile, so it is the same for
-//! all their keys. A revoked key keeps its row.
+//! A key's row has its owner and its lifetime. The plan is in the owner's profile, so it is the same for all keys of a
+//! user. A revoked key keeps its row.
 
-mod known;
+mod cache;
+mod last_use;
 mod revoke;
 
 use std::fmt;
@@ -13,36 +14,37 @@ use rusqlite::{Connection, OptionalExtension as _, Row, params};
 use skills_core::{Digest, Owner, Timestamp, caller::KEY_PREFIX};
 use zeroize::Zeroizing;
 
-pub(crate) use known::KnownKeys;
-pub use revoke::WhichKeys;
-pub(crate) use revoke::revoke;
+pub(crate) use cache::KeyCache;
+pub(crate) use last_use::LastUses;
+pub use revoke::{KeySelector, Revocation};
+pub(crate) use revoke::{PendingRevocations, revoke};
 
 use crate::{
-    AccountTier, Act, ProfileChange, Vault, VaultError,
+    Actor, Plan, ProfileChange, Vault, VaultError,
     audit::record,
     crypt::random,
-    file::{Stop, unreadable},
+    file::{TxError, corrupt_column},
     profiles,
 };
 
-/// Longer than any key; what is longer is not looked at.
+/// Longest bearer token that is hashed; keys are shorter.
 const MAX_KEY_BYTES: usize = 512;
-/// Hexadecimal digits of a hash that a key is called by.
+/// Hexadecimal digits of a key id.
 const ID_DIGITS: usize = 8;
-/// Most keys of one owner that can be used at a time.
+/// Most active keys of one owner.
 const MAX_KEYS: usize = 1000;
 /// Longest label, in bytes.
 const MAX_LABEL_BYTES: usize = 128;
-/// Most rows that are read at once.
+/// Most rows of one page.
 const MAX_PAGE: usize = 1000;
 
-/// The SHA-256 of a bearer that looks like a key.
+/// Returns the SHA-256 of a bearer token that has the form of a key.
 pub(crate) fn hash_of(bearer: &str) -> Option<Digest> {
     let is_key = bearer.starts_with(KEY_PREFIX) && bearer.len() <= MAX_KEY_BYTES;
     is_key.then(|| Digest::of(bearer.as_bytes()))
 }
 
-/// What a key is called by: the first digits of its hash.
+/// Returns the id of a key: the first digits of its hash.
 #[must_use]
 pub fn key_id(hash: &Digest) -> String {
     let mut id = hash.to_string();
@@ -50,38 +52,46 @@ pub fn key_id(hash: &Digest) -> String {
     id
 }
 
-/// Who presents a key.
+/// An active key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KeyInfo {
-    /// Whose key it is.
+    /// Owner of the key.
     pub owner: Owner,
-    /// Its SHA-256.
+    /// SHA-256 of the key.
     pub hash: Digest,
-    /// What the owner pays for.
-    pub tier: AccountTier,
+    /// Plan of the owner.
+    pub plan: Plan,
 }
 
-/// A key that is to be.
+/// A key to create.
 #[derive(Debug, Clone)]
 pub struct NewKey<'a> {
-    /// Whose it will be.
+    /// Owner of the key.
     pub owner: &'a Owner,
-    /// The owner's tier from now on; as it was if there is none.
-    pub tier: Option<AccountTier>,
-    /// What it is for, in the owner's words.
+    /// New plan of the owner, if it changes.
+    pub plan: Option<Plan>,
+    /// Purpose of the key.
     pub label: Option<&'a str>,
-    /// When it ceases to be, if it does.
+    /// End of its life, if it has one.
     pub expires_at: Option<Timestamp>,
 }
 
-/// A new key: the only moment at which it is known.
+impl<'a> NewKey<'a> {
+    /// Creates a request for a key without label and expiry that leaves the plan as it is.
+    #[must_use]
+    pub const fn for_owner(owner: &'a Owner) -> Self {
+        Self { owner, plan: None, label: None, expires_at: None }
+    }
+}
+
+/// A new key. Its text is available here only.
 pub struct CreatedKey {
-    /// The key.
+    /// Text of the key.
     pub key: Zeroizing<String>,
-    /// What is kept of it.
+    /// Stored row.
     pub row: KeyRow,
-    /// The owner's tier.
-    pub tier: AccountTier,
+    /// Plan of the owner.
+    pub plan: Plan,
 }
 
 impl fmt::Debug for CreatedKey {
@@ -90,86 +100,87 @@ impl fmt::Debug for CreatedKey {
     }
 }
 
-/// What is kept of a key.
+/// Stored row of a key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KeyRow {
-    /// Its place in the list.
+    /// Number of the row, in order of creation.
     pub number: u64,
-    /// Its SHA-256.
+    /// SHA-256 of the key.
     pub hash: Digest,
-    /// Whose it is.
+    /// Owner of the key.
     pub owner: Owner,
-    /// What it is for.
+    /// Purpose of the key.
     pub label: Option<String>,
-    /// Since when.
+    /// Time of creation.
     pub created_at: Timestamp,
-    /// Until when.
+    /// End of its life.
     pub expires_at: Option<Timestamp>,
-    /// Since when no more.
+    /// Time of revocation.
     pub revoked_at: Option<Timestamp>,
 }
 
 impl KeyRow {
-    /// What the key is called by.
+    /// Returns the id of the key.
     #[must_use]
     pub fn id(&self) -> String {
         key_id(&self.hash)
     }
 
-    /// Whether it can be used.
+    /// Returns whether the key can be used: neither revoked nor expired.
     #[must_use]
-    pub fn is_live(&self, now: Timestamp) -> bool {
-        self.revoked_at.is_none() && self.expires_at.is_none_or(|moment| now < moment)
+    pub fn is_active(&self, now: Timestamp) -> bool {
+        self.revoked_at.is_none() && self.expires_at.is_none_or(|end| now < end)
     }
 }
 
 const COLUMNS: &str = "number, hash, owner, label, created_at, expires_at, revoked_at";
 
 fn key_row(row: &Row<'_>) -> rusqlite::Result<KeyRow> {
-    let moment = |column| -> rusqlite::Result<_> {
+    let time = |column| -> rusqlite::Result<_> {
         Ok(row.get::<_, Option<i64>>(column)?.map(Timestamp::from_micros))
     };
     Ok(KeyRow {
         number: row.get(0)?,
         hash: Digest::from_bytes(row.get(1)?),
-        owner: row.get_ref(2)?.as_str()?.parse().map_err(|_| unreadable("owner"))?,
+        owner: row.get_ref(2)?.as_str()?.parse().map_err(|_| corrupt_column("owner"))?,
         label: row.get(3)?,
         created_at: Timestamp::from_micros(row.get(4)?),
-        expires_at: moment(5)?,
-        revoked_at: moment(6)?,
+        expires_at: time(5)?,
+        revoked_at: time(6)?,
     })
 }
 
-/// What is kept of the key with this hash.
+/// Returns the row of the key with this hash.
 pub(crate) fn by_hash(connection: &Connection, hash: &Digest) -> rusqlite::Result<Option<KeyRow>> {
     let sql = format!("SELECT {COLUMNS} FROM key WHERE hash = ?1");
     connection.prepare_cached(&sql)?.query_row([hash.as_bytes()], key_row).optional()
 }
 
-/// The nil UUID is in data of before and belongs to no one.
-pub(crate) fn refuse_nobody(owner: &Owner) -> Result<(), VaultError> {
-    if owner.is_nobody() { Err(VaultError::NilOwner) } else { Ok(()) }
+/// Rejects the nil UUID, which older data contains and which is not a user.
+pub(crate) fn reject_nil_owner(owner: &Owner) -> Result<(), VaultError> {
+    if owner.is_nil() { Err(VaultError::NilOwner) } else { Ok(()) }
 }
 
 fn insert(
     transaction: &Connection,
-    act: Act<'_>,
+    actor: Actor<'_>,
     action: &str,
     hash: &Digest,
     key: &NewKey<'_>,
-) -> Result<KeyRow, Stop> {
-    let NewKey { owner, tier, label, expires_at } = key;
-    refuse_nobody(owner)?;
-    let is_odd = |label: &str| label.len() > MAX_LABEL_BYTES || label.contains(char::is_control);
-    if label.is_some_and(is_odd) {
+) -> Result<KeyRow, TxError> {
+    let NewKey { owner, plan, label, expires_at } = key;
+    reject_nil_owner(owner)?;
+    let is_invalid =
+        |label: &str| label.len() > MAX_LABEL_BYTES || label.contains(char::is_control);
+    if label.is_some_and(is_invalid) {
         return Err(VaultError::BadLabel.into());
     }
     let sql = "SELECT count(*) FROM key WHERE owner = ?1 AND revoked_at IS NULL
                AND (expires_at IS NULL OR expires_at > ?2)";
-    let held: usize = transaction
+    let count: usize = transaction
         .prepare_cached(sql)?
-        .query_row(params![owner.as_str(), act.at.as_micros()], |row| row.get(0))?;
-    if held >= MAX_KEYS {
+        .query_row(params![owner.as_str(), actor.at.as_micros()], |row| row.get(0))?;
+    if count >= MAX_KEYS {
         let owner = owner.as_str().to_owned();
         return Err(VaultError::TooMany { owner, what: "keys", max: MAX_KEYS }.into());
     }
@@ -178,26 +189,26 @@ fn insert(
          RETURNING {COLUMNS}"
     );
     let expires = expires_at.map(Timestamp::as_micros);
-    let values = params![hash.as_bytes(), owner.as_str(), label, act.at.as_micros(), expires];
+    let values = params![hash.as_bytes(), owner.as_str(), label, actor.at.as_micros(), expires];
     let row = transaction.prepare_cached(&sql)?.query_row(values, key_row)?;
-    if tier.is_some() {
-        let change = ProfileChange { tier: *tier, ..ProfileChange::default() };
-        profiles::put(transaction, act, owner, &change)?;
+    if plan.is_some() {
+        let change = ProfileChange { plan: *plan, ..ProfileChange::default() };
+        profiles::put(transaction, actor, owner, &change)?;
     }
-    record(transaction, act, action, &subject(&row))?;
+    record(transaction, actor, action, &subject(&row))?;
     Ok(row)
 }
 
-/// Takes a key from elsewhere, in the transaction of who asks.
+/// Stores the hash of a key that another system created.
 pub(crate) fn adopt(
     transaction: &Connection,
-    act: Act<'_>,
+    actor: Actor<'_>,
     hash: &Digest,
     key: &NewKey<'_>,
-) -> Result<KeyRow, Stop> {
-    refuse_nobody(key.owner)?;
+) -> Result<KeyRow, TxError> {
+    reject_nil_owner(key.owner)?;
     let Some(row) = by_hash(transaction, hash)? else {
-        return insert(transaction, act, "key.adopt", hash, key);
+        return insert(transaction, actor, "key.adopt", hash, key);
     };
     if row.revoked_at.is_some() {
         return Err(VaultError::KeyRevoked(row.id()).into());
@@ -209,7 +220,7 @@ pub(crate) fn adopt(
         let sql = "UPDATE key SET expires_at = ?2 WHERE number = ?1";
         let expires = key.expires_at.map(Timestamp::as_micros);
         transaction.prepare_cached(sql)?.execute(params![row.number, expires])?;
-        record(transaction, act, "key.expiry", &subject(&row))?;
+        record(transaction, actor, "key.expiry", &subject(&row))?;
     }
     Ok(KeyRow { expires_at: key.expires_at, ..row })
 }
@@ -218,50 +229,49 @@ fn subject(row: &KeyRow) -> String {
     format!("{} of {}", row.id(), row.owner.as_str())
 }
 
-fn tier_of(connection: &Connection, owner: &Owner) -> rusqlite::Result<AccountTier> {
+fn plan_of(connection: &Connection, owner: &Owner) -> rusqlite::Result<Plan> {
     let sql = "SELECT tier FROM profile WHERE owner = ?1";
-    let tier: Option<Option<String>> =
+    let plan: Option<Option<String>> =
         connection.prepare_cached(sql)?.query_row([owner.as_str()], |row| row.get(0)).optional()?;
-    match tier.flatten() {
-        Some(tier) => tier.parse().map_err(|_| unreadable("tier")),
-        None => Ok(AccountTier::default()),
+    match plan.flatten() {
+        Some(plan) => plan.parse().map_err(|_| corrupt_column("tier")),
+        None => Ok(Plan::default()),
     }
 }
 
 impl Vault {
-    /// Makes a key.
+    /// Creates a key.
     ///
     /// # Errors
     /// When the label cannot be used, the owner has too many keys, or the file cannot be written.
-    pub fn create_key(&self, act: Act<'_>, key: &NewKey<'_>) -> Result<CreatedKey, VaultError> {
+    pub fn create_key(&self, actor: Actor<'_>, key: &NewKey<'_>) -> Result<CreatedKey, VaultError> {
         let bytes = Zeroizing::new(random::<32>()?);
-        // Sized beforehand: a text that grows leaves copies of itself behind.
+        // Allocated at its final size: a reallocation would leave a copy of the key in memory.
         let mut text = Zeroizing::new(String::with_capacity(KEY_PREFIX.len() + 44));
         text.push_str(KEY_PREFIX);
         URL_SAFE_NO_PAD.encode_string(*bytes, &mut text);
         let hash = Digest::of(text.as_bytes());
         self.file.write(|transaction| {
-            let row = insert(transaction, act, "key.create", &hash, key)?;
-            let tier = tier_of(transaction, key.owner)?;
-            Ok(CreatedKey { key: text, row, tier })
+            let row = insert(transaction, actor, "key.create", &hash, key)?;
+            let plan = plan_of(transaction, key.owner)?;
+            Ok(CreatedKey { key: text, row, plan })
         })
     }
 
-    /// Takes a key that was made elsewhere, of which only the hash is known. One that is known already gets
-    /// the new end of its life.
+    /// Stores the hash of a key that another system created. A known key gets the new expiry.
     ///
     /// # Errors
-    /// When it belongs to somebody else or was revoked here, and as for [`Vault::create_key`].
+    /// When it belongs to another user or was revoked here, and as for [`Vault::create_key`].
     pub fn adopt_key(
         &self,
-        act: Act<'_>,
+        actor: Actor<'_>,
         hash: &Digest,
         key: &NewKey<'_>,
     ) -> Result<KeyRow, VaultError> {
-        self.file.write(|transaction| adopt(transaction, act, hash, key))
+        self.file.write(|transaction| adopt(transaction, actor, hash, key))
     }
 
-    /// Keys, oldest first, after a number; of one owner or of all.
+    /// Returns a page of keys after a number, oldest first, of one owner or of all.
     ///
     /// # Errors
     /// When the file cannot be read.
@@ -271,16 +281,21 @@ impl Vault {
         after: u64,
         limit: usize,
     ) -> Result<Vec<KeyRow>, VaultError> {
-        self.file.read(|connection| {
-            let of_owner = if owner.is_some() { "owner = ?3" } else { "?3 IS NULL" };
+        let mut rows = self.file.read(|connection| {
+            let filter = if owner.is_some() { "owner = ?3" } else { "?3 IS NULL" };
             let sql = format!(
-                "SELECT {COLUMNS} FROM key WHERE number > ?1 AND {of_owner} ORDER BY number LIMIT ?2"
+                "SELECT {COLUMNS} FROM key WHERE number > ?1 AND {filter} ORDER BY number LIMIT ?2"
             );
             let mut statement = connection.prepare_cached(&sql)?;
             let owner = owner.map(Owner::as_str);
             let rows = statement.query_map(params![after, limit.min(MAX_PAGE), owner], key_row)?;
-            Ok(rows.collect::<rusqlite::Result<_>>()?)
-        })
+            Ok(rows.collect::<rusqlite::Result<Vec<_>>>()?)
+        })?;
+        let pending = self.pending_revocations.lock();
+        for row in &mut rows {
+            row.revoked_at = row.revoked_at.or_else(|| Some(pending.get(&row.hash)?.1));
+        }
+        Ok(rows)
     }
 }
 

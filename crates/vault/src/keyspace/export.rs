@@ -1,19 +1,18 @@
-//! From the vault into lines, page by page, so that its size does not matter. A change meanwhile is in the
-//! lines or is not.
+//! Export of the vault as an iterator of lines, read page by page. A concurrent change may or may not be included.
 
 use std::collections::VecDeque;
 
 use serde_json::{Map, Value};
 use skills_core::{
     Owner, SkillId, Timestamp,
-    keyspace::{Expiry, Line, LogicalKey},
+    keyspace::{Expiry, KeyspaceLine, LogicalKey},
 };
 
-use crate::{KeyRow, Vault, VaultError, Window, secrets::SealedRow};
+use crate::{KeyRow, RateWindow, Vault, VaultError, secrets::SealedRow};
 
-/// Rows that are read at a time.
+/// Rows of one page.
 const PAGE: usize = 500;
-/// Secrets of one line; more are on a second one, and are merged when they are read.
+/// Most bytes of secrets on one line; an import merges several lines of one scope.
 const MAX_LINE_BYTES: usize = 8 << 20;
 
 #[derive(Debug)]
@@ -25,14 +24,14 @@ enum Stage {
     Done,
 }
 
-/// The lines of a vault: live keys as hashes, profiles, secrets as they are sealed, counts of this minute.
+/// Lines of a vault: hashes of active keys, profiles, encrypted secrets, rate counters of this minute.
 #[derive(Debug)]
-pub struct Export<'a> {
+pub struct KeyspaceExport<'a> {
     vault: &'a Vault,
     now: Timestamp,
     stage: Stage,
-    ready: VecDeque<Line>,
-    /// The secrets of one key so far.
+    ready: VecDeque<KeyspaceLine>,
+    /// Secrets of the scope that is being read.
     group: Option<Group>,
 }
 
@@ -45,44 +44,43 @@ struct Group {
 }
 
 impl Group {
-    fn into_line(self) -> Option<Line> {
+    fn into_line(self) -> Option<KeyspaceLine> {
         let skill: Option<SkillId> = match self.skill.as_str() {
             "" => None,
             id => Some(id.parse().ok()?),
         };
         let key = LogicalKey::Secrets { owner: self.owner.parse().ok()?, skill };
-        Some(Line { key, value: Value::Object(self.values).to_string(), expiry: None })
+        Some(KeyspaceLine { key, value: Value::Object(self.values).to_string(), expiry: None })
     }
 }
 
 impl Vault {
-    /// Everything that the key space has room for.
+    /// Returns the lines of the vault.
     #[must_use]
-    pub fn export(&self, now: Timestamp) -> Export<'_> {
+    pub fn export(&self, now: Timestamp) -> KeyspaceExport<'_> {
         let stage = Stage::Keys { after: 0 };
-        Export { vault: self, now, stage, ready: VecDeque::new(), group: None }
+        KeyspaceExport { vault: self, now, stage, ready: VecDeque::new(), group: None }
     }
 }
 
-fn key_line(row: &KeyRow) -> Line {
-    let seconds = |moment: Timestamp| u64::try_from(moment.as_micros() / 1_000_000).unwrap_or(0);
-    Line {
+fn key_line(row: &KeyRow) -> KeyspaceLine {
+    KeyspaceLine {
         key: LogicalKey::AuthHash(row.hash),
         value: row.owner.as_str().to_owned(),
-        expiry: row.expires_at.map(|moment| Expiry::At(seconds(moment))),
+        expiry: row.expires_at.map(|time| Expiry::At(time.as_secs())),
     }
 }
 
-fn window_line(window: &Window) -> Line {
-    Line {
+fn window_line(window: &RateWindow) -> KeyspaceLine {
+    KeyspaceLine {
         key: LogicalKey::RateLimit { hash: window.hash, minute: window.minute },
         value: window.used.to_string(),
         expiry: Some(Expiry::At((window.minute + 2) * 60)),
     }
 }
 
-impl Export<'_> {
-    /// Reads the next page into `ready`, or goes on to the next stage.
+impl KeyspaceExport<'_> {
+    /// Reads the next page into `ready`, or moves to the next stage.
     fn advance(&mut self) -> Result<(), VaultError> {
         match &mut self.stage {
             Stage::Keys { after } => {
@@ -91,8 +89,8 @@ impl Export<'_> {
                     Some(row) => *after = row.number,
                     None => self.stage = Stage::Profiles { after: String::new() },
                 }
-                let live = rows.iter().filter(|row| row.is_live(self.now));
-                self.ready.extend(live.map(key_line));
+                let active = rows.iter().filter(|row| row.is_active(self.now));
+                self.ready.extend(active.map(key_line));
             }
             Stage::Profiles { after } => {
                 let rows = self.vault.profiles_after(after, PAGE)?;
@@ -103,7 +101,7 @@ impl Export<'_> {
                 for (owner, profile) in rows {
                     let Ok(owner) = owner.parse::<Owner>() else { continue };
                     let value = profile.to_json().to_string();
-                    self.ready.push_back(Line {
+                    self.ready.push_back(KeyspaceLine {
                         key: LogicalKey::Profile(owner),
                         value,
                         expiry: None,
@@ -123,7 +121,7 @@ impl Export<'_> {
                         self.stage = Stage::Windows;
                     }
                 }
-                rows.into_iter().for_each(|row| self.gather(row));
+                rows.into_iter().for_each(|row| self.add_secret(row));
             }
             Stage::Windows => {
                 self.ready.extend(self.vault.windows(self.now)?.iter().map(window_line));
@@ -134,12 +132,12 @@ impl Export<'_> {
         Ok(())
     }
 
-    fn gather(&mut self, row: SealedRow) {
+    fn add_secret(&mut self, row: SealedRow) {
         let SealedRow { owner, skill, name, envelope } = row;
-        let goes_on = |group: &Group| {
+        let fits = |group: &Group| {
             group.owner == owner && group.skill == skill && group.bytes < MAX_LINE_BYTES
         };
-        if !self.group.as_ref().is_some_and(goes_on) {
+        if !self.group.as_ref().is_some_and(fits) {
             self.ready.extend(self.group.take().and_then(Group::into_line));
         }
         let group =
@@ -149,8 +147,8 @@ impl Export<'_> {
     }
 }
 
-impl Iterator for Export<'_> {
-    type Item = Result<Line, VaultError>;
+impl Iterator for KeyspaceExport<'_> {
+    type Item = Result<KeyspaceLine, VaultError>;
 
     fn next(&mut self) -> Option<Self::Item> {
         loop {

@@ -1,61 +1,61 @@
-//! From lines into the vault. What is there already is merged, never replaced as a whole.
+//! Import of lines into the vault. Existing data is merged, never replaced as a whole.
 
 use serde::Deserialize;
 use serde_json::Value;
 use skills_core::{
     Digest, Owner, SkillId, Timestamp,
-    keyspace::{self, Account, Expiry, Line, LogicalKey},
+    keyspace::{self, CreditsAccount, Expiry, KeyspaceLine, LogicalKey},
 };
 
 use crate::{
-    Act, NewKey, ProfileChange, Vault, VaultError, Window,
-    crypt::{Envelope, Place},
-    file::Stop,
+    Actor, NewKey, ProfileChange, RateWindow, Vault, VaultError,
+    crypt::{Envelope, SecretBinding},
+    file::TxError,
     keys,
-    limits::{self, minute_of},
-    profiles::{self, tier_or_free},
+    profiles::{self, plan_or_free},
+    rate_limits::{self, minute_of},
     secrets::{self, MAX_VALUE_BYTES, SecretName},
 };
 
-/// How long a hash of before is good for that does not say it itself.
+/// Time to live of a migrated `user:uid:` key without an expiry.
 const MIGRATED_KEY_SECONDS: u64 = 30 * 24 * 60 * 60;
-/// Longest sealed value, in characters.
+/// Longest envelope, in bytes.
 const MAX_ENVELOPE_BYTES: usize = 2 * MAX_VALUE_BYTES + 128;
 
-/// What became of a line.
+/// Result of importing one line.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Outcome {
-    /// It is in the vault.
+pub enum KeyspaceImport {
+    /// Stored.
     Imported {
-        /// What was not as expected.
+        /// Warnings.
         notes: Vec<String>,
     },
-    /// What it said has another place now.
+    /// Stored under the key that replaces a deprecated one.
     Migrated {
-        /// The deprecated key.
+        /// Deprecated key.
         from: String,
-        /// Where it is.
+        /// Its replacement.
         to: String,
-        /// What was not as expected.
+        /// Warnings.
         notes: Vec<String>,
     },
-    /// It was left out.
+    /// Not stored.
     Skipped {
-        /// Why.
+        /// Reason.
         reason: String,
     },
 }
 
-fn skipped(reason: impl Into<String>) -> Result<Outcome, Stop> {
-    Ok(Outcome::Skipped { reason: reason.into() })
+fn skipped(reason: impl Into<String>) -> Result<KeyspaceImport, TxError> {
+    Ok(KeyspaceImport::Skipped { reason: reason.into() })
 }
 
-fn imported(notes: Vec<String>) -> Result<Outcome, Stop> {
-    Ok(Outcome::Imported { notes })
+fn imported(notes: Vec<String>) -> Result<KeyspaceImport, TxError> {
+    Ok(KeyspaceImport::Imported { notes })
 }
 
-/// Whether it is the line that cannot be used, and not the vault.
-const fn is_about_the_line(error: &VaultError) -> bool {
+/// Returns whether an error concerns only the line and not the vault.
+const fn is_line_error(error: &VaultError) -> bool {
     matches!(
         error,
         VaultError::KeyTaken(_)
@@ -68,25 +68,29 @@ const fn is_about_the_line(error: &VaultError) -> bool {
 }
 
 impl Vault {
-    /// Takes lines, in one transaction, and says what became of each. A line that cannot be used is skipped.
+    /// Imports lines in one transaction and returns the result of each. An unusable line is skipped.
     ///
     /// # Errors
-    /// When the file cannot be written; then none of them is in it.
-    pub fn import(&self, act: Act<'_>, lines: &[Line]) -> Result<Vec<Outcome>, VaultError> {
+    /// When the file cannot be written; then no line is imported.
+    pub fn import(
+        &self,
+        actor: Actor<'_>,
+        lines: &[KeyspaceLine],
+    ) -> Result<Vec<KeyspaceImport>, VaultError> {
         self.file.write(|transaction| {
             let mut outcomes = Vec::with_capacity(lines.len());
             for line in lines {
                 let savepoint = transaction.savepoint()?;
-                let outcome = match self.import_line(&savepoint, act, line) {
+                let outcome = match self.import_line(&savepoint, actor, line) {
                     Ok(outcome) => {
                         savepoint.commit()?;
                         outcome
                     }
-                    Err(Stop::Refused(error)) if is_about_the_line(&error) => {
+                    Err(TxError::Rejected(error)) if is_line_error(&error) => {
                         savepoint.finish()?;
-                        Outcome::Skipped { reason: error.to_string() }
+                        KeyspaceImport::Skipped { reason: error.to_string() }
                     }
-                    Err(stop) => return Err(stop),
+                    Err(error) => return Err(error),
                 };
                 outcomes.push(outcome);
             }
@@ -97,82 +101,88 @@ impl Vault {
     fn import_line(
         &self,
         transaction: &rusqlite::Connection,
-        act: Act<'_>,
-        line: &Line,
-    ) -> Result<Outcome, Stop> {
-        let moment = line.expiry.map(|expiry| expiry.moment(act.at));
-        if moment.is_some_and(|moment| moment <= act.at) {
-            return skipped("it has expired");
+        actor: Actor<'_>,
+        line: &KeyspaceLine,
+    ) -> Result<KeyspaceImport, TxError> {
+        let expires_at = line.expiry.map(|expiry| expiry.to_timestamp(actor.at));
+        if expires_at.is_some_and(|end| end <= actor.at) {
+            return skipped("expired");
         }
         let text = line.value.trim();
         let migrated = |to: LogicalKey, notes| {
-            Ok(Outcome::Migrated { from: line.key.to_string(), to: to.to_string(), notes })
+            Ok(KeyspaceImport::Migrated { from: line.key.to_string(), to: to.to_string(), notes })
         };
-        let complete = |owner: &Owner, change, notes| {
-            if profiles::complete(transaction, act, owner, change)? {
+        let fill_missing = |owner: &Owner, change, notes| {
+            if profiles::fill_missing(transaction, actor, owner, change)? {
                 return migrated(LogicalKey::Profile(owner.clone()), notes);
             }
-            skipped("the profile says it already")
+            skipped("already set in the profile")
         };
         match &line.key {
-            LogicalKey::AuthHash(hash) => match adopt(transaction, act, hash, text, moment)? {
-                Ok(()) => imported(vec![]),
-                Err(reason) => skipped(reason),
-            },
+            LogicalKey::AuthHash(hash) => {
+                match adopt(transaction, actor, hash, text, expires_at)? {
+                    Ok(()) => imported(vec![]),
+                    Err(reason) => skipped(reason),
+                }
+            }
             LogicalKey::UserUid(hash) => {
                 if keys::by_hash(transaction, hash)?.is_some() {
-                    return skipped("the key is known already");
+                    return skipped("the key exists already");
                 }
-                let default = || Expiry::After(MIGRATED_KEY_SECONDS).moment(act.at);
-                let moment = moment.unwrap_or_else(default);
-                match adopt(transaction, act, hash, text, Some(moment))? {
+                let default = || Expiry::After(MIGRATED_KEY_SECONDS).to_timestamp(actor.at);
+                let expires_at = expires_at.unwrap_or_else(default);
+                match adopt(transaction, actor, hash, text, Some(expires_at))? {
                     Ok(()) => migrated(LogicalKey::AuthHash(*hash), vec![]),
                     Err(reason) => skipped(reason),
                 }
             }
-            LogicalKey::Profile(owner) => match ProfileChange::read(text) {
+            LogicalKey::Profile(owner) => match ProfileChange::from_keyspace(text) {
                 Ok((change, notes)) => {
-                    profiles::put(transaction, act, owner, &change)?;
+                    profiles::put(transaction, actor, owner, &change)?;
                     imported(notes)
                 }
                 Err(reason) => skipped(reason),
             },
             LogicalKey::Tier(owner) => {
-                let (tier, note) = tier_or_free(text);
-                let change = ProfileChange { tier: Some(tier), ..ProfileChange::default() };
-                complete(owner, change, note.into_iter().collect())
+                let (plan, note) = plan_or_free(text);
+                let change = ProfileChange { plan: Some(plan), ..ProfileChange::default() };
+                fill_missing(owner, change, note.into_iter().collect())
             }
             LogicalKey::Credits(account) => {
                 let Ok(credits) = text.parse::<f64>() else {
                     return skipped("the credits are not a number");
                 };
                 let owner = match account {
-                    Account::Owner(owner) => owner.clone(),
-                    Account::Key(hash) => match keys::by_hash(transaction, hash)? {
+                    CreditsAccount::Owner(owner) => owner.clone(),
+                    CreditsAccount::Key(hash) => match keys::by_hash(transaction, hash)? {
                         Some(row) => row.owner,
-                        None => return skipped("they are of a key that is not known"),
+                        None => return skipped("the credits belong to an unknown key"),
                     },
                 };
                 let change = ProfileChange { credits: Some(credits), ..ProfileChange::default() };
-                complete(&owner, change, vec![])
+                fill_missing(&owner, change, vec![])
             }
             LogicalKey::Secrets { owner, skill } => {
-                self.import_secrets(transaction, act, (owner, skill.as_ref()), text)
+                self.import_secrets(transaction, actor, (owner, skill.as_ref()), text)
             }
             LogicalKey::RateLimit { hash, minute } => {
-                let present = minute_of(act.at);
+                let present = minute_of(actor.at);
                 let Ok(used) = text.parse() else { return skipped("the count is not a number") };
                 if *minute < present {
-                    return skipped("that minute is over");
+                    return skipped("the minute is over");
                 }
                 if *minute > present + 1 {
-                    return skipped("that minute is far from now");
+                    return skipped("the minute is too far in the future");
                 }
-                limits::save(transaction, &Window { hash: *hash, minute: *minute, used }, act.at)?;
+                rate_limits::save(
+                    transaction,
+                    &RateWindow { hash: *hash, minute: *minute, used },
+                    actor.at,
+                )?;
                 imported(vec![])
             }
             LogicalKey::Skill { .. } | LogicalKey::ToolsCache | LogicalKey::ToolsChanged => {
-                skipped("it is not kept in the vault")
+                skipped("not part of the vault")
             }
         }
     }
@@ -180,73 +190,72 @@ impl Vault {
     fn import_secrets(
         &self,
         transaction: &rusqlite::Connection,
-        act: Act<'_>,
+        actor: Actor<'_>,
         (owner, skill): (&Owner, Option<&SkillId>),
         text: &str,
-    ) -> Result<Outcome, Stop> {
-        keys::refuse_nobody(owner)?;
-        let Some(values) = named_values(text) else {
-            return skipped("the secrets are neither an object nor a list of key and value");
+    ) -> Result<KeyspaceImport, TxError> {
+        keys::reject_nil_owner(owner)?;
+        let Some(values) = parse_values(text) else {
+            return skipped("the secrets are neither an object nor a list of {key, value}");
         };
-        let (mut kept, mut notes) = (0, vec![]);
+        let (mut stored, mut notes) = (0, vec![]);
         for (name, value) in values {
-            let shown: String = name.chars().take(64).collect();
+            let excerpt: String = name.chars().take(64).collect();
             let Ok(name) = name.parse::<SecretName>() else {
-                notes.push(format!("{shown:?} is left out: {}", VaultError::BadSecretName));
+                notes.push(format!("{excerpt:?} is skipped: {}", VaultError::BadSecretName));
                 continue;
             };
             let skill = skill.map_or("", SkillId::as_str);
-            let place = Place { owner: owner.as_str(), skill, name: name.as_str() };
-            match self.sealed(place, value.as_str()) {
+            let binding = SecretBinding { owner: owner.as_str(), skill, name: name.as_str() };
+            match self.to_envelope(binding, value.as_str()) {
                 Ok((envelope, note)) => {
-                    secrets::put(transaction, act, place, &envelope)?;
+                    secrets::put(transaction, actor, binding, &envelope)?;
                     notes.extend(note.map(|note| format!("{name} {note}")));
-                    kept += 1;
+                    stored += 1;
                 }
-                Err(reason) => notes.push(format!("{name} is left out: {reason}")),
+                Err(reason) => notes.push(format!("{name} is skipped: {reason}")),
             }
         }
-        match (kept, notes.is_empty()) {
-            (0, true) => skipped("there are no secrets in it"),
+        match (stored, notes.is_empty()) {
+            (0, true) => skipped("no secrets"),
             (0, false) => skipped(notes.join("; ")),
             _ => imported(notes),
         }
     }
 
-    /// The value as it is to be kept, and what is to be said about it.
-    fn sealed(
+    /// Returns the envelope to store, and a warning.
+    fn to_envelope(
         &self,
-        place: Place<'_>,
+        binding: SecretBinding<'_>,
         value: Option<&str>,
     ) -> Result<(String, Option<&'static str>), String> {
-        let Some(value) = value else { return Err("its value is not a text".to_owned()) };
+        let Some(value) = value else { return Err("the value is not a string".to_owned()) };
         let envelope = Envelope::parse(value).map_err(|error| error.to_string())?;
-        let say = |error: VaultError| error.to_string();
+        let reason = |error: VaultError| error.to_string();
         match (envelope, &self.master) {
-            (None, None) => {
-                Err("it is not encrypted, and there is no master key to do it".to_owned())
-            }
+            (None, None) => Err("not encrypted, and MASTER_ENCRYPTION_KEY is not set".to_owned()),
             (None, Some(master)) => {
-                secrets::check_value(value).map_err(say)?;
-                let envelope = master.seal(place, value).map_err(say)?;
-                Ok((envelope, Some("was not encrypted; it is now")))
+                secrets::check_value(value).map_err(reason)?;
+                let envelope = master.seal(binding, value).map_err(reason)?;
+                Ok((envelope, Some("was not encrypted and is now")))
             }
             (Some(_), None) if value.len() > MAX_ENVELOPE_BYTES => {
                 Err(VaultError::SecretTooLarge(value.len()).to_string())
             }
-            (Some(_), None) => {
-                Ok((value.to_owned(), Some("is kept as it is: no master key is there to open it")))
-            }
+            (Some(_), None) => Ok((
+                value.to_owned(),
+                Some("is stored unchecked: MASTER_ENCRYPTION_KEY is not set"),
+            )),
             (Some(envelope), Some(master)) => {
                 let is_current = master.is_current(&envelope);
                 let note =
-                    envelope.is_legacy().then_some("was of the older form; it is sealed anew");
-                let opened = master.open(place, envelope).map_err(say)?;
-                secrets::check_value(&opened).map_err(say)?;
+                    envelope.is_legacy().then_some("had the legacy format and was encrypted again");
+                let opened = master.open(binding, envelope).map_err(reason)?;
+                secrets::check_value(&opened).map_err(reason)?;
                 if is_current {
                     return Ok((value.to_owned(), note));
                 }
-                Ok((master.seal(place, &opened).map_err(say)?, note))
+                Ok((master.seal(binding, &opened).map_err(reason)?, note))
             }
         }
     }
@@ -254,22 +263,22 @@ impl Vault {
 
 fn adopt(
     transaction: &rusqlite::Connection,
-    act: Act<'_>,
+    actor: Actor<'_>,
     hash: &Digest,
     uid: &str,
     expires_at: Option<Timestamp>,
-) -> Result<Result<(), String>, Stop> {
-    let owner = match keyspace::owner(uid) {
+) -> Result<Result<(), String>, TxError> {
+    let owner = match keyspace::parse_owner(uid) {
         Ok(owner) => owner,
         Err(error) => return Ok(Err(error.to_string())),
     };
-    let key = NewKey { owner: &owner, tier: None, label: None, expires_at };
-    keys::adopt(transaction, act, hash, &key)?;
+    let key = NewKey { owner: &owner, plan: None, label: None, expires_at };
+    keys::adopt(transaction, actor, hash, &key)?;
     Ok(Ok(()))
 }
 
-/// Both forms that secrets are stored in: an object, and a list of key and value.
-fn named_values(text: &str) -> Option<Vec<(String, Value)>> {
+/// Parses both forms of secrets: an object, and a list of `{key, value}`.
+fn parse_values(text: &str) -> Option<Vec<(String, Value)>> {
     #[derive(Deserialize)]
     struct Named {
         key: String,

@@ -1,14 +1,13 @@
-//! The vault as lines of the logical key space: keys, profiles, secrets and counts. Skills and tools are kept
-//! elsewhere, and so are their lines.
+//! Import and export of the vault as lines of the logical key space: keys, profiles, secrets and rate counters. Lines of
+//! skills and tools belong to the registry.
 //!
-//! Not all there is can be said in that form: labels, revoked keys, grants and the log of changes are in the
-//! file alone, which is what a backup copies.
+//! Labels, revoked keys, grants and the audit log have no form in the key space; a backup copies the file.
 
 mod export;
 mod import;
 
-pub use export::Export;
-pub use import::Outcome;
+pub use export::KeyspaceExport;
+pub use import::KeyspaceImport;
 
 #[cfg(test)]
 mod tests;

@@ -1,34 +1,33 @@
-//! Grants: which skills of the market an owner lets have which secrets. Other tiers need none.
+//! Grants: secrets that an owner lets skills of the market tier use. Other tiers need no grant.
 //!
-//! A grant is for an id and for the origin that the skill of that id calls. Who next has the id in the market, or
-//! changes where it sends things, does not have the secret for that.
+//! A grant is for a skill id and the origin that the skill calls. A later skill of that id, or a changed origin, does not
+//! get the secret.
 
 use rusqlite::{Connection, params};
 use serde::Serialize;
 use skills_core::{Owner, SkillId, Timestamp};
 
-use super::{CalledSkill, MAX_SECRETS, SecretName, place};
-use crate::{Act, Vault, VaultError, audit::record};
+use super::{CalledSkill, MAX_SECRETS, SecretName, binding};
+use crate::{Actor, Vault, VaultError, audit::record};
 
-/// An owner lets a skill of the market have a secret.
+/// A secret that a skill of the market tier may use.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Grant {
-    /// The secret's name.
+    /// Name of the secret.
     pub name: String,
-    /// The skill of the market.
+    /// Id of the skill.
     pub skill: String,
-    /// Where it may send it; not known yet where it was granted without looking at the skill, and not called since.
+    /// Origin that the secret may be sent to; `None` until the first call if it was granted without one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub origin: Option<String>,
-    /// Since when, as RFC 3339.
+    /// Time of the grant, as RFC 3339.
     pub granted_at: String,
 }
 
-/// Drops grants of a secret that reach no value any more, so that a value that is set later under the same
-/// name is not given to who was once to have another.
-pub(super) fn drop_empty(
+/// Removes grants of a secret that no longer reach a value, so that a value set later under the same name is not granted.
+pub(super) fn remove_unused(
     transaction: &Connection,
-    act: Act<'_>,
+    actor: Actor<'_>,
     owner: &Owner,
     name: &SecretName,
 ) -> rusqlite::Result<()> {
@@ -37,25 +36,24 @@ pub(super) fn drop_empty(
                    WHERE s.owner = g.owner AND s.name = g.name AND s.skill IN ('', g.skill))
                RETURNING skill";
     let mut statement = transaction.prepare_cached(sql)?;
-    let dropped = statement.query_map([owner.as_str(), name.as_str()], |row| row.get(0))?;
-    let dropped: Vec<String> = dropped.collect::<rusqlite::Result<_>>()?;
-    for skill in dropped {
+    let removed = statement.query_map([owner.as_str(), name.as_str()], |row| row.get(0))?;
+    let removed: Vec<String> = removed.collect::<rusqlite::Result<_>>()?;
+    for skill in removed {
         let subject = format!("{name} of {} to market/{skill}", owner.as_str());
-        record(transaction, act, "secret.ungrant", &subject)?;
+        record(transaction, actor, "secret.ungrant", &subject)?;
     }
     Ok(())
 }
 
 impl Vault {
-    /// Lets the skill of that id in the market have a secret of this name, the one for the skill or the
-    /// global one, and send it to an origin; without one, to the origin that it calls first. Tells whether
-    /// it could not before.
+    /// Grants a secret, global or for this skill, to a skill of the market tier that sends it to an origin. Without an
+    /// origin the grant is bound to the first one called. Returns whether the grant is new.
     ///
     /// # Errors
-    /// When the owner has no such secret or too many grants, or the file cannot be written.
+    /// When the owner does not have the secret or has too many grants, or the file cannot be written.
     pub fn grant_secret(
         &self,
-        act: Act<'_>,
+        actor: Actor<'_>,
         owner: &Owner,
         skill: &SkillId,
         origin: Option<&str>,
@@ -68,7 +66,7 @@ impl Vault {
                 return Err(VaultError::NoSuchSecret {
                     owner: owner.as_str().to_owned(),
                     name: name.to_string(),
-                    of: format!(", neither a global one nor one for the skill {skill}"),
+                    scope: format!(", neither a global one nor one for the skill {skill}"),
                 }
                 .into());
             }
@@ -76,27 +74,27 @@ impl Vault {
                        VALUES (?1, ?2, ?3, ?4, ?5)
                        ON CONFLICT DO UPDATE SET granted_at = excluded.granted_at, origin = excluded.origin
                        WHERE excluded.origin IS NOT NULL AND origin IS NOT excluded.origin";
-            let (skill_id, at) = (skill.as_str(), act.at.as_micros());
+            let (skill_id, at) = (skill.as_str(), actor.at.as_micros());
             let row = params![owner.as_str(), skill_id, name.as_str(), at, origin];
             if transaction.prepare_cached(sql)?.execute(row)? == 0 {
                 return Ok(false);
             }
             let sql = "SELECT count(*) FROM secret_grant WHERE owner = ?1";
-            let held: usize =
+            let count: usize =
                 transaction.prepare_cached(sql)?.query_row([owner.as_str()], |row| row.get(0))?;
-            if held > MAX_SECRETS {
+            if count > MAX_SECRETS {
                 let owner = owner.as_str().to_owned();
                 return Err(VaultError::TooMany { owner, what: "grants", max: MAX_SECRETS }.into());
             }
             let at = origin.map(|origin| format!(" at {origin}")).unwrap_or_default();
             let subject = format!("{name} of {} to market/{skill}{at}", owner.as_str());
-            record(transaction, act, "secret.grant", &subject)?;
+            record(transaction, actor, "secret.grant", &subject)?;
             Ok(true)
         })
     }
 
-    /// Binds grants that have no origin yet to that of a call, and tells whether there were any: there are none but
-    /// for the first call.
+    /// Binds grants without an origin to the origin of a call. Returns whether there were any, which only happens for the
+    /// first call.
     pub(super) fn bind_grants(
         &self,
         owner: &Owner,
@@ -124,31 +122,31 @@ impl Vault {
         })
     }
 
-    /// Takes a grant back. Tells whether it was there.
+    /// Revokes a grant. Returns whether it existed.
     ///
     /// # Errors
     /// When the file cannot be written.
-    pub fn ungrant_secret(
+    pub fn revoke_grant(
         &self,
-        act: Act<'_>,
+        actor: Actor<'_>,
         owner: &Owner,
         skill: &SkillId,
         name: &SecretName,
     ) -> Result<bool, VaultError> {
-        let place = place(owner, Some(skill), name);
+        let binding = binding(owner, Some(skill), name);
         self.file.write(|transaction| {
             let sql = "DELETE FROM secret_grant WHERE owner = ?1 AND skill = ?2 AND name = ?3";
-            let key = params![place.owner, place.skill, place.name];
+            let key = params![binding.owner, binding.skill, binding.name];
             if transaction.prepare_cached(sql)?.execute(key)? == 0 {
                 return Ok(false);
             }
             let subject = format!("{name} of {} to market/{skill}", owner.as_str());
-            record(transaction, act, "secret.ungrant", &subject)?;
+            record(transaction, actor, "secret.ungrant", &subject)?;
             Ok(true)
         })
     }
 
-    /// All grants of an owner.
+    /// Returns all grants of an owner.
     ///
     /// # Errors
     /// When the file cannot be read.

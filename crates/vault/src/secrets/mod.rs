@@ -1,19 +1,19 @@
-//! Secrets: values that skills are called with and that nobody can read back.
+//! Secrets: encrypted values that skills are called with and that cannot be read back.
 //!
-//! A secret is an owner's, for all their skills (global) or for one skill id, where it comes first. Private and
-//! official skills get what they ask for by name. A skill of the market gets a secret only if its owner granted
-//! that secret to that skill id in the market, also one that was set for that id: the id may be that of
-//! a private skill today and somebody else's in the market tomorrow.
+//! A secret belongs to an owner and is global or for one skill id; the latter takes precedence. Private and official
+//! skills get the secrets they require. A skill of the market tier gets a secret only if its owner granted it to that
+//! id, even if the secret was set for that id: the id may belong to a private skill today and to a stranger's skill in
+//! the market tomorrow.
 //!
-//! - `calls`: what a call gets, and what it lacks
-//! - `grants`: which skills of the market may have which secrets
-//! - `rotate`: sealing everything under the current master key
-//! - `several`: setting several at once
+//! - `for_call`: the secrets of one call, and the missing ones
+//! - `grants`: secrets that skills of the market tier may use
+//! - `rotate`: encryption of all secrets with the current master key
+//! - `set_many`: setting several secrets at once
 
-mod calls;
+mod for_call;
 mod grants;
 mod rotate;
-mod several;
+mod set_many;
 
 use std::{fmt, str::FromStr};
 
@@ -21,19 +21,19 @@ use rusqlite::{Connection, params};
 use serde::Serialize;
 use skills_core::{Owner, SkillId, Timestamp};
 
-pub(crate) use calls::sentence_of_lacks;
-pub use calls::{CalledSkill, Lack, LackReason};
+pub(crate) use for_call::describe_missing;
+pub use for_call::{CalledSkill, MissingReason, MissingSecret};
 pub use grants::Grant;
-pub use rotate::Rotated;
-pub use several::Others;
-pub(crate) use several::SealedSecrets;
+pub use rotate::RotationSummary;
+pub(crate) use set_many::EncryptedSecrets;
+pub use set_many::OtherSecrets;
 
 use crate::{
-    Act, Vault, VaultError,
+    Actor, Vault, VaultError,
     audit::record,
-    crypt::{Envelope, Place},
-    file::Stop,
-    keys::refuse_nobody,
+    crypt::{Envelope, SecretBinding},
+    file::TxError,
+    keys::reject_nil_owner,
 };
 
 /// Longest name, in bytes.
@@ -43,12 +43,12 @@ pub const MAX_VALUE_BYTES: usize = 64 << 10;
 /// Most secrets of one owner, and most grants.
 pub(crate) const MAX_SECRETS: usize = 1000;
 
-/// The name of a secret: 1 to 64 letters, digits, `_` and `-`.
+/// Name of a secret: 1 to 64 letters, digits, `_` and `-`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SecretName(String);
 
 impl SecretName {
-    /// The text.
+    /// Returns the name.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
@@ -73,68 +73,72 @@ impl FromStr for SecretName {
     }
 }
 
-/// What may be known of a secret.
+/// Public properties of a secret.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct SecretInfo {
-    /// Its name.
+    /// Name of the secret.
     pub name: String,
-    /// The skill it is for; for all where there is none.
+    /// Skill that it is for; `None` for all skills.
     pub skill: Option<String>,
-    /// When it was set, as RFC 3339.
+    /// Time of the last change, as RFC 3339.
     pub set_at: String,
-    /// The skills of the market that get it.
+    /// Skills of the market tier that it is granted to.
     pub granted_to: Vec<String>,
 }
 
-fn place<'a>(owner: &'a Owner, skill: Option<&'a SkillId>, name: &'a SecretName) -> Place<'a> {
+fn binding<'a>(
+    owner: &'a Owner,
+    skill: Option<&'a SkillId>,
+    name: &'a SecretName,
+) -> SecretBinding<'a> {
     let skill = skill.map_or("", SkillId::as_str);
-    Place { owner: owner.as_str(), skill, name: name.as_str() }
+    SecretBinding { owner: owner.as_str(), skill, name: name.as_str() }
 }
 
-/// Keeps a sealed value, in the transaction of who asks.
+/// Stores an envelope in the caller's transaction.
 pub(crate) fn put(
     transaction: &Connection,
-    act: Act<'_>,
-    place: Place<'_>,
+    actor: Actor<'_>,
+    binding: SecretBinding<'_>,
     envelope: &str,
-) -> Result<(), Stop> {
-    let Place { owner, skill, name } = place;
+) -> Result<(), TxError> {
+    let SecretBinding { owner, skill, name } = binding;
     let sql =
         "INSERT INTO secret (owner, skill, name, envelope, set_at) VALUES (?1, ?2, ?3, ?4, ?5)
                ON CONFLICT (owner, skill, name) DO UPDATE
                SET envelope = excluded.envelope, set_at = excluded.set_at";
-    let row = params![owner, skill, name, envelope, act.at.as_micros()];
+    let row = params![owner, skill, name, envelope, actor.at.as_micros()];
     transaction.prepare_cached(sql)?.execute(row)?;
     let sql = "SELECT count(*) FROM secret WHERE owner = ?1";
-    let held: usize = transaction.prepare_cached(sql)?.query_row([owner], |row| row.get(0))?;
-    if held > MAX_SECRETS {
+    let count: usize = transaction.prepare_cached(sql)?.query_row([owner], |row| row.get(0))?;
+    if count > MAX_SECRETS {
         let owner = owner.to_owned();
         return Err(VaultError::TooMany { owner, what: "secrets", max: MAX_SECRETS }.into());
     }
-    record(transaction, act, "secret.set", &place.to_string())?;
+    record(transaction, actor, "secret.set", &binding.to_string())?;
     Ok(())
 }
 
-/// Removes a secret in the transaction of who asks. Tells whether it was there.
+/// Removes a secret in the caller's transaction. Returns whether it existed.
 fn remove(
     transaction: &Connection,
-    act: Act<'_>,
+    actor: Actor<'_>,
     owner: &Owner,
     skill: Option<&SkillId>,
     name: &SecretName,
-) -> Result<bool, Stop> {
-    let place = place(owner, skill, name);
-    let key = params![place.owner, place.skill, place.name];
+) -> Result<bool, TxError> {
+    let binding = binding(owner, skill, name);
+    let key = params![binding.owner, binding.skill, binding.name];
     let sql = "DELETE FROM secret WHERE owner = ?1 AND skill = ?2 AND name = ?3";
     if transaction.prepare_cached(sql)?.execute(key)? == 0 {
         return Ok(false);
     }
-    record(transaction, act, "secret.remove", &place.to_string())?;
-    grants::drop_empty(transaction, act, owner, name)?;
+    record(transaction, actor, "secret.remove", &binding.to_string())?;
+    grants::remove_unused(transaction, actor, owner, name)?;
     Ok(true)
 }
 
-/// Whether a value may be kept.
+/// Checks the size of a secret value.
 ///
 /// # Errors
 /// When it is empty or too large.
@@ -147,27 +151,27 @@ pub fn check_value(value: &str) -> Result<(), VaultError> {
 }
 
 impl Vault {
-    /// Keeps a value, in place of the one of before.
+    /// Sets a secret.
     ///
     /// # Errors
-    /// When it is empty or too large, there is no master key, the owner has too many, or the file cannot be
+    /// When the value is empty or too large, no master key is set, the owner has too many secrets, or the file cannot be
     /// written.
     pub fn set_secret(
         &self,
-        act: Act<'_>,
+        actor: Actor<'_>,
         owner: &Owner,
         skill: Option<&SkillId>,
         name: &SecretName,
         value: &str,
     ) -> Result<(), VaultError> {
         check_value(value)?;
-        refuse_nobody(owner)?;
-        let place = place(owner, skill, name);
-        let envelope = self.master()?.seal(place, value)?;
-        self.file.write(|transaction| put(transaction, act, place, &envelope))
+        reject_nil_owner(owner)?;
+        let binding = binding(owner, skill, name);
+        let envelope = self.master()?.seal(binding, value)?;
+        self.file.write(|transaction| put(transaction, actor, binding, &envelope))
     }
 
-    /// The secrets of an owner, without their values, by name.
+    /// Returns the secrets of an owner without their values, in the order of names.
     ///
     /// # Errors
     /// When the file cannot be read.
@@ -193,21 +197,21 @@ impl Vault {
         })
     }
 
-    /// Removes a secret, and grants of it that have nothing left to give. Tells whether it was there.
+    /// Removes a secret, and grants that no longer reach a value. Returns whether it existed.
     ///
     /// # Errors
     /// When the file cannot be written.
     pub fn remove_secret(
         &self,
-        act: Act<'_>,
+        actor: Actor<'_>,
         owner: &Owner,
         skill: Option<&SkillId>,
         name: &SecretName,
     ) -> Result<bool, VaultError> {
-        self.file.write(|transaction| remove(transaction, act, owner, skill, name))
+        self.file.write(|transaction| remove(transaction, actor, owner, skill, name))
     }
 
-    /// Sealed values after a place, in order, for an export.
+    /// Returns a page of envelopes after an owner, skill and name, in that order.
     pub(crate) fn envelopes_after(
         &self,
         (owner, skill, name): (&str, &str, &str),
@@ -231,7 +235,7 @@ impl Vault {
     }
 }
 
-/// A sealed value as it is stored.
+/// Stored row of a secret.
 #[derive(Debug, Clone)]
 pub(crate) struct SealedRow {
     pub(crate) owner: String,
@@ -241,18 +245,18 @@ pub(crate) struct SealedRow {
 }
 
 impl SealedRow {
-    fn place(&self) -> Place<'_> {
-        Place { owner: &self.owner, skill: &self.skill, name: &self.name }
+    fn binding(&self) -> SecretBinding<'_> {
+        SecretBinding { owner: &self.owner, skill: &self.skill, name: &self.name }
     }
 
-    /// The envelope, taken apart.
+    /// Parses the envelope.
     fn parse(&self) -> Result<Envelope, VaultError> {
         let reason = match Envelope::parse(&self.envelope) {
             Ok(Some(envelope)) => return Ok(envelope),
-            Ok(None) => "it is not encrypted".to_owned(),
+            Ok(None) => "the value is not encrypted".to_owned(),
             Err(error) => error.to_string(),
         };
-        Err(VaultError::UnreadableSecret { secret: self.place().to_string(), reason })
+        Err(VaultError::UnreadableSecret { secret: self.binding().to_string(), reason })
     }
 }
 

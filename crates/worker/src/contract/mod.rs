@@ -1,39 +1,55 @@
 //! Inputs and outputs of the contract, with the JSON Schemas that workers see.
 //!
-//! Names, field order and descriptions are those of the published API reference; a test compares every
-//! schema with it, apart from fields of ours that may be left out. Inputs carry keys that are not named here (the
-//! bus adds some): they are ignored. What the reference does not have at all is in `beyond`.
+//! Names, field order and descriptions are those of the published API reference; a test compares every schema with it,
+//! apart from our optional fields. Unknown fields of inputs are ignored (the bus adds some). Functions that the
+//! reference does not have are in `extensions`.
 
-mod beyond;
+mod extensions;
+mod versions;
 
 use std::collections::BTreeMap;
 
 use schemars::{JsonSchema, r#gen::SchemaSettings};
 use serde::{Deserialize, Serialize};
 use serde_json::{Number, Value};
-use skills_core as rules;
+use skills_core::{PromptArgument, Provenance, Tier};
+use skills_registry::SectionAccess;
 
-pub use self::beyond::*;
+pub use self::{extensions::*, versions::*};
 
-/// `skills::register`.
+/// Input of `skills::register`.
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct RegisterSkillInput {
     /// Unique skill id (lowercase ASCII, kebab/underscore, max 64 chars).
     pub id: String,
     /// Markdown body served at iii://{id}.
     pub skill: String,
-    /// More files of a bundle, by path: text, or an object with the bytes in base64.
+    /// Additional files of a bundle, by path: text, or an object with the bytes in base64.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub files: BTreeMap<String, FileContent>,
-    /// In which tier; a private one is that of the key's user. Official unless another is named.
+    /// Paths of the executable files. Without it, files that begin with `#!` count as executable.
     #[serde(default)]
-    pub tier: Option<Tier>,
-    /// Who asks: a key of a user, which begins with `us-`.
+    pub executable: Option<Vec<String>>,
+    /// Place that the content came from: `kind`, `location`, and optionally `path`, `ref` and `commit`. By default the
+    /// calling worker.
+    #[serde(default)]
+    #[schemars(with = "Option<Value>")]
+    pub source: Option<Box<Provenance>>,
+    /// Message of the version, at most 1 KiB.
+    #[serde(default)]
+    pub message: Option<String>,
+    /// Number that the newest version must have; 0 if the entry must not exist.
+    #[serde(default)]
+    pub expected_version: Option<u64>,
+    /// Tier to write to, by default official. The private tier is that of the key's user.
+    #[serde(default)]
+    pub tier: Option<TierInput>,
+    /// Key of the calling user, which begins with `us-`.
     #[serde(default)]
     pub key: Option<String>,
 }
 
-/// What a file of a bundle holds.
+/// Content of a bundle's file.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub enum FileContent {
@@ -41,7 +57,7 @@ pub enum FileContent {
     Text(String),
     /// Any bytes.
     Bytes {
-        /// In base64, with padding.
+        /// Bytes in base64, with padding.
         base64: String,
     },
 }
@@ -50,15 +66,19 @@ pub enum FileContent {
 pub struct RegisterSkillOutput {
     pub id: String,
     pub registered_at: String,
+    /// Version, for calls with a message or an expected version.
+    #[serde(flatten)]
+    #[schemars(skip)]
+    pub version: Option<PublishedVersion>,
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct UnregisterSkillInput {
     pub id: String,
-    /// In which tier; a private one is that of the key's user. Official unless another is named.
+    /// Tier to write to, by default official. The private tier is that of the key's user.
     #[serde(default)]
-    pub tier: Option<Tier>,
-    /// Who asks: a key of a user, which begins with `us-`.
+    pub tier: Option<TierInput>,
+    /// Key of the calling user, which begins with `us-`.
     #[serde(default)]
     pub key: Option<String>,
 }
@@ -71,7 +91,7 @@ pub struct UnregisterSkillOutput {
 
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 pub struct ListSkillsInput {
-    /// Who asks: a key of a user, which begins with `us-`.
+    /// Key of the calling user, which begins with `us-`.
     #[serde(default)]
     pub key: Option<String>,
 }
@@ -89,15 +109,16 @@ pub struct ListSkillsOutput {
 }
 
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
-pub struct PromptArgument {
+#[schemars(rename = "PromptArgument")]
+pub struct PromptArgumentInput {
     pub name: String,
     pub description: Option<String>,
     #[serde(default)]
     pub required: bool,
 }
 
-impl From<PromptArgument> for rules::PromptArgument {
-    fn from(PromptArgument { name, description, required }: PromptArgument) -> Self {
+impl From<PromptArgumentInput> for PromptArgument {
+    fn from(PromptArgumentInput { name, description, required }: PromptArgumentInput) -> Self {
         Self { name, description, required }
     }
 }
@@ -109,13 +130,19 @@ pub struct RegisterPromptInput {
     /// Free-text description shown in the client's prompt picker.
     pub description: String,
     #[serde(default)]
-    pub arguments: Vec<PromptArgument>,
+    pub arguments: Vec<PromptArgumentInput>,
     /// Handler function called on prompts/get with the supplied arguments.
     pub function_id: String,
-    /// In which tier; a private one is that of the key's user. Official unless another is named.
+    /// Message of the version, at most 1 KiB.
     #[serde(default)]
-    pub tier: Option<Tier>,
-    /// Who asks: a key of a user, which begins with `us-`.
+    pub message: Option<String>,
+    /// Number that the newest version must have; 0 if the entry must not exist.
+    #[serde(default)]
+    pub expected_version: Option<u64>,
+    /// Tier to write to, by default official. The private tier is that of the key's user.
+    #[serde(default)]
+    pub tier: Option<TierInput>,
+    /// Key of the calling user, which begins with `us-`.
     #[serde(default)]
     pub key: Option<String>,
 }
@@ -124,15 +151,19 @@ pub struct RegisterPromptInput {
 pub struct RegisterPromptOutput {
     pub name: String,
     pub registered_at: String,
+    /// Version, for calls with a message or an expected version.
+    #[serde(flatten)]
+    #[schemars(skip)]
+    pub version: Option<PublishedVersion>,
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct UnregisterPromptInput {
     pub name: String,
-    /// In which tier; a private one is that of the key's user. Official unless another is named.
+    /// Tier to write to, by default official. The private tier is that of the key's user.
     #[serde(default)]
-    pub tier: Option<Tier>,
-    /// Who asks: a key of a user, which begins with `us-`.
+    pub tier: Option<TierInput>,
+    /// Key of the calling user, which begins with `us-`.
     #[serde(default)]
     pub key: Option<String>,
 }
@@ -145,7 +176,7 @@ pub struct UnregisterPromptOutput {
 
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 pub struct ListPromptsInput {
-    /// Who asks: a key of a user, which begins with `us-`.
+    /// Key of the calling user, which begins with `us-`.
     #[serde(default)]
     pub key: Option<String>,
 }
@@ -166,9 +197,14 @@ pub struct ListPromptsOutput {
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct ReadResourceInput {
     pub uri: String,
-    /// Who asks: a key of a user, which begins with `us-`.
+    /// Key of the calling user, which begins with `us-`.
     #[serde(default)]
     pub key: Option<String>,
+    /// Rule for sections that a surface applies when it reads for its own callers. Without it every eligible function
+    /// is called, as published.
+    #[serde(default)]
+    #[schemars(skip)]
+    pub sections: Option<SectionAccess>,
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -176,33 +212,33 @@ pub struct PromptGetInput {
     pub name: String,
     #[serde(default)]
     pub arguments: Value,
-    /// Who asks: a key of a user, which begins with `us-`.
+    /// Key of the calling user, which begins with `us-`.
     #[serde(default)]
     pub key: Option<String>,
 }
 
-/// Input of a function that needs none.
+/// Input of a function without parameters.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 pub struct EmptyInput {}
 
-/// Input of a function that needs nothing but to know who asks.
+/// Input of a function whose only parameter is the key of the caller.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[schemars(rename = "EmptyInput")]
-pub struct WhoInput {
-    /// Who asks: a key of a user, which begins with `us-`.
+pub struct CallerInput {
+    /// Key of the calling user, which begins with `us-`.
     #[serde(default)]
     pub key: Option<String>,
 }
 
-/// An input that may say who asks.
-pub trait Asks {
-    /// The key that was presented.
+/// Input that may carry the key of a user.
+pub trait HasKey {
+    /// Returns the key, if there is one.
     fn key(&self) -> Option<&str>;
 }
 
-macro_rules! asks {
+macro_rules! impl_has_key {
     ($($input:ty),* $(,)?) => {
-        $(impl Asks for $input {
+        $(impl HasKey for $input {
             fn key(&self) -> Option<&str> {
                 self.key.as_deref()
             }
@@ -210,7 +246,7 @@ macro_rules! asks {
     };
 }
 
-asks!(
+impl_has_key!(
     RegisterSkillInput,
     UnregisterSkillInput,
     ListSkillsInput,
@@ -219,24 +255,39 @@ asks!(
     UnregisterPromptInput,
     ListPromptsInput,
     PromptGetInput,
-    WhoInput,
+    CallerInput,
     FilesInput,
     CatalogInput,
     AvailableInput,
+    SearchInput,
     ResolveInput,
     ExecuteInput,
+    SkillInput,
+    PromptInput,
+    LogInput,
 );
 
-/// Where entries are stored, in the order in which names are resolved.
+/// Tier of an entry, in resolution order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
-pub enum Tier {
+#[schemars(rename = "Tier")]
+pub enum TierInput {
     Private,
     Official,
     Market,
 }
 
-impl From<Tier> for rules::Tier {
+impl From<TierInput> for Tier {
+    fn from(tier: TierInput) -> Self {
+        match tier {
+            TierInput::Private => Self::Private,
+            TierInput::Official => Self::Official,
+            TierInput::Market => Self::Market,
+        }
+    }
+}
+
+impl From<Tier> for TierInput {
     fn from(tier: Tier) -> Self {
         match tier {
             Tier::Private => Self::Private,
@@ -246,26 +297,16 @@ impl From<Tier> for rules::Tier {
     }
 }
 
-impl From<rules::Tier> for Tier {
-    fn from(tier: rules::Tier) -> Self {
-        match tier {
-            rules::Tier::Private => Self::Private,
-            rules::Tier::Official => Self::Official,
-            rules::Tier::Market => Self::Market,
-        }
-    }
-}
-
-/// Output whose shape is that of another protocol.
+/// Output in the form of another protocol.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct AnyValue(pub Value);
 
-/// The draft-07 schema of a type.
+/// Returns the draft-07 schema of a type.
 #[must_use]
 pub fn schema<T: JsonSchema>() -> Value {
     let root = SchemaSettings::draft07().into_generator().into_root_schema_for::<T>();
     let mut schema = serde_json::to_value(root).unwrap_or_default();
-    whole_numbers(&mut schema);
+    use_integers(&mut schema);
     if let Some(fields) = schema.as_object_mut() {
         // Documentation of the Rust type is not part of the contract.
         fields.remove("description");
@@ -273,19 +314,19 @@ pub fn schema<T: JsonSchema>() -> Value {
     schema
 }
 
-/// Writes `0.0` as `0`: bounds are numbers with a fraction in the generator, but not in the contract.
-fn whole_numbers(value: &mut Value) {
+/// Turns `0.0` into `0`: the generator writes bounds as floats, the contract as integers.
+fn use_integers(value: &mut Value) {
     match value {
         Value::Number(number) => {
             if let Some(float) = number.as_f64().filter(|_| number.is_f64())
-                && let Some(whole) = Number::from_u128(float as u128)
-                && whole.as_f64() == Some(float)
+                && let Some(integer) = Number::from_u128(float as u128)
+                && integer.as_f64() == Some(float)
             {
-                *number = whole;
+                *number = integer;
             }
         }
-        Value::Array(items) => items.iter_mut().for_each(whole_numbers),
-        Value::Object(fields) => fields.values_mut().for_each(whole_numbers),
+        Value::Array(items) => items.iter_mut().for_each(use_integers),
+        Value::Object(fields) => fields.values_mut().for_each(use_integers),
         _ => {}
     }
 }

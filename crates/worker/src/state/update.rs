@@ -1,7 +1,8 @@
-//! The operations of `state::update`, as pure functions of a value.
+//! Operations of `state::update`, as pure functions of a value.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
+use skills_core::Code;
 
 /// One operation.
 #[derive(Debug, Clone, Deserialize)]
@@ -38,7 +39,7 @@ pub(super) enum Op {
     },
 }
 
-/// Where in the value: nothing for all of it, a field, or fields inside fields.
+/// Path in a value: the root, a field, or nested fields.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(untagged)]
 pub(super) enum Path {
@@ -59,15 +60,15 @@ impl Path {
     }
 }
 
-/// An operation that could not be carried out; the others still are.
+/// Error of one operation; the others are still applied.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(super) struct OpError {
     pub(super) op_index: usize,
-    pub(super) code: &'static str,
+    pub(super) code: Code,
     pub(super) message: String,
 }
 
-/// Carries out all operations in order.
+/// Applies all operations in order.
 pub(super) fn apply(value: &mut Value, ops: &[Op]) -> Vec<OpError> {
     let failed = |(op_index, op)| {
         let (code, message) = apply_one(value, op).err()?;
@@ -76,23 +77,23 @@ pub(super) fn apply(value: &mut Value, ops: &[Op]) -> Vec<OpError> {
     ops.iter().enumerate().filter_map(failed).collect()
 }
 
-type Failure = (&'static str, String);
+type Failure = (Code, String);
 
 fn apply_one(value: &mut Value, op: &Op) -> Result<(), Failure> {
     match op {
         Op::Set { path, value: new } => {
-            *place(value, path.fields())? = new.clone();
+            *value_at(value, path.fields())? = new.clone();
             Ok(())
         }
-        Op::Merge { path, value: new } => merge(place(value, path.fields())?, new),
-        Op::Increment { path, by } => add(place(value, path.fields())?, by, false),
-        Op::Decrement { path, by } => add(place(value, path.fields())?, by, true),
-        Op::Append { path, value: new } => append(place(value, path.fields())?, new),
+        Op::Merge { path, value: new } => merge(value_at(value, path.fields())?, new),
+        Op::Increment { path, by } => add(value_at(value, path.fields())?, by, false),
+        Op::Decrement { path, by } => add(value_at(value, path.fields())?, by, true),
+        Op::Append { path, value: new } => append(value_at(value, path.fields())?, new),
         Op::Remove { path } => {
             match path.fields() {
                 [] => *value = Value::Null,
                 [parents @ .., last] => {
-                    if let Value::Object(fields) = place(value, parents)? {
+                    if let Value::Object(fields) = value_at(value, parents)? {
                         fields.remove(last);
                     }
                 }
@@ -102,58 +103,55 @@ fn apply_one(value: &mut Value, op: &Op) -> Result<(), Failure> {
     }
 }
 
-/// The value at a path; objects on the way are made where there is nothing.
-fn place<'a>(value: &'a mut Value, fields: &[String]) -> Result<&'a mut Value, Failure> {
+/// Returns the value at a path, and creates missing objects on the way.
+fn value_at<'a>(value: &'a mut Value, fields: &[String]) -> Result<&'a mut Value, Failure> {
     fields.iter().try_fold(value, |value, field| {
         if value.is_null() {
             *value = Value::Object(Map::new());
         }
         match value {
             Value::Object(object) => Ok(object.entry(field.clone()).or_insert(Value::Null)),
-            _ => Err((
-                "PATH_NOT_OBJECT",
-                format!("the value that should hold {field:?} is not an object"),
-            )),
+            _ => Err((Code::PathNotObject, format!("the parent of {field:?} is not an object"))),
         }
     })
 }
 
-fn merge(place: &mut Value, new: &Value) -> Result<(), Failure> {
-    if place.is_null() {
-        *place = Value::Object(Map::new());
+fn merge(target: &mut Value, new: &Value) -> Result<(), Failure> {
+    if target.is_null() {
+        *target = Value::Object(Map::new());
     }
-    match (place, new) {
+    match (target, new) {
         (Value::Object(fields), Value::Object(new)) => {
             fields.extend(new.iter().map(|(key, value)| (key.clone(), value.clone())));
             Ok(())
         }
-        _ => Err(("NOT_AN_OBJECT", "merge needs an object on both sides".to_owned())),
+        _ => Err((Code::NotAnObject, "merge needs an object on both sides".to_owned())),
     }
 }
 
-fn add(place: &mut Value, by: &Value, negative: bool) -> Result<(), Failure> {
-    let start = if place.is_null() { Value::from(0) } else { place.clone() };
-    let whole = || {
+fn add(target: &mut Value, by: &Value, negative: bool) -> Result<(), Failure> {
+    let start = if target.is_null() { Value::from(0) } else { target.clone() };
+    let integer = || {
         let by = by.as_i64()?;
         start.as_i64()?.checked_add(if negative { by.checked_neg()? } else { by })
     };
-    let real = || {
+    let float = || {
         let by = by.as_f64()?;
         Some(start.as_f64()? + if negative { -by } else { by })
     };
-    let sum = whole().map(Value::from).or_else(|| real().map(Value::from));
-    *place = sum.ok_or_else(|| ("NOT_A_NUMBER", "both sides must be numbers".to_owned()))?;
+    let sum = integer().map(Value::from).or_else(|| float().map(Value::from));
+    *target = sum.ok_or_else(|| (Code::NotANumber, "both sides must be numbers".to_owned()))?;
     Ok(())
 }
 
-fn append(place: &mut Value, new: &Value) -> Result<(), Failure> {
-    match (place, new) {
+fn append(target: &mut Value, new: &Value) -> Result<(), Failure> {
+    match (target, new) {
         (Value::Array(items), new) => items.push(new.clone()),
         (Value::String(text), Value::String(new)) => text.push_str(new),
-        (place @ Value::Null, new) => *place = Value::Array(vec![new.clone()]),
+        (target @ Value::Null, new) => *target = Value::Array(vec![new.clone()]),
         _ => {
             return Err((
-                "NOT_AN_ARRAY",
+                Code::NotAnArray,
                 "append needs an array, or text on both sides".to_owned(),
             ));
         }
@@ -171,11 +169,11 @@ mod tests {
         let mut value = start;
         let ops: Vec<Op> = serde_json::from_value(ops).unwrap();
         let errors = apply(&mut value, &ops);
-        (value, errors.into_iter().map(|error| error.code).collect())
+        (value, errors.into_iter().map(|error| error.code.as_str()).collect())
     }
 
     #[test]
-    fn each_operation() {
+    fn each_operation_changes_the_value_at_its_path() {
         for (start, op, end) in [
             (json!(null), json!({"type": "set", "path": "a", "value": 1}), json!({"a": 1})),
             (json!(3), json!({"type": "set", "path": "", "value": 1}), json!(1)),

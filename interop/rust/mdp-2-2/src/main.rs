@@ -1,7 +1,7 @@
-//! A client on the crate modeldriveprotocol-client 2.2.0, over the HTTP loop, since its WebSocket connects nowhere.
+//! MDP client on the crate modeldriveprotocol-client 2.2.0, over the HTTP loop: its WebSocket does not connect.
 //!
-//! `mdp-2-2 URL TOKEN` exposes what `mdp_jobs.py` reads, prints `ready` when it is registered, and then does what
-//! the lines of standard input say, each of which it prints when that is done.
+//! `mdp-2-2 URL TOKEN` exposes the paths that `mdp_jobs.py` reads and prints `ready` when it is registered. It then
+//! carries out the commands on standard input and prints each when it is done.
 
 use std::io::{BufRead as _, stdin};
 

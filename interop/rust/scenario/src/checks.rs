@@ -12,7 +12,7 @@ use tokio::time::{Instant, sleep, timeout};
 
 const DEADLINE: Duration = Duration::from_secs(20);
 
-/// Counts the checks that held. A check that does not is an error, and ends the run.
+/// Counts passed checks. The first failure is an error that ends the run.
 #[derive(Default)]
 pub struct Checks(usize);
 
@@ -64,7 +64,7 @@ impl Checks {
     }
 }
 
-/// The on-change events of one source, in the order they came.
+/// On-change events of one source, in order of arrival.
 pub struct Events(watch::Sender<Vec<Value>>);
 
 impl Events {
@@ -83,7 +83,7 @@ impl Events {
         }
     }
 
-    /// The events once there are `count` of them, or whatever came within the deadline.
+    /// Returns the events once there are `count` of them, or those received within the deadline.
     pub async fn when(&self, count: usize) -> Vec<Value> {
         let mut receiver = self.0.subscribe();
         let enough = receiver.wait_for(|events| events.len() >= count);
@@ -92,7 +92,7 @@ impl Events {
     }
 }
 
-/// The first success of `attempt` within the deadline, or its last error.
+/// Returns the first success of `attempt` within the deadline, or its last error.
 pub async fn eventually<T, F>(mut attempt: impl FnMut() -> F) -> Result<T>
 where
     F: Future<Output = Result<T>>,
@@ -106,7 +106,7 @@ where
     }
 }
 
-/// An RFC 3339 instant in UTC as a string that orders, to the nanosecond.
+/// Converts an RFC 3339 timestamp in UTC to a sortable string with nanoseconds.
 pub fn instant(value: &Value) -> Result<String> {
     let text = value.as_str().unwrap_or_default();
     let not_utc = || anyhow!("not an RFC 3339 instant in UTC: {value}");

@@ -49,7 +49,7 @@ impl<S: Sdk> Client<S> {
         self.sdk.call(function_id, payload).await.map_err(|error| anyhow!("{function_id}: {error}"))
     }
 
-    /// The MIME type and the text at `uri`.
+    /// Reads MIME type and text at `uri`.
     pub async fn read(&mut self, uri: &str) -> Result<(String, String)> {
         let envelope = self.call("skills::resources-read", json!({ "uri": uri })).await?;
         self.checks.keys(&envelope, &["contents"], &[], "resources-read")?;
@@ -60,7 +60,7 @@ impl<S: Sdk> Client<S> {
         Ok((text(&contents[0], "mimeType"), text(&contents[0], "text")))
     }
 
-    /// The messages of a rendered prompt.
+    /// Renders a prompt and returns its messages.
     pub async fn render(&mut self, request: Value) -> Result<Value> {
         let envelope = self.call("prompts::mcp-get", request).await?;
         self.checks.keys(&envelope, &["messages"], &["description"], "mcp-get")?;
@@ -130,7 +130,7 @@ impl<S: Sdk> Client<S> {
     }
 }
 
-/// What a section or a document reads as.
+/// Expected content of a section or document.
 pub fn markdown(text: &str) -> (String, String) {
     ("text/markdown".into(), text.into())
 }
@@ -147,7 +147,7 @@ pub fn text(value: &Value, key: &str) -> String {
     value[key].as_str().unwrap_or_default().to_owned()
 }
 
-/// The values of `key` in every row.
+/// Returns the values of `key` in every row.
 pub fn column(rows: &[Value], key: &str) -> Vec<String> {
     rows.iter().map(|row| text(row, key)).collect()
 }

@@ -1,9 +1,9 @@
-//! What every Rust interoperability client does, whatever its SDK version.
+//! Scenario of the Rust interoperability clients, independent of the SDK version.
 //!
-//! - `lib.rs`: [`Sdk`], the little a client needs of its SDK, and the command line
+//! - `lib.rs`: [`Sdk`], the SDK functions that a client needs, and the command line
 //! - `client.rs`: the contract's functions as methods
 //! - `phases.rs`: the phases `write`, `read` and `stay`
-//! - `seed.rs`: the phase `seed`, which looks at another worker's skill and prompt
+//! - `seed.rs`: the phase `seed`, which checks another worker's skill and prompt
 //! - `checks.rs`: counting checks, collecting events, waiting with a deadline
 
 mod checks;
@@ -18,10 +18,10 @@ use serde_json::Value;
 
 use crate::client::Client;
 
-/// A function body that any SDK version can register.
+/// Function body that any SDK version can register.
 pub type Handler = Box<dyn Fn(Value) -> Result<Value, String> + Send + Sync>;
 
-/// What a client needs of its SDK.
+/// SDK functions that a client needs.
 pub trait Sdk: Clone + Send + Sync + 'static {
     fn connect(url: &str) -> Self;
 
@@ -33,7 +33,7 @@ pub trait Sdk: Clone + Send + Sync + 'static {
 
     fn register_function(&self, function_id: &str, handler: Handler);
 
-    /// Registers `target` and has it called with the payload of every change that `source` announces.
+    /// Registers `target` and subscribes it to the changes of `source`.
     fn subscribe(
         &self,
         source: &str,
@@ -45,7 +45,7 @@ pub trait Sdk: Clone + Send + Sync + 'static {
     fn shutdown(&self);
 }
 
-/// `CLIENT PHASE URL`. The last line of standard output is `checks N`.
+/// Runs `CLIENT PHASE URL`. The last line of standard output is `checks N`.
 pub fn main<S: Sdk>() -> anyhow::Result<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let [phase, url] = arguments.as_slice() else {

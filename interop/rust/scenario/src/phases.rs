@@ -33,7 +33,7 @@ impl<S: Sdk> Client<S> {
         self.check_event_lists("later").await
     }
 
-    /// After a restart: what was written is still there. Removes it.
+    /// Checks after a restart that everything is still there, and removes it.
     pub async fn read_again(&mut self) -> Result<()> {
         let body = self.read(&uri(SKILL)).await?;
         self.checks.equal(body, markdown(BODY), "body after the restart")?;
@@ -64,7 +64,7 @@ impl<S: Sdk> Client<S> {
         self.checks.fails(removed, "not found", "a removed skill")
     }
 
-    /// Lives through a restart on one connection object.
+    /// Stays connected through a restart.
     pub async fn stay(&mut self) -> Result<()> {
         self.register_functions();
         self.subscribe().await?;

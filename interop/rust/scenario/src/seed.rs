@@ -1,4 +1,4 @@
-//! The phase `seed`: what the contract's own example worker publishes is there and works.
+//! The phase `seed`: checks the content that the contract's own example worker publishes.
 
 use anyhow::Result;
 use serde_json::json;

@@ -1,4 +1,4 @@
-//! The interoperability client on iii-sdk 0.11.3: functions carry their id, changes come by trigger.
+//! Interoperability client on iii-sdk 0.11.3: functions carry their id, changes arrive by trigger.
 
 use iii_sdk::{
     III, IIIError, InitOptions, RegisterFunctionMessage, RegisterTriggerInput, TriggerRequest,

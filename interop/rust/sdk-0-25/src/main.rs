@@ -1,5 +1,5 @@
-//! The interoperability client on iii-sdk 0.25.0, the last release with triggers and the first that observes.
-//! It asks for every change of a skill both ways, and must hear of each once.
+//! Interoperability client on iii-sdk 0.25.0, the last release with triggers and the first with observers. It
+//! subscribes to skill changes in both ways and must receive each change once.
 
 #![allow(deprecated, reason = "triggers are deprecated in this release and must go on working")]
 

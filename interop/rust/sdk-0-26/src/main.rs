@@ -1,5 +1,5 @@
-//! The interoperability client on iii-sdk 0.26.0-rc.4, which has no triggers: changes come by observing.
-//! Skills are observed with the default envelope, prompts with the bare input.
+//! Interoperability client on iii-sdk 0.26.0-rc.4, which has observers and no triggers. Skills are observed with the
+//! default envelope, prompts with the bare input.
 
 use iii_sdk::{
     CallRequest, Deliver, Error, IIIClient, InitOptions, RegisterFunction, Source, register_worker,

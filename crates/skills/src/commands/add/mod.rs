@@ -1,45 +1,72 @@
-//! `add`: registers what is in folders, archives and documents.
+//! `add`: registers skills from folders, archives, documents and repositories. `update`: fetches them again.
 //!
-//! - `plan`: which bundles there are, and under which ids
-//! - `import`: reading, judging and registering them, many at a time
-//! - `show`: what is printed
-//! - `progress`: what is printed meanwhile
-//! - `watch`: doing so again whenever something changes
+//! - `source`: parses the arguments; `find`: finds the bundles; `plan`: assigns ids
+//! - `import`: reads, validates and registers them concurrently
+//! - `conflict`: content of another source under the same id
+//! - `known_sources`: sources that the user added from this machine
+//! - `row`: result of one bundle; `print`: output
+//! - `progress`: progress line on a terminal
+//! - `watch`: repeats the import when files change
 
+mod conflict;
+mod find;
 mod import;
+mod known_sources;
 mod plan;
+mod print;
 mod progress;
-mod show;
+mod row;
+mod source;
+pub(super) mod update;
 mod watch;
 
 use std::time::Instant;
 
 use self::{
-    import::{Import, Imported},
-    plan::Plan,
+    import::{Import, ImportOptions, Imported},
+    plan::{ImportPlan, Naming},
     progress::Progress,
+    source::ChosenBy,
 };
 use crate::{
     Failure,
-    cli::{Add, Target},
+    blocking::blocking,
+    cli::{AddArgs, ConflictArg, Target},
     config::Config,
-    work::blocking,
 };
 
-pub(super) async fn run(add: Add, target: Target, config: &Config) -> Result<(), Failure> {
-    if add.watch {
-        return watch::run(add, target, config).await;
+pub(super) async fn run(args: AddArgs, target: Target, config: &Config) -> Result<(), Failure> {
+    if args.watch {
+        return watch::run(args, target, config).await;
     }
-    let Add { paths, id, tier, dry_run, format, .. } = add;
-    let import = Import::new(&target, config, tier.into(), dry_run);
-    let plan = blocking(move || Plan::of(&paths, id));
-    let (plan, ()) = tokio::join!(plan, import.open_early());
-    let Plan { bundles, refused } = plan??;
+    let options = import_options(&args);
+    let AddArgs { sources, id, prefix, host, dry_run, format, .. } = args;
+    let import = Import::new(&target, config, options);
+    let naming = Naming { id, prefix: prefix.unwrap_or_default() };
+    let host = host.as_deref().unwrap_or(source::DEFAULT_HOST);
+    let plan = async {
+        let found = find::find(sources, host, format.json).await?;
+        blocking(move || ImportPlan::new(found, naming)).await?
+    };
+    let (plan, ()) = tokio::join!(plan, import.open_existing());
+    let ImportPlan { bundles, rejected } = plan?;
     let mut progress = Progress::new(bundles.len(), format.json);
-    let Imported { mut rows, lost } =
+    let Imported { mut rows, aborted } =
         import.run(bundles, |done| progress.show(done, Instant::now())).await;
     progress.clear();
-    rows.extend(refused);
+    rows.extend(rejected);
     rows.sort_by_key(|row| row.at);
-    show::all(rows, dry_run, format.json, lost)
+    print::print_report(rows, dry_run, format.json, aborted)
+}
+
+fn import_options(args: &AddArgs) -> ImportOptions {
+    let on_conflict = if args.replace { ConflictArg::Replace } else { args.on_conflict };
+    ImportOptions {
+        tier: args.tier.into(),
+        on_conflict,
+        plain: args.plain,
+        dry_run: args.dry_run,
+        chosen_by: ChosenBy::User,
+        publish: args.publish.clone().into(),
+    }
 }

@@ -1,139 +1,112 @@
-//! Which bundles there are, and under which ids they go.
+//! Finds the bundles of an import and assigns ids.
 
 use std::{
-    collections::{HashMap, HashSet},
-    io::Read as _,
+    collections::HashSet,
     path::{Path, PathBuf},
+    sync::Arc,
 };
 
-use skills_bundles::{Candidate, find};
-use skills_core::{SkillId, limits::MAX_SKILL_BYTES};
+use skills_bundles::{AssignedId, BundleCandidate};
+use skills_core::{Code, SkillId};
 use skills_registry::RegistryError;
 
-use super::import::Row;
-use crate::{Failure, output::path as shown, work::on_all_cores};
+use super::row::Row;
+use crate::{Failure, blocking::par_map, output::path as display};
 
-/// A bundle and the id it goes by.
+/// A bundle and its id.
+#[derive(Clone)]
 pub(super) struct Planned {
-    /// Its number among all.
+    /// Position in the output.
     pub(super) at: usize,
     pub(super) id: SkillId,
-    pub(super) candidate: Candidate,
+    /// Name that was too long for an id.
+    pub(super) shortened_from: Option<String>,
+    pub(super) candidate: Arc<BundleCandidate>,
 }
 
-/// What is to be done.
+/// Rule for the ids of an import.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Naming {
+    /// Id of the only bundle.
+    pub(super) id: Option<String>,
+    /// Text before every id.
+    pub(super) prefix: String,
+}
+
+/// Bundles that were found, and errors about paths that belong to none of them.
 #[derive(Default)]
-pub(super) struct Plan {
-    pub(super) bundles: Vec<Planned>,
-    /// What cannot be.
-    pub(super) refused: Vec<Row>,
+pub(super) struct Candidates {
+    pub(super) candidates: Vec<BundleCandidate>,
+    pub(super) faults: Vec<(PathBuf, Failure)>,
 }
 
-impl Plan {
-    /// Looks at all paths. An id is for one bundle only.
-    pub(super) fn of(paths: &[PathBuf], id: Option<String>) -> Result<Self, Failure> {
-        let (candidates, faults) = gather(paths)?;
-        if let Some(id) = id {
+/// Bundles to import.
+#[derive(Default)]
+pub(super) struct ImportPlan {
+    pub(super) bundles: Vec<Planned>,
+    /// Results of bundles that cannot be imported.
+    pub(super) rejected: Vec<Row>,
+}
+
+impl ImportPlan {
+    /// Creates the plan for some bundles. An explicit id requires exactly one of them.
+    pub(super) fn new(found: Candidates, naming: Naming) -> Result<Self, Failure> {
+        let Candidates { mut candidates, faults } = found;
+        // A bundle that two paths contain is imported once.
+        let mut seen = HashSet::new();
+        candidates.retain(|candidate| seen.insert(candidate.path().to_owned()));
+        let Naming { id: explicit, prefix } = naming;
+        if let Some(id) = explicit {
             let id: SkillId = id.parse().map_err(RegistryError::from)?;
-            return match (<[Candidate; 1]>::try_from(candidates), faults.into_iter().next()) {
+            return match (<[BundleCandidate; 1]>::try_from(candidates), faults.into_iter().next()) {
                 (_, Some((_, failure))) => Err(failure),
                 (Ok([candidate]), None) => {
-                    Ok(Self { bundles: vec![Planned { at: 0, id, candidate }], refused: vec![] })
+                    let candidate = Arc::new(candidate);
+                    let planned = Planned { at: 0, id, shortened_from: None, candidate };
+                    Ok(Self { bundles: vec![planned], rejected: vec![] })
                 }
                 (Err(many), None) => {
-                    let message = format!("--id is for one skill, and there are {}", many.len());
-                    Err(Failure::new("id_for_many", message))
+                    let message =
+                        format!("--id requires a single skill, but {} were found", many.len());
+                    Err(Failure::new(Code::IdForMany, message))
                 }
             };
         }
-        let refused = faults.into_iter();
-        let refused = refused.map(|(path, failure)| Row::refused(0, None, path, failure)).collect();
-        let mut plan = Self { bundles: vec![], refused };
-        plan.give_ids(candidates)?;
-        plan.tell_apart();
+        let rejected = faults.into_iter();
+        let rejected =
+            rejected.map(|(path, failure)| Row::rejected(0, None, path, failure)).collect();
+        let mut plan = Self { bundles: vec![], rejected };
+        plan.assign_ids(candidates, &prefix)?;
         Ok(plan)
     }
 
-    /// The id that each asks for.
-    pub(super) fn give_ids(&mut self, candidates: Vec<Candidate>) -> Result<(), Failure> {
-        let ids = on_all_cores(&candidates, Candidate::id)?;
+    /// Adds bundles with the ids that they declare.
+    pub(super) fn assign_ids(
+        &mut self,
+        candidates: Vec<BundleCandidate>,
+        prefix: &str,
+    ) -> Result<(), Failure> {
+        let ids = par_map(&candidates, |candidate| candidate.id(prefix))?;
         for ((number, candidate), id) in candidates.into_iter().enumerate().zip(ids) {
             let at = number + 1;
             match id {
-                Ok(id) => self.bundles.push(Planned { at, id, candidate }),
+                Ok(AssignedId { id, shortened_from }) => {
+                    let candidate = Arc::new(candidate);
+                    self.bundles.push(Planned { at, id, shortened_from, candidate });
+                }
                 Err(error) => {
-                    let place = candidate.place().to_owned();
-                    self.refused.push(Row::refused(at, None, place, error.into()));
+                    let place = candidate.path().to_owned();
+                    self.rejected.push(Row::rejected(at, None, place, error.into()));
                 }
             }
         }
         Ok(())
     }
-
-    /// Refuses those that ask for one id: no one could tell which of them is meant.
-    fn tell_apart(&mut self) {
-        let mut first: HashMap<SkillId, PathBuf> = HashMap::new();
-        let mut shared: HashMap<SkillId, PathBuf> = HashMap::new();
-        for planned in &self.bundles {
-            let place = planned.candidate.place().to_owned();
-            match first.get(&planned.id) {
-                None => drop(first.insert(planned.id.clone(), place)),
-                Some(_) => drop(shared.entry(planned.id.clone()).or_insert(place)),
-            }
-        }
-        if shared.is_empty() {
-            return;
-        }
-        for planned in std::mem::take(&mut self.bundles) {
-            let (one, other) = (first.get(&planned.id), shared.get(&planned.id));
-            match one.zip(other) {
-                None => self.bundles.push(planned),
-                Some((one, other)) => {
-                    let Planned { at, id, candidate } = planned;
-                    let failure = same_id(&id, one, other);
-                    let place = candidate.place().to_owned();
-                    self.refused.push(Row::refused(at, Some(id), place, failure));
-                }
-            }
-        }
-    }
 }
 
-/// Two bundles with one id.
-pub(super) fn same_id(id: &SkillId, one: &Path, other: &Path) -> Failure {
-    let (one, other) = (shown(one), shown(other));
-    Failure::new("duplicate_id", format!("{one} and {other} would both be {id}"))
-        .hint("give one of them another name, or add it by itself with --id")
-}
-
-type Fault = (PathBuf, Failure);
-
-fn gather(paths: &[PathBuf]) -> Result<(Vec<Candidate>, Vec<Fault>), Failure> {
-    let (mut candidates, mut faults) = (Vec::new(), Vec::new());
-    for path in paths {
-        if path == Path::new("-") {
-            candidates.push(from_standard_input(path)?);
-            continue;
-        }
-        match find(path) {
-            Ok(found) => {
-                candidates.extend(found.candidates);
-                faults.extend(found.faults.into_iter().map(|error| (path.clone(), error.into())));
-            }
-            Err(error) => faults.push((path.clone(), error.into())),
-        }
-    }
-    // What was named twice is there once.
-    let mut seen = HashSet::new();
-    candidates.retain(|candidate| seen.insert(candidate.place().to_owned()));
-    Ok((candidates, faults))
-}
-
-fn from_standard_input(path: &Path) -> Result<Candidate, Failure> {
-    let mut bytes = Vec::new();
-    // One byte more than allowed is enough to know, however much there is.
-    std::io::stdin().take(MAX_SKILL_BYTES as u64 + 1).read_to_end(&mut bytes).map_err(|error| {
-        Failure::new("unreadable", format!("cannot read standard input: {error}"))
-    })?;
-    Ok(Candidate::of_bytes(path, bytes.into()))
+/// Creates the error for two bundles with one id.
+pub(super) fn duplicate_id(id: &SkillId, one: &Path, other: &Path) -> Failure {
+    let (one, other) = (display(one), display(other));
+    Failure::new(Code::DuplicateId, format!("{one} and {other} have the same id {id}"))
+        .hint("rename one of them, add it separately with --id, or use --on-conflict rename")
 }

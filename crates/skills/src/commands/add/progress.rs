@@ -1,53 +1,53 @@
-//! How far a long import is, for people at a terminal.
+//! Progress line of a long import on a terminal.
 
 use std::{
     io::{self, IsTerminal as _, Write},
     time::{Duration, Instant},
 };
 
-/// A shorter import needs no progress.
-const LONG: Duration = Duration::from_millis(500);
+/// Delay before the first progress line.
+const DELAY: Duration = Duration::from_millis(500);
 const INTERVAL: Duration = Duration::from_millis(100);
 
 pub(super) struct Progress<W> {
     terminal: W,
     total: usize,
-    is_wanted: bool,
-    /// When it is shown next.
+    is_enabled: bool,
+    /// Time of the next update.
     next: Instant,
-    is_shown: bool,
+    is_visible: bool,
 }
 
 impl Progress<anstream::Stderr> {
     pub(super) fn new(total: usize, json: bool) -> Self {
-        let is_wanted = !json && io::stderr().is_terminal();
-        Self::on(anstream::stderr(), total, is_wanted, Instant::now())
+        let is_enabled = !json && io::stderr().is_terminal();
+        Self::on(anstream::stderr(), total, is_enabled, Instant::now())
     }
 }
 
 impl<W: Write> Progress<W> {
-    fn on(terminal: W, total: usize, is_wanted: bool, now: Instant) -> Self {
-        Self { terminal, total, is_wanted, next: now + LONG, is_shown: false }
+    fn on(terminal: W, total: usize, is_enabled: bool, now: Instant) -> Self {
+        Self { terminal, total, is_enabled, next: now + DELAY, is_visible: false }
     }
 
     pub(super) fn show(&mut self, done: usize, now: Instant) {
-        if !self.is_wanted || now < self.next {
+        if !self.is_enabled || now < self.next {
             return;
         }
         self.next = now + INTERVAL;
-        self.is_shown = true;
+        self.is_visible = true;
         let line = format!("\r{done} of {} skills\x1b[K", self.total);
-        self.say(&line);
+        self.write(&line);
     }
 
     pub(super) fn clear(&mut self) {
-        if std::mem::take(&mut self.is_shown) {
-            self.say("\r\x1b[K");
+        if std::mem::take(&mut self.is_visible) {
+            self.write("\r\x1b[K");
         }
     }
 
-    /// A terminal that is gone does not matter to the import.
-    fn say(&mut self, text: &str) {
+    /// Writes to the terminal and ignores errors: they must not stop the import.
+    fn write(&mut self, text: &str) {
         let _ = self.terminal.write_all(text.as_bytes());
         let _ = self.terminal.flush();
     }
@@ -57,24 +57,24 @@ impl<W: Write> Progress<W> {
 mod tests {
     use super::*;
 
-    fn shown(is_wanted: bool, moments: &[(usize, u64)]) -> String {
+    fn output(is_enabled: bool, moments: &[(usize, u64)]) -> String {
         let began = Instant::now();
-        let mut said = Vec::new();
-        let mut progress = Progress::on(&mut said, 9, is_wanted, began);
+        let mut written = Vec::new();
+        let mut progress = Progress::on(&mut written, 9, is_enabled, began);
         for (done, millis) in moments {
             progress.show(*done, began + Duration::from_millis(*millis));
         }
         progress.clear();
-        String::from_utf8(said).unwrap()
+        String::from_utf8(written).unwrap()
     }
 
     #[test]
-    fn only_what_takes_long_is_shown_and_not_too_often() {
-        assert_eq!(shown(true, &[(1, 0), (2, 499)]), "");
+    fn progress_starts_after_a_delay_and_updates_at_an_interval() {
+        assert_eq!(output(true, &[(1, 0), (2, 499)]), "");
         assert_eq!(
-            shown(true, &[(1, 100), (3, 500), (4, 599), (5, 600)]),
+            output(true, &[(1, 100), (3, 500), (4, 599), (5, 600)]),
             "\r3 of 9 skills\x1b[K\r5 of 9 skills\x1b[K\r\x1b[K"
         );
-        assert_eq!(shown(false, &[(3, 500)]), "", "nobody looks");
+        assert_eq!(output(false, &[(3, 500)]), "", "disabled");
     }
 }

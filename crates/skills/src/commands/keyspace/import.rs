@@ -1,4 +1,4 @@
-//! `import FILE`: each line is taken in, moved to where it belongs now, or left out with the reason.
+//! `import FILE`: imports, migrates or skips each line.
 
 use std::{
     collections::HashSet,
@@ -8,97 +8,136 @@ use std::{
     sync::Arc,
 };
 
-use futures_util::{StreamExt as _, stream};
+use futures_util::future::join_all;
 use skills_core::{
-    Layer, SkillId,
-    keyspace::{Account, Line, LogicalKey},
-    manifest::{self, Format as Written, Mode, Severity},
+    Code, Coded, Digest, Layer, SkillId,
+    keyspace::{CreditsAccount, KeyspaceLine, LogicalKey},
 };
-use skills_registry::{Registry, Tool};
-use skills_vault::Act;
+use skills_manifest::{self as manifest, ManifestFormat, ParseMode, Severity};
+use skills_registry::{ManifestSkill, Registry};
+use skills_vault::Actor;
 
 use super::{
-    House,
-    lines::{Lines, Raw},
+    DataDir,
+    lines::{LineReader, RawLine},
+    remote,
     report::Report,
 };
 use crate::{
     Failure,
-    cli::{Format, Target},
-    commands::people,
+    blocking::blocking,
+    cli::{OutputFormat, Target},
+    commands::accounts,
     config::Config,
-    output,
-    work::blocking,
+    data_dir, output,
+    registry_socket::{self, StoreAccess},
 };
 
-/// Lines that are taken in together: enough that they share a flush of the disk.
-const TOGETHER: usize = 256;
-/// And no more than fit in memory, whatever they hold.
-const TOGETHER_BYTES: usize = 64 << 20;
-/// Longest value of a line that waits for the others.
-const MAX_WAITING_BYTES: usize = 64;
+/// Most lines of a batch: enough to share a flush of the disk.
+const BATCH_LINES: usize = 256;
+/// Most bytes of a batch.
+const BATCH_BYTES: usize = 64 << 20;
+/// Longest value of a deferred line.
+const MAX_DEFERRED_BYTES: usize = 64;
 
 pub(in super::super) async fn import(
     file: &Path,
-    format: Format,
+    format: OutputFormat,
     target: &Target,
     config: &Config,
 ) -> Result<(), Failure> {
-    let mut lines = Lines::new(opened(file)?);
-    let house = super::open(target, config).await?;
-    let user = people::user();
-    let (mut report, mut waiting) = (Report::default(), Vec::new());
-    loop {
-        // Read where waiting hurts nobody.
-        let (batch, rest) = blocking(move || next_lines(lines)).await??;
-        lines = rest;
-        if batch.is_empty() {
-            break;
+    let lines = LineReader::new(open_file(file)?);
+    let access = match remote::connect_explicit(target).await? {
+        Some(client) => StoreAccess::Served(client),
+        None => {
+            let dir = data_dir::locate(target);
+            registry_socket::access(&dir, async || super::open(target, config).await).await?
         }
-        take_in(&house, &user, batch, &mut waiting, &mut report).await?;
-    }
-    while !waiting.is_empty() {
-        let rest = waiting.split_off(waiting.len().min(TOGETHER));
-        let batch = std::mem::replace(&mut waiting, rest);
-        take_in_people(&house, &user, batch, &mut report).await?;
-    }
-    report.tell_of_ids(&house.registry);
+    };
+    let mut report = match access {
+        StoreAccess::Opened(data_dir) => import_all(&data_dir, lines).await?,
+        StoreAccess::Served(client) => remote::import(&client, config, lines).await?,
+    };
     report.sort();
     if format.json {
         output::json(&report.to_json())?;
     } else {
         for (line, code, message) in &report.failed {
-            Failure::new(code, format!("line {line}: {message}")).print(false);
+            Failure::new(Code::from_remote(code), format!("line {line}: {message}")).print(false);
         }
         report.print()?;
     }
     match report.failed.len() {
         0 => Ok(()),
         failed => {
-            let message = format!("{} could not be used", output::counted(failed, "line"));
-            Err(Failure::new("not_all_imported", message))
+            let message = format!("{} could not be imported", output::counted(failed, "line"));
+            Err(Failure::new(Code::NotAllImported, message))
         }
     }
 }
 
-type Input = Lines<Box<dyn BufRead + Send>>;
+/// Imports all lines into a data directory.
+async fn import_all(data_dir: &DataDir, mut lines: Input) -> Result<Report, Failure> {
+    let user = accounts::user();
+    let (mut report, mut deferred) = (Report::default(), Vec::new());
+    loop {
+        let (batch, reader) = blocking(move || next_batch(lines)).await??;
+        lines = reader;
+        if batch.is_empty() {
+            break;
+        }
+        import_batch(data_dir, &user, batch, &mut deferred, &mut report).await?;
+    }
+    finish(data_dir, &user, deferred, &mut report).await?;
+    Ok(report)
+}
 
-fn opened(file: &Path) -> Result<Box<dyn BufRead + Send>, Failure> {
+/// Imports lines that another process has read.
+pub(super) async fn import_lines(
+    data_dir: &DataDir,
+    user: &str,
+    lines: Vec<(usize, RawLine)>,
+) -> Result<Report, Failure> {
+    let (mut report, mut deferred) = (Report::default(), Vec::new());
+    import_batch(data_dir, user, lines, &mut deferred, &mut report).await?;
+    finish(data_dir, user, deferred, &mut report).await?;
+    Ok(report)
+}
+
+/// Imports the deferred lines.
+async fn finish(
+    data_dir: &DataDir,
+    user: &str,
+    mut deferred: Vec<(usize, KeyspaceLine)>,
+    report: &mut Report,
+) -> Result<(), Failure> {
+    while !deferred.is_empty() {
+        let rest = deferred.split_off(deferred.len().min(BATCH_LINES));
+        let batch = std::mem::replace(&mut deferred, rest);
+        import_into_vault(data_dir, user, batch, report).await?;
+    }
+    report.warn_about_resolved_names(&data_dir.registry);
+    Ok(())
+}
+
+pub(super) type Input = LineReader<Box<dyn BufRead + Send>>;
+
+fn open_file(file: &Path) -> Result<Box<dyn BufRead + Send>, Failure> {
     if file.as_os_str() == "-" {
         return Ok(Box::new(BufReader::new(io::stdin())));
     }
     let unreadable = |error: io::Error| {
-        Failure::new("unreadable", format!("{}: {error}", output::path(file)))
-            .hint("the file has one JSON object a line, as `skills export --kv` prints it")
+        Failure::new(Code::Unreadable, format!("cannot read {}: {error}", output::path(file)))
+            .hint("give a file written by `skills export --kv`")
     };
     Ok(Box::new(BufReader::new(File::open(file).map_err(unreadable)?)))
 }
 
-fn next_lines(mut lines: Input) -> io::Result<(Vec<(usize, Raw)>, Input)> {
+pub(super) fn next_batch(mut lines: Input) -> io::Result<(Vec<(usize, RawLine)>, Input)> {
     let (mut batch, mut bytes) = (Vec::new(), 0);
-    while batch.len() < TOGETHER && bytes < TOGETHER_BYTES {
+    while batch.len() < BATCH_LINES && bytes < BATCH_BYTES {
         let Some((number, raw)) = lines.next()? else { break };
-        if let Raw::Text(text) = &raw {
+        if let RawLine::Text(text) = &raw {
             bytes += text.len();
         }
         batch.push((number, raw));
@@ -106,172 +145,146 @@ fn next_lines(mut lines: Input) -> io::Result<(Vec<(usize, Raw)>, Input)> {
     Ok((batch, lines))
 }
 
-async fn take_in(
-    house: &House,
+async fn import_batch(
+    data_dir: &DataDir,
     user: &str,
-    batch: Vec<(usize, Raw)>,
-    waiting: &mut Vec<(usize, Line)>,
+    batch: Vec<(usize, RawLine)>,
+    deferred: &mut Vec<(usize, KeyspaceLine)>,
     report: &mut Report,
 ) -> Result<(), Failure> {
     let (mut skills, mut others) = (Vec::new(), Vec::new());
     for (number, raw) in batch {
         let line = match raw {
-            Raw::Bad(reason) => {
-                report.failed.push((number, "malformed_line".to_owned(), reason.to_owned()));
+            RawLine::Invalid(reason) => {
+                report.failed.push((number, Code::MalformedLine.into(), reason.to_owned()));
                 continue;
             }
-            Raw::Text(text) => Line::read(number, &text),
+            RawLine::Text(text) => KeyspaceLine::parse(number, &text),
         };
         match line {
             Ok(None) => {}
-            Ok(Some(Line { key: LogicalKey::Skill { layer, id }, value, .. })) => {
+            Ok(Some(KeyspaceLine { key: LogicalKey::Skill { layer, id }, value, .. })) => {
                 skills.push((number, layer, id, value));
             }
-            Ok(Some(Line {
+            Ok(Some(KeyspaceLine {
                 key: key @ (LogicalKey::ToolsCache | LogicalKey::ToolsChanged),
                 ..
             })) => {
-                let reason = "it is derived from the tools that are stored".to_owned();
+                let reason = "derived from the stored tools".to_owned();
                 report.skipped.push((number, key.to_string(), reason));
             }
-            Ok(Some(line)) if has_to_wait(&line) => waiting.push((number, line)),
+            Ok(Some(line)) if is_deferred(&line) => deferred.push((number, line)),
             Ok(Some(line)) => others.push((number, line)),
             Err(error) => {
                 let problem = error.problem.to_string();
-                report.failed.push((number, error.code().to_owned(), problem));
+                report.failed.push((number, error.code().into(), problem));
             }
         }
     }
-    // In order where two lines are of one entry: the last one counts, as it did where they come from.
+    // In order: of two lines for one entry the last one counts.
     let mut writes = Vec::new();
     let mut queued = HashSet::new();
     for (number, layer, id, value) in skills {
         let is_queued = queued.contains(&(layer.clone(), id.clone()));
-        match prepared(&house.registry, &layer, &id, value, is_queued) {
-            Ok((Prepared::Unchanged, _)) => report.unchanged += 1,
-            Ok((write, notes)) => {
+        match prepare(&data_dir.registry, &layer, &id, value, is_queued) {
+            Ok(None) => report.unchanged += 1,
+            Ok(Some(PreparedSkill { skill, notes })) => {
                 let key = LogicalKey::Skill { layer: layer.clone(), id: id.clone() }.to_string();
                 report.notes.extend(notes.into_iter().map(|note| (number, key.clone(), note)));
-                writes.push((number, write.queued(&house.registry, user, &layer, &id)));
+                let write = data_dir.registry.move_skill(user, &layer, id.as_str(), skill, None);
+                writes.push((number, write));
                 queued.insert((layer, id));
             }
             Err((code, message)) => {
-                report.failed.push((number, code.to_owned(), format!("{id}: {message}")));
+                report.failed.push((number, code.into(), format!("{id}: {message}")));
             }
         }
     }
-    let written: Vec<_> = stream::iter(writes)
-        .map(|(number, write)| async move { (number, write.await) })
-        .buffered(TOGETHER)
-        .collect()
-        .await;
+    // All of them are queued already.
+    let writes = writes.into_iter().map(|(number, write)| async move { (number, write.await) });
+    let written = join_all(writes).await;
     for (number, written) in written {
         match written {
             Ok(_) => report.imported += 1,
             Err(error) => {
-                report.failed.push((number, error.code().to_owned(), error.to_string()));
+                report.failed.push((number, error.code_text().into_owned(), error.to_string()));
             }
         }
     }
-    take_in_people(house, user, others, report).await
+    import_into_vault(data_dir, user, others, report).await
 }
 
-/// What names its owner by the hash of a key means nothing before the line that says whose that is, and a dump that
-/// is sorted has it first.
-fn has_to_wait(line: &Line) -> bool {
-    // What is longer is no number, and is said to be none at once.
-    matches!(line.key, LogicalKey::Credits(Account::Key(_)))
-        && line.value.len() <= MAX_WAITING_BYTES
+/// Returns whether a line is imported last. Credits of a key hash need the line of that key, which comes later in a sorted
+/// file.
+pub(super) fn is_deferred(line: &KeyspaceLine) -> bool {
+    // A longer value is not a number and fails at once.
+    matches!(line.key, LogicalKey::Credits(CreditsAccount::Key(_)))
+        && line.value.len() <= MAX_DEFERRED_BYTES
 }
 
-async fn take_in_people(
-    house: &House,
+async fn import_into_vault(
+    data_dir: &DataDir,
     user: &str,
-    others: Vec<(usize, Line)>,
+    others: Vec<(usize, KeyspaceLine)>,
     report: &mut Report,
 ) -> Result<(), Failure> {
-    let scope = |(number, line): &(usize, Line)| match &line.key {
+    let scope = |(number, line): &(usize, KeyspaceLine)| match &line.key {
         LogicalKey::Secrets { owner, skill } => Some((*number, owner.clone(), skill.clone()?)),
         _ => None,
     };
-    report.scoped.extend(others.iter().filter_map(scope));
-    let (vault, by) = (Arc::clone(&house.vault), user.to_owned());
-    let (numbers, others): (Vec<usize>, Vec<Line>) = others.into_iter().unzip();
+    report.skill_secrets.extend(others.iter().filter_map(scope));
+    let (vault, name) = (Arc::clone(&data_dir.vault), user.to_owned());
+    let (numbers, others): (Vec<usize>, Vec<KeyspaceLine>) = others.into_iter().unzip();
     let keys: Vec<String> = others.iter().map(|line| line.key.to_string()).collect();
     let outcomes = blocking(move || {
-        let act = Act { by: &by, at: skills_vault::now() };
-        vault.import(act, &others)
+        let actor = Actor { name: &name, at: skills_vault::now() };
+        vault.import(actor, &others)
     });
     for ((number, key), outcome) in numbers.into_iter().zip(keys).zip(outcomes.await??) {
-        report.of_vault(number, key, outcome);
+        report.add(number, key, outcome);
     }
     Ok(())
 }
 
-/// What is to be written of a line.
-enum Prepared {
-    Unchanged,
-    Tool(Box<Tool>),
-    Document(String),
+/// A skill to store, and remarks about its manifest.
+struct PreparedSkill {
+    skill: ManifestSkill,
+    notes: Vec<String>,
 }
 
-impl Prepared {
-    fn queued(
-        self,
-        registry: &Registry,
-        user: &str,
-        layer: &Layer,
-        id: &SkillId,
-    ) -> std::pin::Pin<Box<dyn Future<Output = Result<(), skills_registry::RegistryError>> + Send>>
-    {
-        match self {
-            Self::Unchanged => Box::pin(std::future::ready(Ok(()))),
-            Self::Tool(tool) => {
-                let write = registry.register_tool_in(user, layer, id.as_str(), *tool);
-                Box::pin(async move { write.await.map(drop) })
-            }
-            Self::Document(body) => {
-                let write = registry.register_skill_in(user, layer, id.as_str(), body);
-                Box::pin(async move { write.await.map(drop) })
-            }
-        }
-    }
-}
-
-/// What a value is: a tool, if it is a manifest that says where to call; else a document.
-fn prepared(
+/// Parses a value: a manifest is a tool, Markdown without an endpoint a document. `None` if it is stored already.
+fn prepare(
     registry: &Registry,
     layer: &Layer,
     id: &SkillId,
     value: String,
     is_queued: bool,
-) -> Result<(Prepared, Vec<String>), (&'static str, String)> {
-    let parsed = manifest::parse(&value, Mode::Lenient, Some(id))
+) -> Result<Option<PreparedSkill>, (Code, String)> {
+    let parsed = manifest::parse(&value, ParseMode::Lenient, Some(id))
         .map_err(|error| (error.code(), error.to_string()))?;
-    let is_markdown = matches!(parsed.format, Written::Markdown);
+    let is_markdown = matches!(parsed.format, ManifestFormat::Markdown);
     if is_markdown && value.trim_start().starts_with('{') {
-        // A value that is neither would be guessed at; it would shadow what is good in a tier below.
+        // Broken JSON is rejected: stored as a document it would shadow a valid entry of a lower tier.
         let error = parsed.diagnostics.iter().find(|found| found.severity == Severity::Error);
-        let what = error.map_or_else(|| "it is not JSON".to_owned(), ToString::to_string);
-        return Err(("invalid_manifest", what));
+        let reason = error.map_or_else(|| "not valid JSON".to_owned(), ToString::to_string);
+        return Err((Code::InvalidManifest, reason));
     }
+    let skill = ManifestSkill::new(id, &parsed, value)
+        .map_err(|error| (Code::InvalidManifest, error.to_string()))?;
     let catalog = registry.catalog();
-    // What is queued will stand there, whatever does now.
-    let there = catalog.stored_skill(layer, id.as_str()).filter(|_| !is_queued);
-    if is_markdown && parsed.spec.endpoint().is_none() {
-        let digest = skills_core::Digest::of(value.as_bytes());
-        let is_there =
-            there.is_some_and(|row| row.meta.tool.is_none() && row.meta.digest() == digest);
-        let prepared = if is_there { Prepared::Unchanged } else { Prepared::Document(value) };
-        return Ok((prepared, vec![]));
+    // A queued write replaces the stored entry.
+    let stored = catalog.stored_skill(layer, id.as_str()).filter(|_| !is_queued);
+    let is_stored = stored.is_some_and(|row| match (&skill, &row.meta.tool) {
+        (ManifestSkill::Tool(tool), Some(stored)) => stored.source == tool.meta.source,
+        (ManifestSkill::Document(body), None) => row.meta.digest() == Digest::of(body.as_bytes()),
+        _ => false,
+    });
+    if is_stored {
+        return Ok(None);
     }
-    let tool = Tool::of_manifest(id, &parsed, value)
-        .map_err(|error| ("invalid_manifest", error.to_string()))?;
-    let known = there.and_then(|row| row.meta.tool.as_ref());
-    if known.is_some_and(|known| known.source == tool.meta.source) {
-        return Ok((Prepared::Unchanged, vec![]));
-    }
-    let worth_saying = |found: &&manifest::Diagnostic| found.severity != Severity::Note;
-    let notes = parsed.diagnostics.iter().filter(worth_saying).map(ToString::to_string);
-    Ok((Prepared::Tool(Box::new(tool)), notes.collect()))
+    let is_warning = |found: &&manifest::Diagnostic| {
+        matches!(skill, ManifestSkill::Tool(_)) && found.severity != Severity::Note
+    };
+    let notes = parsed.diagnostics.iter().filter(is_warning).map(ToString::to_string).collect();
+    Ok(Some(PreparedSkill { skill, notes }))
 }

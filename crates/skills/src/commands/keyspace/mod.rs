@@ -1,39 +1,47 @@
-//! `import FILE` and `export --kv`: all there is, as lines of the logical key space.
+//! `import FILE` and `export --kv`: a whole data directory as lines of the logical key space.
 //!
-//! Lines of skills are the registry's, the others are the vault's. Both are opened in the data directory, so no
-//! server may run on it. What a line means is known in core, what becomes of it in registry and vault.
+//! Lines of skills belong to the registry, the others to the vault. `skills_core::keyspace` parses the lines. If a process
+//! has the store open, that process imports them (`remote`); an export needs the store for itself.
 
 mod export;
 mod import;
 mod lines;
+mod remote;
 mod report;
 
 use std::sync::Arc;
 
+use skills_core::Code;
 use skills_registry::Registry;
 use skills_vault::Vault;
 
+pub(crate) use self::remote::serve_import;
 pub(super) use self::{export::export, import::import};
 use crate::{
-    Failure, cli::Target, config::Config, connect::DEFAULT_DATA_DIR, people::master_keys,
-    serve::open_registry, work::blocking,
+    Failure,
+    accounts::master_keys,
+    blocking::blocking,
+    cli::Target,
+    composition::{open_registry, open_store},
+    config::Config,
+    data_dir,
 };
 
-/// What a data directory holds.
-struct House {
+/// Registry and vault of a data directory.
+struct DataDir {
     registry: Arc<Registry>,
     vault: Arc<Vault>,
 }
 
-async fn open(target: &Target, config: &Config) -> Result<House, Failure> {
+async fn open(target: &Target, config: &Config) -> Result<DataDir, Failure> {
     if target.url.is_some() {
-        let message = "the key space is that of a data directory, which --url does not name";
-        return Err(Failure::new("needs_data_dir", message)
-            .hint("run it where the data is, with --data-dir, while no server runs on it"));
+        let message = "this command works on a data directory, not on --url";
+        return Err(Failure::new(Code::NeedsDataDir, message)
+            .hint("stop the server and give its data directory with --data-dir"));
     }
-    let dir = target.data_dir.clone().unwrap_or_else(|| DEFAULT_DATA_DIR.into());
-    let registry = open_registry(&dir, None, config.registry()).await?;
+    let dir = data_dir::locate(target);
+    let registry = open_registry(open_store(&dir).await?, None, config.registry()).await?;
     let master = master_keys()?;
     let vault = blocking(move || Vault::open(&dir, master)).await??;
-    Ok(House { registry, vault: Arc::new(vault) })
+    Ok(DataDir { registry, vault: Arc::new(vault) })
 }

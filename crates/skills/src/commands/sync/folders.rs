@@ -1,4 +1,4 @@
-//! Which folders are kept in step.
+//! The folders that `sync` writes.
 
 use std::{
     collections::HashSet,
@@ -6,104 +6,126 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use skills_bundles::sync::FolderLocation;
+use skills_core::Code;
+
 use crate::{
     Failure,
-    cli::{Agents, Sync, environment},
+    cli::{AgentFolders, SyncArgs},
+    environment,
     output::path,
 };
 
-/// What agents have for skills below a project or a home directory.
+/// Directories of agents in a project or home directory.
 const AGENTS: &str = ".agents";
 const CLAUDE: &str = ".claude";
 const SKILLS: &str = "skills";
 
-/// The folders that the command line means, each once.
-pub(super) fn of(sync: &Sync) -> Result<Vec<PathBuf>, Failure> {
-    let folders = match sync.dirs.is_empty() {
-        false => sync.dirs.clone(),
-        true => {
-            let home = || environment("HOME").map(PathBuf::from);
-            let base = match sync.user {
-                true => home().ok_or_else(|| Failure::new("no_home", "HOME is not set"))?,
-                false => PathBuf::new(),
-            };
-            usual(&base, &sync.to)?
-        }
+/// Returns the folders of a command line, each once.
+pub(super) fn from_args(args: &SyncArgs) -> Result<Vec<FolderLocation>, Failure> {
+    let folders = if args.dirs.is_empty() {
+        let base = if args.user {
+            let no_home = || Failure::new(Code::NoHome, "HOME is not set");
+            environment::path("HOME").ok_or_else(no_home)?
+        } else {
+            PathBuf::new()
+        };
+        default_folders(&base, &args.to)?
+    } else {
+        args.dirs.iter().map(FolderLocation::named).collect()
     };
-    // Often one of them is a link to the other.
+    // One of them is often a link to the other.
     let mut seen = HashSet::new();
-    let is_new = |folder: &PathBuf| seen.insert(fs::canonicalize(folder).unwrap_or(folder.clone()));
+    let is_new = |folder: &FolderLocation| {
+        let path = folder.path();
+        seen.insert(fs::canonicalize(path).unwrap_or_else(|_| path.to_owned()))
+    };
     Ok(folders.into_iter().filter(is_new).collect())
 }
 
-/// The usual folders below a directory: those that are named, else those of agents that are set up there, else the one
-/// that most agents read.
-fn usual(base: &Path, named: &[Agents]) -> Result<Vec<PathBuf>, Failure> {
-    let is_named = |one| named.iter().any(|named| *named == one || *named == Agents::Both);
-    let is_set_up = |name: &str| base.join(name).is_dir();
-    let names: Vec<&str> = match named.is_empty() {
-        false => [(AGENTS, Agents::Agents), (CLAUDE, Agents::Claude)]
-            .into_iter()
-            .filter_map(|(name, one)| is_named(one).then_some(name))
-            .collect(),
-        true => [AGENTS, CLAUDE].into_iter().filter(|name| is_set_up(name)).collect(),
+/// Returns the default folders in a directory: those of the selected agents, else of agents that have a directory there,
+/// else the folder that most agents read.
+fn default_folders(base: &Path, selected: &[AgentFolders]) -> Result<Vec<FolderLocation>, Failure> {
+    let is_wanted = |name: &str, agent| match selected {
+        [] => base.join(name).is_dir(),
+        _ => selected.contains(&agent) || selected.contains(&AgentFolders::Both),
     };
+    let agents = [(AGENTS, AgentFolders::Agents), (CLAUDE, AgentFolders::Claude)];
+    let names = agents.into_iter().filter(|(name, agent)| is_wanted(name, *agent));
+    let names: Vec<&str> = names.map(|(name, _)| name).collect();
     let names = if names.is_empty() { vec![AGENTS] } else { names };
-    names.into_iter().map(|name| inside(base, base.join(name).join(SKILLS))).collect()
+    names.into_iter().map(|name| locate(base, base.join(name).join(SKILLS))).collect()
 }
 
-/// A folder that was not named must not lead elsewhere: a project may come from somebody else.
-fn inside(base: &Path, folder: PathBuf) -> Result<PathBuf, Failure> {
+/// Locates a default folder below its base. It must not lead outside, because a project may come from another author.
+/// Links inside the base are resolved here, once; links created later are rejected when the folder is opened.
+fn locate(base: &Path, folder: PathBuf) -> Result<FolderLocation, Failure> {
     let base = if base.as_os_str().is_empty() { Path::new(".") } else { base };
-    // As much of it as is there.
-    let real = folder.ancestors().find_map(|part| fs::canonicalize(part).ok());
-    let base = fs::canonicalize(base)?;
-    match real {
-        Some(real) if !real.starts_with(&base) => {
-            let message = format!("{} leads to {}", path(&folder), path(&real));
-            Err(Failure::new("leads_elsewhere", message)
-                .hint("name the folder itself if that is what is meant"))
-        }
-        _ => Ok(folder),
-    }
+    let real_base = fs::canonicalize(base)?;
+    // The longest existing part of the path.
+    let resolve = |part: &Path| Some((fs::canonicalize(part).ok()?, part.to_owned()));
+    let (real, found) =
+        folder.ancestors().find_map(resolve).unwrap_or((real_base.clone(), PathBuf::new()));
+    let Ok(below) = real.strip_prefix(&real_base) else {
+        let message = format!("{} links to {}, outside its base", path(&folder), path(&real));
+        return Err(Failure::new(Code::LeadsElsewhere, message)
+            .hint("give the folder itself as DIR to write there"));
+    };
+    let rest = folder.strip_prefix(&found).unwrap_or(&folder);
+    Ok(FolderLocation::below(&real_base, &below.join(rest), folder)?)
 }
 
 #[cfg(test)]
 mod tests {
+    use skills_bundles::sync::{Options, SyncFolder};
+
+    use skills_core::Coded as _;
+
     use super::*;
 
-    fn found(base: &Path, named: &[Agents]) -> Vec<String> {
-        let folders = usual(base, named).unwrap();
-        let inside = |folder: &PathBuf| folder.strip_prefix(base).unwrap().display().to_string();
+    fn found(base: &Path, selected: &[AgentFolders]) -> Vec<String> {
+        let folders = default_folders(base, selected).unwrap();
+        let inside = |folder: &FolderLocation| {
+            folder.path().strip_prefix(base).unwrap().display().to_string()
+        };
         folders.iter().map(inside).collect()
     }
 
     #[test]
-    fn those_that_are_named_or_set_up_or_else_the_common_one() {
+    fn default_folders_are_those_selected_or_existing_or_the_common_one() {
         let dir = tempfile::tempdir().unwrap();
         let base = dir.path();
         assert_eq!(found(base, &[]), [".agents/skills"]);
-        assert_eq!(found(base, &[Agents::Both]), [".agents/skills", ".claude/skills"]);
+        assert_eq!(found(base, &[AgentFolders::Both]), [".agents/skills", ".claude/skills"]);
         fs::create_dir(base.join(CLAUDE)).unwrap();
         assert_eq!(found(base, &[]), [".claude/skills"]);
-        assert_eq!(found(base, &[Agents::Agents]), [".agents/skills"]);
+        assert_eq!(found(base, &[AgentFolders::Agents]), [".agents/skills"]);
         fs::create_dir(base.join(AGENTS)).unwrap();
         assert_eq!(found(base, &[]), [".agents/skills", ".claude/skills"]);
     }
 
     #[test]
-    fn a_link_out_of_the_project_is_not_followed_by_itself() {
+    fn a_link_out_of_the_project_is_rejected() {
         let dir = tempfile::tempdir().unwrap();
         let (base, elsewhere) = (dir.path().join("project"), dir.path().join("elsewhere"));
         fs::create_dir(&base).unwrap();
         fs::create_dir(&elsewhere).unwrap();
         std::os::unix::fs::symlink(&elsewhere, base.join(CLAUDE)).unwrap();
-        assert_eq!(usual(&base, &[]).unwrap_err().code, "leads_elsewhere");
-        // One that leads to the other is fine.
+        assert_eq!(default_folders(&base, &[]).unwrap_err().code, Code::LeadsElsewhere);
+        // A link from one folder to the other is accepted.
         fs::remove_file(base.join(CLAUDE)).unwrap();
         fs::create_dir_all(base.join(".agents/skills")).unwrap();
         fs::create_dir(base.join(CLAUDE)).unwrap();
         std::os::unix::fs::symlink("../.agents/skills", base.join(".claude/skills")).unwrap();
         assert_eq!(found(&base, &[]).len(), 2);
+        // A link that is created later is rejected for both.
+        let folders = default_folders(&base, &[]).unwrap();
+        fs::rename(base.join(AGENTS), base.join("old")).unwrap();
+        std::os::unix::fs::symlink(&elsewhere, base.join(AGENTS)).unwrap();
+        for folder in &folders {
+            let error = SyncFolder::open_at(folder, Options::default()).unwrap_err();
+            assert_eq!(error.code().as_str(), "leads_elsewhere", "{error}");
+        }
+        assert_eq!(fs::read_dir(&elsewhere).unwrap().count(), 0);
     }
 }

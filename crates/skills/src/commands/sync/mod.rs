@@ -1,35 +1,37 @@
-//! `sync`: writes the registry's skills into the folders that agents read, and takes back only what it wrote.
+//! `sync`: writes the registry's skills to the folders that agents read, and removes only what it wrote.
 //!
-//! - `folders`: which folders those are
-//! - `names`: what each skill is called there
-//! - `keep`: keeping the folders in step, once
-//! - `follow`: doing so again whenever the registry changes
-//! - `show`: what is printed
+//! - `folders`: the folders to write
+//! - `names`: the folder name of each skill
+//! - `sync_once`: one synchronization
+//! - `watch`: synchronizes again when the registry changes
+//! - `print`: output
 //!
-//! What may be written over and removed is decided in `skills_bundles::sync`.
+//! `skills_bundles::sync` decides what may be overwritten and removed.
 
 mod folders;
-mod follow;
-mod keep;
 mod names;
-mod show;
+mod print;
+mod sync_once;
+mod watch;
 
 use skills_bundles::sync::Options;
 
+use self::sync_once::SyncJob;
 use crate::{
     Failure,
-    cli::{Sync, Target},
+    cli::{SyncArgs, Target},
     config::Config,
     connect,
 };
 
-pub(super) async fn run(sync: Sync, target: Target, config: &Config) -> Result<(), Failure> {
-    let folders = folders::of(&sync)?;
-    let options = Options { force: sync.force, dry_run: sync.dry_run };
-    if sync.watch {
-        return follow::run(folders, options, sync.format.json, target, config).await;
+pub(super) async fn run(args: SyncArgs, target: Target, config: &Config) -> Result<(), Failure> {
+    let folders = folders::from_args(&args)?;
+    let options = Options { force: args.force, dry_run: args.dry_run };
+    let job = SyncJob { folders, selected: args.skills, options };
+    if args.watch {
+        return watch::run(job, args.format.json, target, config).await;
     }
     let skills = connect::open(&target, config, false).await?;
-    let kept = keep::once(&*skills, &folders, options).await?;
-    show::all(&kept, sync.dry_run, sync.format.json)
+    let report = sync_once::sync_once(&*skills, &job).await?;
+    print::print_report(&report, args.dry_run, args.format.json)
 }

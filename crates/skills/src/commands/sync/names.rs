@@ -1,4 +1,4 @@
-//! What each skill is called in a folder: by its name as an Agent Skill, and no two alike.
+//! Folder names of skills: the name as an Agent Skill, each used once.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -6,79 +6,111 @@ use std::{
 };
 
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
-use skills_bundles::sync::Folder;
-use skills_core::{Digest, agent_skill::AgentDocument, frontmatter::is_skill_name, uri::SCHEME};
+use skills_agent_skills::{AgentDocument, frontmatter::is_skill_name};
+use skills_bundles::sync::{SyncFolder, check_folder_name};
+use skills_core::{Coded, Digest, EntryKind, skill::ROOT_PATH};
 use skills_registry::{
-    Catalog, RegistryError, SkillRow, Skills, bundles::version, remote::is_lost,
+    RegistryError, RejectedRows, SkillRegistry, SkillRow,
+    bundles::{unwritable_files, version},
 };
+use skills_remote::is_unreachable;
 
-use super::keep::READ_AHEAD;
+use super::sync_once::READ_CONCURRENCY;
 
 /// A skill and the name of its folder.
-pub(super) struct Named {
+pub(super) struct NamedSkill {
     pub(super) row: Arc<SkillRow>,
     pub(super) version: Digest,
     pub(super) name: String,
 }
 
-/// One that has no folder.
-pub(super) struct LeftOut {
+/// A skill or a file of it that is not written, with the reason.
+pub(super) struct SkippedSkill {
     pub(super) id: String,
     pub(super) reason: String,
 }
 
-/// Names all skills. Where two have one name, the one whose id it is keeps it, else the one whose id comes first.
-pub(super) async fn of(
-    skills: &dyn Skills,
-    catalog: &Catalog,
-    folders: &[Folder],
-) -> Result<(Vec<Named>, Vec<LeftOut>), RegistryError> {
-    let known: HashMap<(&str, Digest), &str> = folders
+/// Assigns names to skills. If two have the same name, the one whose id equals it gets it, else the one with the
+/// first id.
+pub(super) async fn assign_names(
+    skills: &dyn SkillRegistry,
+    rows: Vec<Arc<SkillRow>>,
+    folders: &[SyncFolder],
+) -> Result<(Vec<NamedSkill>, Vec<SkippedSkill>), RegistryError> {
+    let recorded: HashMap<(&str, Digest), &str> = folders
         .iter()
-        .flat_map(Folder::known)
+        .flat_map(SyncFolder::written_skills)
         .map(|(id, version, name)| ((id, version), name))
         .collect();
-    let name = |row: &Arc<SkillRow>| {
-        let (row, version) = (Arc::clone(row), version(row));
-        let said = row.meta.agent.as_ref().map(|agent| &agent.name);
-        let said = said.filter(|name| is_skill_name(name)).cloned();
-        let name = said.or_else(|| known.get(&(&*row.id, version)).map(|name| (*name).to_owned()));
+    let name = |row: Arc<SkillRow>| {
+        let version = version(&row);
+        let declared = row.meta.agent.as_ref().map(|agent| &agent.name);
+        let declared = declared.filter(|name| is_skill_name(name)).cloned();
+        let name =
+            declared.or_else(|| recorded.get(&(&*row.id, version)).map(|name| (*name).to_owned()));
         async move {
             let name = match name {
                 Some(name) => name,
-                None => read(skills, &row).await?,
+                None => read_name(skills, &row).await?,
             };
-            Ok::<_, RegistryError>(Named { row, version, name })
+            Ok::<_, RegistryError>(NamedSkill { row, version, name })
         }
     };
-    // What live clients have is theirs, and gone when they are.
-    let stored = catalog.skills_after(None).filter(|row| !row.is_live());
-    let named = stream::iter(stored).map(name).buffered(READ_AHEAD);
-    Ok(told_apart(named.try_collect().await?))
+    let named = stream::iter(rows).map(name).buffered(READ_CONCURRENCY);
+    let (named, mut skipped) = separate_duplicates(named.try_collect().await?);
+    let (named, unsafe_names): (Vec<NamedSkill>, Vec<NamedSkill>) =
+        named.into_iter().partition(|named| check_folder_name(&named.name).is_ok());
+    skipped.extend(unsafe_names.into_iter().map(|named| SkippedSkill {
+        id: named.row.id.to_string(),
+        reason: format!("{} is not a valid folder name on every system", named.name),
+    }));
+    skipped.extend(named.iter().flat_map(skipped_files));
+    skipped.extend(rejected(&skills.rejected_rows()));
+    Ok((named, skipped))
 }
 
-/// What the document says, or else what its id makes. One that cannot be read has only its id, and keeps no other from
-/// being written.
-async fn read(skills: &dyn Skills, row: &SkillRow) -> Result<String, RegistryError> {
-    let body = match skills.read(&format!("{SCHEME}{}", row.id)).await {
-        Ok(resource) => resource.into_text(),
-        Err(error) if is_lost(error.code()) => return Err(error),
+/// Returns files that an earlier version accepted and that cannot be written.
+fn skipped_files(named: &NamedSkill) -> impl Iterator<Item = SkippedSkill> {
+    let id = &named.row.id;
+    unwritable_files(&named.row.meta).map(move |(_, error)| SkippedSkill {
+        id: id.to_string(),
+        reason: format!("a file is not written: {error}"),
+    })
+}
+
+/// Returns listed skills of the registry that are invalid.
+fn rejected(rows: &RejectedRows) -> Vec<SkippedSkill> {
+    let skills = rows.rows().iter().filter(|row| row.kind == EntryKind::Skill);
+    let mut skipped: Vec<SkippedSkill> =
+        skills.map(|row| SkippedSkill { id: row.id.clone(), reason: row.reason.clone() }).collect();
+    let more = rows.count(EntryKind::Skill) - skipped.len();
+    if more > 0 {
+        let reason = format!("{more} more invalid rows of the registry");
+        skipped.push(SkippedSkill { id: "…".to_owned(), reason });
+    }
+    skipped
+}
+
+/// Reads the name from the document, or derives it from the id if the document has none or cannot be read.
+async fn read_name(skills: &dyn SkillRegistry, row: &SkillRow) -> Result<String, RegistryError> {
+    let body = match skills.document(row, ROOT_PATH).await {
+        Ok(document) => String::from_utf8_lossy(&document.body).into_owned(),
+        Err(error) if is_unreachable(error.code()) => return Err(error),
         Err(_) => String::new(),
     };
-    Ok(AgentDocument::of(&row.id, &row.meta, &body).name)
+    Ok(AgentDocument::new(&row.id, &row.meta, &body).name)
 }
 
-fn told_apart(mut all: Vec<Named>) -> (Vec<Named>, Vec<LeftOut>) {
-    let has_own = |named: &Named| named.name == *named.row.id;
-    // Stable, so that the rest keeps its order.
-    all.sort_by_key(|named| !has_own(named));
-    let mut taken = HashSet::new();
-    let (mut named, twice): (Vec<Named>, Vec<Named>) =
-        all.into_iter().partition(|named| taken.insert(named.name.clone()));
+fn separate_duplicates(mut all: Vec<NamedSkill>) -> (Vec<NamedSkill>, Vec<SkippedSkill>) {
+    // A stable sort, so that the rest stays in the order of ids.
+    all.sort_by_key(|named| named.name != *named.row.id);
+    let mut used = HashSet::new();
+    let (mut named, duplicates): (Vec<NamedSkill>, Vec<NamedSkill>) =
+        all.into_iter().partition(|named| used.insert(named.name.clone()));
     named.sort_by(|one, other| one.name.cmp(&other.name));
-    let left_out = |named: Named| LeftOut {
+    let skipped = |named: NamedSkill| SkippedSkill {
         id: named.row.id.to_string(),
-        reason: format!("another skill has its name, {}", named.name),
+        reason: format!("another skill has the same name, {}", named.name),
     };
-    (named, twice.into_iter().map(left_out).collect())
+    (named, duplicates.into_iter().map(skipped).collect())
 }

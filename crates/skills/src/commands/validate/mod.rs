@@ -1,48 +1,58 @@
-//! `validate`: says what the specification of Agent Skills thinks of files on disk.
+//! `validate`: validates files on disk against the Agent Skills specification.
 //!
-//! - `judge`: reading and judging them, on all cores
-//! - `show`: what is printed
+//! - `validate_files`: reads and validates documents in parallel
+//! - `routing`: reports skills that a search would not find
+//! - `print`: text and JSON output
 //!
-//! The rules are in `skills_core::validate`; nothing here knows one. Which documents there are is for `skills_bundles`.
+//! The rules are in `skills_agent_skills::validate`; `skills_bundles` finds the documents.
 
-mod judge;
-mod show;
+mod print;
+mod routing;
+mod validate_files;
 
 use std::path::PathBuf;
 
-use skills_bundles::{Survey, survey};
-
-use skills_core::{
-    frontmatter::Alphabet,
-    validate::{Mode, Options},
+use skills_agent_skills::{
+    frontmatter::NameAlphabet,
+    validate::{Options, ValidationMode},
 };
+use skills_bundles::FoundDocuments;
+use skills_core::Code;
 
-use crate::{Failure, cli::Validate};
+use self::routing::PlacedFinding;
+use super::doctor_search::print_finding;
+use crate::{Failure, cli::ValidateArgs};
 
-pub(super) fn run(validate: &Validate) -> Result<(), Failure> {
+pub(super) fn run(args: &ValidateArgs) -> Result<(), Failure> {
     let options = Options {
-        mode: if validate.lenient { Mode::Lenient } else { Mode::Strict },
-        names: if validate.unicode { Alphabet::Unicode } else { Alphabet::Ascii },
+        mode: if args.lenient { ValidationMode::Lenient } else { ValidationMode::Strict },
+        names: if args.unicode { NameAlphabet::Unicode } else { NameAlphabet::Ascii },
     };
-    let judged = judge::all(look(&validate.paths)?, options)?;
-    let summary = show::Summary::of(&judged);
-    match validate.format.json {
-        true => show::json(&judged, &summary)?,
-        false => show::text(&judged)?,
+    let found = find_documents(&args.paths)?;
+    let routing = args.routing.then(|| routing::diagnose(&found.documents));
+    let reports = validate_files::validate_all(found, options)?;
+    let summary = print::Summary::new(&reports);
+    if args.format.json {
+        print::json(&reports, &summary, routing.as_deref())?;
+    } else {
+        print::text(&reports)?;
+        for PlacedFinding { path, finding } in routing.iter().flatten() {
+            print_finding(&path.to_string_lossy(), finding)?;
+        }
     }
     match summary.verdict() {
-        Ok(_) if validate.format.json => Ok(()),
+        Ok(_) if args.format.json => Ok(()),
         Ok(sentence) => Ok(crate::output::line(&sentence)?),
-        Err(sentence) => Err(Failure::new("invalid_skills", sentence)
-            .hint("every code is explained in docs/validate.md")),
+        Err(sentence) => Err(Failure::new(Code::InvalidSkills, sentence)
+            .hint("see `skills help validate` for the codes")),
     }
 }
 
-/// What is at all paths, each document once.
-fn look(paths: &[PathBuf]) -> Result<Survey, Failure> {
-    let mut found = Survey::default();
+/// Finds the documents at all paths, each once.
+fn find_documents(paths: &[PathBuf]) -> Result<FoundDocuments, Failure> {
+    let mut found = FoundDocuments::default();
     for path in paths {
-        let Survey { documents, faults } = survey(path)?;
+        let FoundDocuments { documents, faults } = skills_bundles::find_documents(path)?;
         found.documents.extend(documents);
         found.faults.extend(faults);
     }

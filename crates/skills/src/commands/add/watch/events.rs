@@ -1,122 +1,118 @@
-//! What the system says has changed, in heaps: a change seldom comes alone.
+//! Debounced file system events.
 
 use std::{
     collections::HashSet,
     path::{Path, PathBuf},
-    sync::{Arc, Mutex, PoisonError},
+    pin::pin,
+    sync::Arc,
     time::Duration,
 };
 
+use futures_util::{StreamExt as _, stream};
 use notify::{
     EventKind, RecommendedWatcher, RecursiveMode, Watcher as _,
     event::{AccessKind, AccessMode},
 };
-use tokio::{
-    sync::Notify,
-    time::{Instant, timeout},
-};
+use parking_lot::Mutex;
+use skills_core::Code;
+use tokio::{sync::Notify, time::timeout};
 
-use crate::Failure;
+use crate::{Failure, commands::WATCH_DEBOUNCE};
 
-/// No news for so long, and what has changed is looked at.
-const QUIET: Duration = Duration::from_millis(75);
-/// When news never ends, it is looked at all the same.
-const PATIENCE: Duration = Duration::from_secs(1);
-/// More paths than this are everything.
+/// Most changed paths; with more, everything counts as changed.
 const MAX_PATHS: usize = 10_000;
 
-/// What has to be looked at.
+/// Changed paths.
 #[derive(Debug, Default)]
-pub(super) struct Touched {
+pub(super) struct ChangedPaths {
     everything: bool,
     paths: HashSet<PathBuf>,
 }
 
-impl Touched {
+impl ChangedPaths {
     pub(super) fn everything() -> Self {
         Self { everything: true, paths: HashSet::new() }
     }
 
-    /// The same, ready to be asked about many places.
-    pub(super) fn lookup(self) -> Lookup {
-        let above = self.paths.iter().flat_map(|path| path.ancestors());
-        Lookup { above: above.map(Path::to_owned).collect(), touched: self }
+    /// Builds an index for many lookups.
+    pub(super) fn into_index(self) -> ChangedPathIndex {
+        let ancestors = self.paths.iter().flat_map(|path| path.ancestors());
+        ChangedPathIndex { ancestors: ancestors.map(Path::to_owned).collect(), changed: self }
     }
 }
 
-/// See [`Touched::lookup`].
-pub(super) struct Lookup {
-    touched: Touched,
-    above: HashSet<PathBuf>,
+/// Index of changed paths and their ancestors.
+pub(super) struct ChangedPathIndex {
+    changed: ChangedPaths,
+    ancestors: HashSet<PathBuf>,
 }
 
-impl Lookup {
-    /// Whether something in a place, or the place itself, was touched.
-    pub(super) fn has(&self, place: &Path) -> bool {
-        let Touched { everything, paths } = &self.touched;
+impl ChangedPathIndex {
+    /// Returns whether a path, something in it, or a folder above it changed.
+    pub(super) fn contains(&self, path: &Path) -> bool {
+        let ChangedPaths { everything, paths } = &self.changed;
         *everything
-            || self.above.contains(place)
-            || place.ancestors().any(|above| paths.contains(above))
+            || self.ancestors.contains(path)
+            || path.ancestors().any(|ancestor| paths.contains(ancestor))
     }
 }
 
 #[derive(Default)]
 struct Shared {
-    touched: Mutex<Touched>,
-    news: Notify,
+    changed: Mutex<ChangedPaths>,
+    notify: Notify,
 }
 
-/// News of some folders.
-pub(super) struct Events {
+/// Events of some folders.
+pub(super) struct FolderEvents {
     shared: Arc<Shared>,
     _watcher: RecommendedWatcher,
 }
 
-impl Events {
-    /// Begins to listen.
-    pub(super) fn of(folders: &[PathBuf]) -> Result<Self, Failure> {
+impl FolderEvents {
+    /// Starts to watch folders.
+    pub(super) fn watch(folders: &[PathBuf]) -> Result<Self, Failure> {
         let failed = |error: notify::Error| {
-            Failure::new("cannot_watch", error.to_string())
-                .hint("the system may allow more: see fs.inotify.max_user_watches")
+            Failure::new(Code::CannotWatch, error.to_string())
+                .hint("raise the limit of the system, such as fs.inotify.max_user_watches")
         };
         let shared = Arc::new(Shared::default());
-        let hears = Arc::clone(&shared);
+        let sender = Arc::clone(&shared);
         let mut watcher =
-            notify::recommended_watcher(move |event| hear(&hears, event)).map_err(failed)?;
+            notify::recommended_watcher(move |event| record(&sender, event)).map_err(failed)?;
         for folder in folders {
             watcher.watch(folder, RecursiveMode::Recursive).map_err(failed)?;
         }
         Ok(Self { shared, _watcher: watcher })
     }
 
-    /// What was touched, once there is some and it has become quiet; nothing, if none comes in time.
-    pub(super) async fn next(&self, within: Duration) -> Touched {
-        let news = || self.shared.news.notified();
-        if timeout(within, news()).await.is_ok() {
-            let end = Instant::now() + PATIENCE;
-            while Instant::now() < end && timeout(QUIET, news()).await.is_ok() {}
+    /// Waits for changes and until no more follow. Returns no paths if nothing changes in time.
+    pub(super) async fn next(&self, max_wait: Duration) -> ChangedPaths {
+        let mut events = pin!(stream::repeat(()).then(|()| self.shared.notify.notified()));
+        if timeout(max_wait, events.next()).await.is_ok() {
+            WATCH_DEBOUNCE.collect(&mut events, drop).await;
         }
-        std::mem::take(&mut self.shared.touched.lock().unwrap_or_else(PoisonError::into_inner))
+        std::mem::take(&mut *self.shared.changed.lock())
     }
 }
 
-fn hear(shared: &Shared, event: notify::Result<notify::Event>) {
+fn record(shared: &Shared, event: notify::Result<notify::Event>) {
     {
-        let mut touched = shared.touched.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut changed = shared.changed.lock();
         match event {
-            Ok(event) if is_reading(event.kind) => return,
-            Ok(event) if !event.need_rescan() && touched.paths.len() < MAX_PATHS => {
-                touched.paths.extend(event.paths);
+            Ok(event) if is_read(event.kind) => return,
+            Ok(event) if !event.need_rescan() && changed.paths.len() < MAX_PATHS => {
+                changed.paths.extend(event.paths);
             }
-            // Some were lost, or are too many to tell apart.
-            Ok(_) | Err(_) => *touched = Touched::everything(),
+            // Events were lost, or are too many.
+            Ok(_) | Err(_) => *changed = ChangedPaths::everything(),
         }
     }
-    shared.news.notify_one();
+    shared.notify.notify_one();
 }
 
-/// Our own reading is no news.
-fn is_reading(kind: EventKind) -> bool {
+/// Returns whether an event is a read, such as our own.
+fn is_read(kind: EventKind) -> bool {
     let written = AccessKind::Close(AccessMode::Write);
     matches!(kind, EventKind::Access(access) if access != written)
 }
@@ -126,24 +122,24 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_place_is_touched_by_what_is_in_it_and_what_it_is_in() {
+    fn a_path_changes_with_its_contents_and_with_its_parents() {
         let paths = ["/w/a/x/y", "/w/b"].map(PathBuf::from).into();
-        let touched = Touched { everything: false, paths }.lookup();
-        for (place, expected) in
+        let changed = ChangedPaths { everything: false, paths }.into_index();
+        for (path, expected) in
             [("/w/a", true), ("/w/b/c", true), ("/w/ab", false), ("/w/c", false)]
         {
-            assert_eq!(touched.has(Path::new(place)), expected, "{place}");
+            assert_eq!(changed.contains(Path::new(path)), expected, "{path}");
         }
-        assert!(Touched::everything().lookup().has(Path::new("/z")));
+        assert!(ChangedPaths::everything().into_index().contains(Path::new("/z")));
     }
 
     #[test]
-    fn lost_news_is_news_of_everything() {
+    fn lost_events_mark_everything_as_changed() {
         let shared = Shared::default();
-        hear(&shared, Ok(notify::Event::new(EventKind::Access(AccessKind::Read))));
-        assert!(shared.touched.lock().unwrap().paths.is_empty());
+        record(&shared, Ok(notify::Event::new(EventKind::Access(AccessKind::Read))));
+        assert!(shared.changed.lock().paths.is_empty());
         let lost = notify::Event::new(EventKind::Other).set_flag(notify::event::Flag::Rescan);
-        hear(&shared, Ok(lost));
-        assert!(shared.touched.lock().unwrap().everything);
+        record(&shared, Ok(lost));
+        assert!(shared.changed.lock().everything);
     }
 }

@@ -1,13 +1,13 @@
-//! `add --watch`: keeps the registry in step with folders.
+//! `add --watch`: updates the registry when folders change.
 //!
-//! - `events`: what the system says has changed
-//! - `known`: what is known of the folders, and what may be removed
+//! - `events`: debounced file system events
+//! - `watched_folders`: state of the folders, and the skills that may be removed
 //!
-//! What the system says is a hint where to look, not what to do: each time the folders are compared with what is
-//! known of them, so news that is lost is made up for at the next look.
+//! An event only triggers a scan, which compares the folders with their recorded state. A lost event is therefore made up
+//! for by the next scan.
 
 mod events;
-mod known;
+mod watched_folders;
 
 use std::{
     path::PathBuf,
@@ -16,130 +16,177 @@ use std::{
 };
 
 use serde_json::json;
-use skills_core::{Tier, uri::SCHEME};
-use skills_registry::{RegistryError, Skills, remote::is_lost};
+use skills_core::{Code, Coded, uri::SCHEME};
+use skills_registry::{RegistryError, SkillRegistry};
+use skills_remote::is_unreachable;
 use tokio_util::sync::CancellationToken;
 
 use self::{
-    events::{Events, Touched},
-    known::Known,
+    events::{ChangedPaths, FolderEvents},
+    watched_folders::WatchedFolders,
 };
 use super::{
-    import::{Import, Opened, Outcome, Row, remove},
-    show,
+    import::{Import, ImportOptions, OpenedRegistry, remove},
+    print,
+    row::{Outcome, Row},
 };
 use crate::{
     Failure,
-    cli::{Add, Target},
+    blocking::blocking,
+    cli::{AddArgs, ConflictArg, Target},
     config::Config,
-    connect,
-    output::{self, path as shown},
-    work::blocking,
+    connect::{self, LongRegistry, RegistrySource},
+    output::{self, path as display},
+    pending_registry::PendingRegistry,
+    store_host::StoreHost,
 };
 
-/// The folders are looked at from time to time without any news: not every file system tells.
-const LOOK: Duration = Duration::from_secs(5);
-/// How much of the time may be spent on that, as a part of it.
-const LOOK_SHARE: u32 = 20;
-/// How soon a registry that was lost is tried again, at first and at most.
-const RETRY: Duration = Duration::from_millis(100);
+/// Time between scans without events: not every file system reports changes.
+const SCAN_INTERVAL: Duration = Duration::from_secs(5);
+/// Scans take at most 1/20 of the time.
+const SCAN_FACTOR: u32 = 20;
+/// Backoff of reconnecting to a lost registry: first and longest delay.
+const RETRY_MIN: Duration = Duration::from_millis(100);
 const RETRY_MAX: Duration = Duration::from_secs(5);
 
-pub(super) async fn run(add: Add, target: Target, config: &Config) -> Result<(), Failure> {
-    let tier = add.tier.into();
-    let folders = blocking(move || folders(&add.paths)).await??;
+pub(super) async fn run(args: AddArgs, target: Target, config: &Config) -> Result<(), Failure> {
+    let options = super::import_options(&args);
+    if options.on_conflict == ConflictArg::Rename {
+        let message = "--watch cannot rename: it would not know whose skill to remove";
+        return Err(Failure::new(Code::BadArgument, message).hint("use --prefix"));
+    }
+    let AddArgs { sources, prefix, format, .. } = args;
+    let folders = blocking(move || canonical_folders(&sources)).await??;
     let shutdown = CancellationToken::new();
     super::super::stop_on_signal(shutdown.clone())?;
-    // Before anything is read, so that nothing is missed.
-    let events = Events::of(&folders)?;
-    let target = connect::settled(target).await;
-    let skills = connect::open(&target, config, true).await?;
+    // Before the first scan, so that no change is missed.
+    let events = FolderEvents::watch(&folders)?;
+    let target = connect::pin_default_bus(target).await;
+    let LongRegistry { skills, host, source } = connect::open_long(&target, config).await?;
     let mut watch = Watch {
         folders,
-        known: Known::default(),
+        state: WatchedFolders::new(prefix.unwrap_or_default()),
         skills,
-        tier,
+        host,
+        source,
+        options,
         target,
         config,
-        json: add.format.json,
+        json: format.json,
     };
-    tokio::select! {
-        failure = watch.follow(events) => failure.map_or(Ok(()), Err),
+    let ended = tokio::select! {
+        failure = watch.run(events) => Err(failure),
         () = shutdown.cancelled() => Ok(()),
-    }
+    };
+    watch.close_store().await;
+    ended
 }
 
-/// The folders as the system names them in its news.
-fn folders(paths: &[PathBuf]) -> Result<Vec<PathBuf>, Failure> {
+/// Returns the canonical paths of folders, which events contain.
+fn canonical_folders(paths: &[PathBuf]) -> Result<Vec<PathBuf>, Failure> {
     let folder = |path: &PathBuf| {
-        let refused = |reason: String| {
-            Failure::new("cannot_watch", format!("cannot watch {}: {reason}", shown(path)))
-                .hint("name folders")
+        let cannot_watch = |reason: String| {
+            Failure::new(Code::CannotWatch, format!("cannot watch {}: {reason}", display(path)))
+                .hint("PATH must be a folder with --watch")
         };
-        let folder = std::fs::canonicalize(path).map_err(|error| refused(error.to_string()))?;
-        if folder.is_dir() { Ok(folder) } else { Err(refused("it is not a folder".to_owned())) }
+        let folder =
+            std::fs::canonicalize(path).map_err(|error| cannot_watch(error.to_string()))?;
+        if folder.is_dir() { Ok(folder) } else { Err(cannot_watch("not a folder".to_owned())) }
     };
     paths.iter().map(folder).collect()
 }
 
 struct Watch<'a> {
     folders: Vec<PathBuf>,
-    known: Known,
-    skills: Arc<dyn Skills>,
-    tier: Tier,
+    state: WatchedFolders,
+    skills: Arc<dyn SkillRegistry>,
+    /// Owner of the store, if this process has it open.
+    host: Option<StoreHost>,
+    source: RegistrySource,
+    options: ImportOptions,
     target: Target,
     config: &'a Config,
     json: bool,
 }
 
-/// Why a look did not come to its end.
-enum Halt {
-    /// The registry cannot be asked for now.
+/// Error of an update.
+enum UpdateError {
+    /// The registry is unreachable; the watch reconnects.
     Lost(Failure),
-    /// There is nothing more to do.
-    Ended(Failure),
+    /// The watch ends.
+    Fatal(Failure),
 }
 
-impl From<Failure> for Halt {
+impl From<Failure> for UpdateError {
     fn from(failure: Failure) -> Self {
-        Self::Ended(failure)
+        Self::Fatal(failure)
     }
 }
 
 impl Watch<'_> {
-    /// Follows the folders. Ends only with an error.
-    async fn follow(&mut self, events: Events) -> Option<Failure> {
-        let mut touched = Touched::everything();
+    /// Watches the folders. Ends only with an error.
+    async fn run(&mut self, events: FolderEvents) -> Failure {
+        let mut changed = ChangedPaths::everything();
         let mut is_first = true;
         loop {
             let began = Instant::now();
-            match self.look(touched).await {
+            match self.update(changed).await {
                 Ok(()) => {
                     if std::mem::take(&mut is_first)
-                        && let Err(failure) = self.say_ready()
+                        && let Err(failure) = self.print_ready()
                     {
-                        return Some(failure);
+                        return failure;
                     }
-                    touched = events.next(LOOK.max(began.elapsed() * LOOK_SHARE)).await;
+                    let interval = SCAN_INTERVAL.max(began.elapsed() * SCAN_FACTOR);
+                    let next = tokio::select! {
+                        changed = events.next(interval) => Ok(Some(changed)),
+                        released = self.wait_until_released() => released.map(|()| None),
+                    };
+                    changed = match next {
+                        Ok(Some(changed)) => changed,
+                        Ok(None) => {
+                            self.reconnect().await;
+                            ChangedPaths::everything()
+                        }
+                        Err(failure) => return failure,
+                    };
                 }
-                Err(Halt::Ended(failure)) => return Some(failure),
-                Err(Halt::Lost(failure)) => {
+                Err(UpdateError::Fatal(failure)) => return failure,
+                Err(UpdateError::Lost(failure)) => {
                     failure.print(self.json);
-                    self.open_again().await;
-                    // What the registry has now is not known.
-                    touched = Touched::everything();
+                    self.reconnect().await;
+                    // The registry may have changed meanwhile.
+                    changed = ChangedPaths::everything();
                 }
             }
         }
     }
 
-    async fn open_again(&mut self) {
-        let mut wait = RETRY;
+    /// Waits until a server asks for the store, if this process has it open.
+    async fn wait_until_released(&self) -> Result<(), Failure> {
+        match &self.host {
+            Some(host) => host.wait_until_released().await,
+            None => std::future::pending().await,
+        }
+    }
+
+    async fn close_store(&mut self) {
+        if let Some(host) = self.host.take() {
+            // The registry keeps its store locked.
+            self.skills = Arc::new(PendingRegistry::new().0);
+            host.close().await;
+        }
+    }
+
+    async fn reconnect(&mut self) {
+        self.close_store().await;
+        let mut wait = RETRY_MIN;
         loop {
             tokio::time::sleep(wait).await;
-            match connect::open(&self.target, self.config, false).await {
-                Ok(skills) => {
-                    self.skills = skills;
+            match connect::open_long(&self.target, self.config).await {
+                Ok(LongRegistry { skills, host, source }) => {
+                    self.source = source;
+                    (self.skills, self.host) = (skills, host);
                     return;
                 }
                 Err(_) => wait = (wait * 2).min(RETRY_MAX),
@@ -147,78 +194,83 @@ impl Watch<'_> {
         }
     }
 
-    async fn look(&mut self, touched: Touched) -> Result<(), Halt> {
-        let (folders, mut known) = (self.folders.clone(), std::mem::take(&mut self.known));
-        let (known, looked) = blocking(move || {
-            let looked = known.look(&folders, touched);
-            (known, looked)
+    /// Scans the folders, imports changed bundles and removes skills whose bundle is gone.
+    async fn update(&mut self, changed: ChangedPaths) -> Result<(), UpdateError> {
+        let (folders, mut state) = (self.folders.clone(), std::mem::take(&mut self.state));
+        let (state, plan) = blocking(move || {
+            let plan = state.scan(&folders, changed);
+            (state, plan)
         })
         .await?;
-        self.known = known;
-        let work = looked?;
-        for row in &work.refused {
-            self.show(row)?;
+        self.state = state;
+        let plan = plan?;
+        for row in &plan.rejected {
+            self.print(row)?;
         }
-        if work.bundles.is_empty() && self.known.gone().is_empty() {
+        if plan.bundles.is_empty() && self.state.removed().is_empty() {
             return Ok(());
         }
-        let catalog = self.skills.catalog().await.map_err(halt)?;
-        let opened = Opened { catalog: catalog.clone(), skills: Some(self.skills.clone()) };
-        let import = Import::new(&self.target, self.config, self.tier, false).with(opened);
-        let mut imported = import.run(work.bundles, |_| {}).await;
+        let catalog = self.skills.catalog().await.map_err(update_error)?;
+        let opened = OpenedRegistry {
+            catalog: catalog.clone(),
+            skills: Some(self.skills.clone()),
+            source: Some(self.source.clone()),
+        };
+        let import = Import::new(&self.target, self.config, self.options.clone());
+        let import = import.with_registry(opened);
+        let mut imported = import.run(plan.bundles, |_| {}).await;
         imported.rows.sort_by_key(|row| row.at);
         for row in &imported.rows {
-            self.known.note(row);
-            self.show(row)?;
+            self.state.record(row);
+            self.print(row)?;
         }
-        if let Some(failure) = imported.lost {
-            return Err(Halt::Lost(failure));
+        if let Some(failure) = imported.aborted {
+            return Err(UpdateError::Lost(failure));
         }
-        for (id, digest) in self.known.gone() {
-            let removed =
-                remove(&*self.skills, &catalog, self.tier, &id, digest).await.map_err(halt)?;
-            self.known.forget(&id);
-            match (removed, self.json) {
-                (false, _) => {}
-                (true, false) => output::line(&format!("removed {SCHEME}{id}")).map_err(failed)?,
-                (true, true) => line(&json!({ "id": id.as_str(), "status": "removed" }))?,
+        for (id, digest) in self.state.removed() {
+            let removed = remove(&*self.skills, &catalog, self.options.tier, &id, digest)
+                .await
+                .map_err(update_error)?;
+            self.state.disown(&id);
+            if removed && self.json {
+                print_json_line(&json!({ "id": id.as_str(), "status": "removed" }))?;
+            } else if removed {
+                output::line(&format!("removed {SCHEME}{id}")).map_err(Failure::from)?;
             }
         }
         Ok(())
     }
 
-    fn say_ready(&self) -> Result<(), Failure> {
-        let count = self.known.count();
+    fn print_ready(&self) -> Result<(), Failure> {
+        let count = self.state.count();
         if self.json {
-            return line(&json!({ "status": "watching", "skills": count }));
+            return print_json_line(&json!({ "status": "watching", "skills": count }));
         }
-        let folders: Vec<String> = self.folders.iter().map(|folder| shown(folder)).collect();
+        let folders: Vec<String> = self.folders.iter().map(|folder| display(folder)).collect();
         let count = output::counted(count, "skill");
-        anstream::eprintln!("watching {} ({count})", folders.join(", "));
+        output::error_line(&format!("watching {} ({count})", folders.join(", ")));
         Ok(())
     }
 
-    fn show(&self, row: &Row) -> Result<(), Failure> {
-        match self.json {
-            true if matches!(row.outcome, Outcome::Unchanged(_)) => Ok(()),
-            true => line(&show::to_json(row)),
-            false => show::text(row, false, false),
+    fn print(&self, row: &Row) -> Result<(), Failure> {
+        if !self.json {
+            print::print_row(row, false, false)
+        } else if matches!(row.outcome, Outcome::Unchanged(_)) {
+            Ok(())
+        } else {
+            print_json_line(&print::to_json(row))
         }
     }
 }
 
-/// A line for machines.
-fn line(value: &serde_json::Value) -> Result<(), Failure> {
-    output::line(&value.to_string()).map_err(failed)
+fn print_json_line(value: &serde_json::Value) -> Result<(), Failure> {
+    Ok(output::json_line(&value.to_string())?)
 }
 
-fn failed(error: std::io::Error) -> Failure {
-    error.into()
-}
-
-fn halt(error: RegistryError) -> Halt {
-    match is_lost(error.code()) {
-        true => Halt::Lost(error.into()),
-        false => Halt::Ended(error.into()),
+fn update_error(error: RegistryError) -> UpdateError {
+    if is_unreachable(error.code()) {
+        UpdateError::Lost(error.into())
+    } else {
+        UpdateError::Fatal(error.into())
     }
 }

@@ -1,0 +1,61 @@
+//! docs/clients.md, made from the table of clients.
+
+use crate::{CLIENTS, Client, ServerCommand, SettingsFormat, clients::Settings};
+
+const INTRODUCTION: &str = "\
+# Set-up of MCP clients
+
+`skills connect CLIENT` prints what to enter for this registry, with the full path of the program. With `--write` it shows
+the difference, makes a backup of the client's settings file and changes it; everything else in the file stays as it is,
+comments included. `skills connect --list` lists the clients and their files.
+
+```sh
+skills connect claude
+skills connect cursor --write
+```
+
+The client starts `skills mcp`, which needs no server: the first process opens the store, the others use it through that
+process, and one of them takes over when it ends ([docs/cli.md](cli.md#which-registry-a-command-talks-to)). A client that
+prefers HTTP uses `http://127.0.0.1:47372/mcp` while `skills serve` runs; if the server has a token, with the header
+`Authorization: Bearer SECRET`.
+
+To see the private skills of a user, set `SKILLS_KEY` in the environment of the client: a key in a settings file is read by
+every program of the user.
+
+This page is generated from the table that `skills connect` uses; a test compares them.
+";
+
+const CONCLUSION: &str = "\
+The command line of Inspector, and the TypeScript and Python SDKs, on which many clients are built, are tested
+against every change (`interop/run mcp`). The settings of the other programs are taken from their documentation.
+";
+
+/// Returns the page.
+#[must_use]
+pub fn page() -> String {
+    let command = ServerCommand { program: "skills".to_owned(), arguments: vec!["mcp".to_owned()] };
+    let sections: String = CLIENTS.iter().map(|client| section(client, &command)).collect();
+    format!("{INTRODUCTION}\n{sections}{CONCLUSION}")
+}
+
+fn section(client: &Client, command: &ServerCommand) -> String {
+    let mut text = format!("## {}\n\n`skills connect {}`", client.title, client.name);
+    let setup = client.setup_line(command);
+    if let Some(Settings { path, macos_path, format }) = client.settings {
+        text.push_str(&format!(", `~/{path}`"));
+        if macos_path != path {
+            text.push_str(&format!(" (macOS: `~/{macos_path}`)"));
+        }
+        let language = match format {
+            SettingsFormat::Json { .. } => "json",
+            SettingsFormat::Toml { .. } => "toml",
+        };
+        text.push_str(&format!(":\n\n```{language}\n{}```\n\n", format.document(command)));
+        if let Some(setup) = setup {
+            text.push_str(&format!("or\n\n```sh\n{setup}\n```\n\n"));
+        }
+    } else if let Some(setup) = setup {
+        text.push_str(&format!(":\n\n```sh\n{setup}\n```\n\n"));
+    }
+    format!("{text}{}\n\n", client.note)
+}

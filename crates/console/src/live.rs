@@ -1,0 +1,152 @@
+//! Who is connected: workers, live clients, sessions, and the places that skills come from.
+
+use std::collections::BTreeMap;
+
+use axum::response::Response;
+use maud::{Markup, html};
+use serde_json::{Map, Value};
+use skills_http::Connection;
+use skills_registry::{Catalog, ConnectedWorker, RegistryError, live::LiveOperation};
+
+use crate::{
+    browse::source_of,
+    components::{user_text, with_query},
+    error::ConsoleError,
+    layout::{Page, Section},
+    units::{ago, counted},
+    visit::Visit,
+};
+
+/// Most rows of a list.
+const MAX_ROWS: usize = 200;
+/// Functions or paths of a row that are listed.
+const MAX_NAMES: usize = 50;
+
+/// Renders the page.
+pub(crate) async fn page(visit: Visit) -> Result<Response, ConsoleError> {
+    let (skills, catalog) = (visit.skills()?, visit.catalog().await?);
+    let workers = skills.workers().await;
+    let clients = if skills.hosts_live_clients().await {
+        skills.call_live(LiveOperation::ListClients, Map::new()).await
+    } else {
+        Ok(Value::Null)
+    };
+    let connections = visit.console.parts.server.connections();
+    let body = html! {
+        h1 { "Live" }
+        p.lead { "Programs that are connected to this registry now, and the places that its skills come from." }
+        section #workers data-live aria-label="Workers" { h2 { "Workers" } (worker_list(workers)) }
+        section #clients data-live aria-label="Live clients" { h2 { "Live clients" } (client_list(clients)) }
+        section #sessions data-live aria-label="Sessions" { h2 { "Sessions" } (session_list(&connections)) }
+        section #sources data-live aria-label="Sources" { h2 { "Sources" } (source_list(&catalog)) }
+    };
+    Ok(Page::new("Live", Section::Live, body).polling().respond(&visit))
+}
+
+fn failure(error: &RegistryError) -> Markup {
+    html! { p.muted { (user_text(&error.to_string())) } }
+}
+
+fn worker_list(workers: Result<Vec<ConnectedWorker>, RegistryError>) -> Markup {
+    let workers = match workers {
+        Ok(workers) => workers,
+        Err(error) => return failure(&error),
+    };
+    html! {
+        @if workers.is_empty() { p.muted { "No worker is connected to the bus." } }
+        @else {
+            div.scroll tabindex="0" role="region" aria-label="Workers" { table {
+                thead { tr { th scope="col" { "Name" } th scope="col" { "Runtime" } th scope="col" { "Connected" } th scope="col" { "Functions" } } }
+                tbody { @for worker in workers.iter().take(MAX_ROWS) { tr {
+                    th scope="row" { (user_text(&worker.name)) }
+                    td { (user_text(&worker.runtime)) }
+                    td { @if let Some(since) = worker.since { (ago(since)) } }
+                    td { (names(&worker.functions, "function")) }
+                } } }
+            } }
+        }
+    }
+}
+
+fn names(names: &[String], noun: &str) -> Markup {
+    html! {
+        @if names.is_empty() { span.muted { "none" } }
+        @else {
+            details {
+                summary { (counted(names.len(), noun)) }
+                ul.plain { @for name in names.iter().take(MAX_NAMES) { li { code { (user_text(name)) } } } }
+                @if names.len() > MAX_NAMES { p.muted { "and " (names.len() - MAX_NAMES) " more" } }
+            }
+        }
+    }
+}
+
+fn client_list(clients: Result<Value, RegistryError>) -> Markup {
+    let clients = match clients {
+        Ok(clients) => clients,
+        Err(error) => return failure(&error),
+    };
+    let rows = clients["clients"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let text = |row: &Value, field: &str| row[field].as_str().unwrap_or_default().to_owned();
+    let paths = |row: &Value| -> Vec<String> {
+        let paths = row["paths"].as_array().into_iter().flatten();
+        paths.filter_map(|path| path["path"].as_str().map(str::to_owned)).collect()
+    };
+    html! {
+        @if rows.is_empty() { p.muted { "No client of the Model Drive Protocol is connected." } }
+        @else {
+            div.scroll tabindex="0" role="region" aria-label="Live clients" { table {
+                thead { tr { th scope="col" { "Client" } th scope="col" { "Name" } th scope="col" { "Platform" } th scope="col" { "Paths" } } }
+                tbody { @for row in rows.iter().take(MAX_ROWS) { tr {
+                    th scope="row" { a href=(with_query(crate::HOME, &[("q", &text(row, "id")), ("tier", "live")])) { (user_text(&text(row, "id"))) } }
+                    td { (user_text(&text(row, "name"))) }
+                    td { (user_text(&text(row, "platform"))) }
+                    td { (names(&paths(row), "path")) }
+                } } }
+            } }
+            @if clients["nextCursor"].is_string() { p.muted { "Further clients are not shown." } }
+        }
+    }
+}
+
+fn session_list(connections: &[Connection]) -> Markup {
+    html! {
+        @if connections.is_empty() { p.muted { "No MCP session is open over HTTP. Clients that start " code { "skills mcp" } " or " code { "skills acp" } " appear as workers." } }
+        @else {
+            div.scroll tabindex="0" role="region" aria-label="Sessions" { table {
+                thead { tr { th scope="col" { "Client" } th scope="col" { "Surface" } th scope="col" { "Open" } th scope="col" { "Notifications" } } }
+                tbody { @for connection in connections.iter().take(MAX_ROWS) { tr {
+                    th scope="row" { (user_text(&connection.client)) }
+                    td { (connection.surface) }
+                    td { (ago(connection.since)) }
+                    td { @if connection.is_listening { span.badge.good { "listening" } } @else { span.muted { "not listening" } } }
+                } } }
+            } }
+        }
+    }
+}
+
+fn source_list(catalog: &Catalog) -> Markup {
+    let mut sources: BTreeMap<&str, (&str, usize, skills_core::Timestamp)> = BTreeMap::new();
+    for row in catalog.skills_after(None) {
+        let (Some(source), Some(location)) = (&row.meta.provenance, source_of(row)) else {
+            continue;
+        };
+        let entry = sources.entry(location);
+        let (_, count, last) = entry.or_insert((source.kind.as_str(), 0, row.registered_at));
+        *count += 1;
+        *last = (*last).max(row.registered_at);
+    }
+    html! {
+        @if sources.is_empty() { p.muted { "No skill says where it came from." } }
+        @else {
+            div.scroll tabindex="0" role="region" aria-label="Sources" { table {
+                thead { tr { th scope="col" { "Source" } th scope="col" { "Kind" } th.number scope="col" { "Skills" } th scope="col" { "Last change" } } }
+                tbody { @for (location, (kind, count, last)) in sources.iter().take(MAX_ROWS) { tr {
+                    th scope="row" { a href=(with_query(crate::HOME, &[("source", location)])) { (user_text(location)) } }
+                    td { (kind) } td.number { (count) } td { (ago(*last)) }
+                } } }
+            } }
+        }
+    }
+}

@@ -1,0 +1,113 @@
+//! The state of the server in figures.
+
+use axum::response::Response;
+use maud::{Markup, html};
+use skills_core::{SurfaceStats, request_stats::MINUTES};
+use skills_http::ServerStatus;
+use skills_registry::Catalog;
+
+use crate::{
+    components::user_text,
+    error::ConsoleError,
+    layout::{Page, Section},
+    plot::{Bars, render as render_plot, sum_into},
+    units::{ago, bytes, number},
+    visit::Visit,
+};
+
+const HOUR: usize = 60;
+/// Bars of a plot.
+const BARS: usize = 60;
+
+/// Renders the page.
+pub(crate) async fn page(visit: Visit) -> Result<Response, ConsoleError> {
+    let catalog = visit.catalog().await?;
+    let server = visit.console.parts.server.clone();
+    let status = tokio::task::spawn_blocking(move || server.status()).await;
+    let status = status.map_err(|_| ConsoleError::Internal)?;
+    let stats = visit.console.parts.server.requests();
+    let is_admin = visit.person()?.is_admin();
+    let body = html! {
+        h1 { "Overview" }
+        div #state data-live { (state(&status)) }
+        div #figures data-live { (figures(&catalog, &status, &stats, is_admin)) }
+        div #requests data-live {
+            h2 { "Requests" }
+            h3 { "Last hour" } (render_plot(&bars(&stats, HOUR, ["60 minutes ago", "now"], "hour")))
+            h3 { "Last day" } (render_plot(&bars(&stats, MINUTES, ["24 hours ago", "now"], "day")))
+            (surfaces(&stats))
+        }
+    };
+    Ok(Page::new("Overview", Section::Overview, body).polling().respond(&visit))
+}
+
+fn state(status: &ServerStatus) -> Markup {
+    html! {
+        @if status.problems.is_empty() { div.notice.good role="status" { p { "Everything works." } } }
+        @for problem in &status.problems {
+            div.notice.error role="alert" { p { "Something does not work: " (problem) "." } p { "Next: look at the log of the server." } }
+        }
+    }
+}
+
+fn figures(
+    catalog: &Catalog,
+    status: &ServerStatus,
+    stats: &[SurfaceStats],
+    is_admin: bool,
+) -> Markup {
+    let total = |minutes| {
+        stats
+            .iter()
+            .map(|it| it.total(minutes))
+            .fold((0, 0), |sum, it| (sum.0 + it.0, sum.1 + it.1))
+    };
+    let (requests, errors) = total(HOUR);
+    let tools = catalog.skills_after(None).filter(|row| row.meta.tool.is_some()).count();
+    let figure = |value: String, label: &str| html! { li { strong { (value) } span { (label) } } };
+    html! {
+        ul.figures {
+            (figure(number(catalog.skill_count() as u64), "skills that you see"))
+            (figure(number(tools as u64), "of them tools"))
+            (figure(number(catalog.prompts_after(None).count() as u64), "prompts"))
+            (figure(number(catalog.revision()), "changes since the beginning"))
+            (figure(number(requests), "requests in the last hour"))
+            (figure(number(errors), "of them failed"))
+            @if let Some(size) = status.store_bytes { (figure(bytes(size), "in the data directory")) }
+            @if let Some(size) = status.memory_bytes { (figure(bytes(size), "memory of the process")) }
+            li { strong { (status.version) } span { "version, started " (ago(status.started_at)) } }
+        }
+        @if is_admin { p.muted { "Data directory: " code { (user_text(&status.data_dir)) } } }
+    }
+}
+
+fn bars(stats: &[SurfaceStats], minutes: usize, ends: [&'static str; 2], period: &str) -> Bars {
+    let mut counts = vec![(0, 0); minutes];
+    for surface in stats {
+        let requests = surface.requests.iter().zip(&surface.errors).rev().take(minutes);
+        for (sum, (requests, errors)) in counts.iter_mut().rev().zip(requests) {
+            *sum = (sum.0 + u64::from(*requests), sum.1 + u64::from(*errors));
+        }
+    }
+    let all: u64 = counts.iter().map(|it| it.0).sum();
+    let description = format!("Requests in the last {period}: {all} in all");
+    Bars { counts: sum_into(&counts, BARS), ends, description }
+}
+
+fn surfaces(stats: &[SurfaceStats]) -> Markup {
+    html! {
+        h3 { "By surface" }
+        div.scroll tabindex="0" role="region" aria-label="Requests by surface" { table {
+            thead { tr { th scope="col" { "Surface" } th.number scope="col" { "Last hour" } th.number scope="col" { "failed" } th.number scope="col" { "Last day" } th.number scope="col" { "failed" } } }
+            tbody { @for surface in stats {
+                @let (hour, day) = (surface.total(HOUR), surface.total(MINUTES));
+                tr {
+                    th scope="row" { (surface.surface) }
+                    td.number { (number(hour.0)) } td.number { (number(hour.1)) }
+                    td.number { (number(day.0)) } td.number { (number(day.1)) }
+                }
+            } }
+        } }
+        p.muted { "Counted since the server started. Reads of this page count as requests of the console." }
+    }
+}

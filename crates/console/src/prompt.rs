@@ -1,0 +1,146 @@
+//! The page of a prompt: its arguments as a form, and the messages that it renders to.
+
+use std::sync::Arc;
+
+use axum::{extract::Path, response::Response};
+use maud::{Markup, html};
+use serde_json::{Map, Value};
+use skills_core::{EntryKind, PromptArgument};
+use skills_registry::{PromptRow, RegistryError, RenderedPrompt};
+
+use crate::{
+    HOME,
+    components::{copyable, tier, token_field, user_text},
+    error::{ConsoleError, ErrorPage},
+    form::Form,
+    layout::{Page, Section, error_body},
+    units::ago,
+    visit::Visit,
+};
+
+/// Prefix of the names of fields.
+const PREFIX: &str = "argument.";
+/// Most messages that are shown.
+const MAX_MESSAGES: usize = 100;
+/// Longest text of a message that is shown.
+const MAX_TEXT_BYTES: usize = 128 << 10;
+
+async fn row(visit: &Visit, name: &str) -> Result<Arc<PromptRow>, ConsoleError> {
+    let catalog = visit.catalog().await?;
+    let not_found = || RegistryError::NotFound { kind: EntryKind::Prompt, id: name.to_owned() };
+    Ok(Arc::clone(catalog.prompt(name).ok_or_else(not_found)?))
+}
+
+/// Renders the page.
+pub(crate) async fn page(visit: Visit, Path(name): Path<String>) -> Result<Response, ConsoleError> {
+    let row = row(&visit, &name).await?;
+    Ok(respond(&visit, &row, &Map::new(), None))
+}
+
+/// Renders the prompt with the arguments of the form. Its handler may do anything, so this is no `GET`.
+pub(crate) async fn render(
+    visit: Visit,
+    Path(name): Path<String>,
+    form: Form,
+) -> Result<Response, ConsoleError> {
+    let row = row(&visit, &name).await?;
+    let values: Map<String, Value> = form
+        .prefixed(PREFIX)
+        .filter(|(_, value)| value.as_str().is_some_and(|text| !text.is_empty()))
+        .map(|(name, value)| (name.to_owned(), value))
+        .collect();
+    let rendered = visit.skills()?.render_prompt(&name, Value::Object(values.clone())).await;
+    let outcome = rendered.map_err(ConsoleError::from);
+    Ok(respond(&visit, &row, &values, Some(&outcome)))
+}
+
+fn respond(
+    visit: &Visit,
+    row: &PromptRow,
+    values: &Map<String, Value>,
+    outcome: Option<&Result<RenderedPrompt, ConsoleError>>,
+) -> Response {
+    let name = &row.name;
+    let body = html! {
+        nav.crumbs aria-label="Breadcrumb" { a href=(HOME) { "Skills" } span aria-hidden="true" { "/" } span { (user_text(name)) } }
+        div.head {
+            h1 { "/" (user_text(name)) }
+            span.badge { "prompt" }
+            @if row.is_live() { span.badge.live { "live" } } @else { (tier(row.tier)) }
+        }
+        p.lead { (user_text(&row.definition.description)) }
+        p.meta {
+            span { (ago(row.registered_at)) }
+            @match &row.origin {
+                Some(origin) => span { "of the live client " (user_text(&origin.client)) },
+                None => span { "rendered by " code { (user_text(&row.definition.function_id)) } },
+            }
+        }
+        h2 { "Preview" }
+        form.stack method="post" action=(format!("/ui/prompts/{}", skills_core::uri::percent_encode_component(name))) {
+            (token_field(visit))
+            @for (at, argument) in row.definition.arguments.iter().enumerate() { (field(at, argument, values)) }
+            @if row.definition.arguments.is_empty() { p.muted { "This prompt takes no arguments." } }
+            button.primary type="submit" { "Render" }
+        }
+        @if let Some(outcome) = outcome { (messages(outcome)) }
+        h2 { "Use" }
+        p { "In a client that is connected over MCP the prompt is a slash command:" }
+        (copyable(&usage(row)))
+        p { "On the command line:" }
+        (copyable(&command(row)))
+    };
+    let title = skills_agent_skills::validate::reveal_hidden(name).into_owned();
+    Page::new(title, Section::Browse, body).respond(visit)
+}
+
+fn field(at: usize, argument: &PromptArgument, values: &Map<String, Value>) -> Markup {
+    let id = format!("argument-{at}");
+    let value = values.get(&argument.name).and_then(Value::as_str).unwrap_or_default();
+    let hint = argument.description.as_ref().map(|_| format!("{id}-hint"));
+    html! {
+        label for=(id) { (user_text(&argument.name)) @if argument.required { span.required { " required" } } @else { span.muted { " optional" } } }
+        @if let Some(description) = &argument.description { p.hint id=(format!("{id}-hint")) { (user_text(description)) } }
+        input id=(id) name=(format!("{PREFIX}{}", argument.name)) value=(value) required[argument.required] aria-describedby=[hint];
+    }
+}
+
+fn messages(outcome: &Result<RenderedPrompt, ConsoleError>) -> Markup {
+    html! {
+        section.answer aria-label="Messages" {
+            @match outcome {
+                Ok(rendered) => {
+                    ol.messages { @for message in rendered.messages.iter().take(MAX_MESSAGES) { (message_row(message)) } }
+                    @if rendered.messages.len() > MAX_MESSAGES { p.muted { "Further messages are not shown." } }
+                }
+                Err(error) => (error_body(&ErrorPage::from(error))),
+            }
+        }
+    }
+}
+
+fn message_row(message: &Value) -> Markup {
+    let content = &message["content"];
+    let text = match content["text"].as_str().or(content.as_str()) {
+        Some(text) => text.to_owned(),
+        None => serde_json::to_string_pretty(content).unwrap_or_default(),
+    };
+    let end = text.floor_char_boundary(MAX_TEXT_BYTES);
+    html! {
+        li {
+            span.role { (user_text(message["role"].as_str().unwrap_or("message"))) }
+            pre tabindex="0" { (user_text(&text[..end])) @if end < text.len() { "…" } }
+        }
+    }
+}
+
+fn usage(row: &PromptRow) -> String {
+    let arguments = row.definition.arguments.iter().map(|it| format!(" {{{}}}", it.name));
+    format!("/mcp__skills__{}{}", row.name, arguments.collect::<String>())
+}
+
+fn command(row: &PromptRow) -> String {
+    let arguments = row.definition.arguments.iter();
+    let arguments = arguments.map(|it| format!(" {}=…", it.name)).collect::<String>();
+    format!("skills prompt get {}{arguments}", row.name)
+}

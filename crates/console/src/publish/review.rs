@@ -1,0 +1,109 @@
+//! The review of an upload: findings, and the difference to the version that it replaces.
+
+use std::sync::Arc;
+
+use axum::response::Response;
+use bytes::Bytes;
+use maud::{Markup, html};
+use skills_agent_skills::{
+    Bundle,
+    validate::{BundleFiles, Options, validate},
+};
+use skills_core::{FileMeta, Tier, skill::ROOT_PATH};
+use skills_registry::{
+    SkillRegistry, SkillRow,
+    diff::{ComparedSkill, diff_skills},
+};
+
+use super::{draft::Draft, findings, upload};
+use crate::{
+    components::{size, tier as tier_badge, token_field, user_text},
+    error::ConsoleError,
+    form::Form,
+    layout::{Page, Section},
+    skill::compare,
+    units::counted,
+    visit::Visit,
+};
+
+/// Renders the review of a form, and keeps its bundle until it is confirmed.
+pub(super) async fn review(
+    visit: &Visit,
+    tier: Tier,
+    form: Form,
+) -> Result<Response, ConsoleError> {
+    let named = form.line("id").map(str::to_owned);
+    let keeps_files = form.has("keep") && form.files.is_empty();
+    let mut upload = upload::read(form, &visit.console.unpacking).await?;
+    let id = upload.id(named.as_deref())?;
+    let (skills, catalog) = (visit.skills()?, visit.catalog().await?);
+    let present = catalog.exact_skill(tier, id.as_str()).filter(|row| row.corruption().is_none());
+    let present = match present {
+        Some(row) => Some(read_copy(&*skills, row).await?),
+        None => None,
+    };
+    if let Some(present) = present.as_ref().filter(|_| keeps_files) {
+        upload.keep_files_of(present)?;
+    }
+    let bundle = upload.into_bundle()?;
+    let changes = present.as_ref().map(|present| {
+        let (from, to) = (ComparedSkill::from_bundle(present), ComparedSkill::from_bundle(&bundle));
+        tokio::task::spawn_blocking(move || diff_skills(&from, &to))
+    });
+    let changes = match changes {
+        Some(changes) => Some(changes.await.map_err(|_| ConsoleError::Internal)?),
+        None => None,
+    };
+    let report = {
+        let paths: Vec<String> = bundle.meta().files.iter().map(|it| it.path.clone()).collect();
+        let document = bundle.root().as_bytes();
+        let files = BundleFiles { directory: Some(id.as_str()), document, files: Some(&paths) };
+        validate(files, Options::default())
+    };
+    let meta = bundle.meta().clone();
+    let replaces = catalog.exact_skill(tier, id.as_str()).map(|row| row.meta.digest());
+    let is_same = replaces == Some(meta.digest());
+    let draft = Draft::new(id.clone(), tier, bundle, replaces);
+    let draft = visit.console.drafts.put(&visit.session, draft)?;
+    let bytes = meta.files.iter().map(|file| file.size).sum();
+    let body = html! {
+        h1 { "Review " (user_text(id.as_str())) " " (tier_badge(tier)) }
+        p.meta { span { (counted(meta.files.len(), "file")) } span { (size(bytes)) } code.digest { "sha256:" (meta.digest()) } }
+        @if is_same { div.notice { p { "This is the present version already." } } }
+        form.stack method="post" action="/ui/publish/confirm" {
+            (token_field(visit))
+            input type="hidden" name="draft" value=(draft);
+            label for="message" { "Message" }
+            p.hint #message-hint { "What changed, for people who look at the versions." }
+            input #message name="message" maxlength="1024" autocomplete="off" aria-describedby="message-hint";
+            button.primary type="submit" { @if present.is_some() { "Publish as a new version" } @else { "Publish" } }
+            a.button href="/ui/publish" { "Start again" }
+        }
+        h2 { "Findings" }
+        (findings(&report))
+        h2 { "Changes" }
+        @match &changes { Some(changes) => (compare::changes(changes)), None => { p { "There is no skill of this id in this tier yet. All files are new:" } (file_list(&meta.files)) } }
+    };
+    Ok(Page::new(format!("Review {id}"), Section::Publish, body).respond(visit))
+}
+
+fn file_list(files: &[FileMeta]) -> Markup {
+    html! { ul { @for file in files { li { code { (user_text(&file.path)) } " " (size(file.size)) } } } }
+}
+
+/// Reads the files of a stored copy. Files that earlier versions accepted and this one does not are left out.
+async fn read_copy(
+    skills: &dyn SkillRegistry,
+    row: &Arc<SkillRow>,
+) -> Result<Bundle<Bytes>, ConsoleError> {
+    let root = skills.document(row, ROOT_PATH).await?.body;
+    let root = String::from_utf8_lossy(&root).into_owned();
+    let mut files = Vec::new();
+    for file in row.meta.files.iter().filter(|file| file.path != ROOT_PATH) {
+        if let Ok(path) = file.path.parse() {
+            files.push((path, skills.document(row, &file.path).await?.body));
+        }
+    }
+    let bit = |path: &str| row.meta.file(path).and_then(|file| file.executable);
+    Ok(Bundle::new(root, files)?.with_executable(bit))
+}

@@ -1,0 +1,198 @@
+//! The bundle in a form: pasted text, the files of a folder, or an archive.
+
+use std::{collections::HashMap, io::Write as _, path::Path};
+
+use bytes::Bytes;
+use skills_agent_skills::Bundle;
+use skills_bundles::{BundleError, find_in_archive, is_archive_name};
+use skills_core::{BundlePath, RuleError, SkillId, skill::ROOT_PATH};
+use tokio::sync::Mutex;
+
+use crate::{
+    components::console_provenance,
+    error::ConsoleError,
+    form::{Form, UploadedFile},
+};
+
+/// Folders that are never part of a bundle.
+const IGNORED_FOLDERS: [&str; 3] = [".git", "node_modules", "__MACOSX"];
+
+/// Files of a bundle, and the name of the folder or archive that they were in.
+pub(super) struct Upload {
+    root: String,
+    files: Vec<(BundlePath, Bytes)>,
+    /// Executable bits by path, where they are known.
+    executable: HashMap<String, bool>,
+    name: Option<String>,
+}
+
+impl Upload {
+    fn new(root: String, files: Vec<(BundlePath, Bytes)>, name: Option<String>) -> Self {
+        Self { root, files, executable: HashMap::new(), name }
+    }
+
+    /// Returns the bundle with its provenance.
+    pub(super) fn into_bundle(self) -> Result<Bundle<Bytes>, RuleError> {
+        let bundle = Bundle::new(self.root, self.files)?;
+        let bundle = bundle.with_executable(|path| self.executable.get(path).copied());
+        Ok(bundle.with_provenance(Some(Box::new(console_provenance()))))
+    }
+
+    /// Adds the files of a bundle beside its root document.
+    ///
+    /// # Errors
+    /// When a path breaks a rule.
+    pub(super) fn keep_files_of(&mut self, bundle: &Bundle<Bytes>) -> Result<(), RuleError> {
+        for (meta, bytes) in bundle.files() {
+            self.files.push((meta.path.parse()?, Bytes::copy_from_slice(bytes)));
+            self.executable.extend(meta.executable.map(|bit| (meta.path.clone(), bit)));
+        }
+        Ok(())
+    }
+
+    /// Returns the id that the form names, or else that of the document, or of the folder or archive.
+    pub(super) fn id(&self, named: Option<&str>) -> Result<SkillId, ConsoleError> {
+        if let Some(named) = named {
+            return Ok(named.parse()?);
+        }
+        let fields = skills_agent_skills::frontmatter::fields(&self.root);
+        let name = fields.as_ref().and_then(|fields| fields.get("name")?.as_str());
+        let names = [name, self.name.as_deref()];
+        let id = names.into_iter().flatten().find_map(|name| name.parse().ok());
+        id.ok_or_else(|| ConsoleError::Form("fill in the id: the document has no name".to_owned()))
+    }
+}
+
+/// Reads the bundle of a form: its files, or else its text. One archive is unpacked at a time, since it may be large.
+///
+/// # Errors
+/// When there is none, or more than one.
+pub(super) async fn read(form: Form, unpacking: &Mutex<()>) -> Result<Upload, ConsoleError> {
+    let text = form.text("text").unwrap_or_default();
+    let mut files = form.files;
+    if files.is_empty() {
+        if text.trim().is_empty() {
+            let message = "paste a document, or choose a folder, files or an archive";
+            return Err(ConsoleError::Form(message.to_owned()));
+        }
+        return Ok(Upload::new(text, vec![], None));
+    }
+    if let [archive] = &files[..]
+        && is_archive_name(Path::new(&archive.name))
+    {
+        let archive = files.remove(0);
+        let _turn = unpacking.lock().await;
+        let unpacked = tokio::task::spawn_blocking(move || unpack(&archive)).await;
+        return unpacked.map_err(|_| ConsoleError::Internal)?;
+    }
+    from_files(files)
+}
+
+/// Unpacks an archive with exactly one bundle.
+fn unpack(archive: &UploadedFile) -> Result<Upload, ConsoleError> {
+    let unwritable = |_| ConsoleError::Internal;
+    let mut file = tempfile::tempfile().map_err(unwritable)?;
+    file.write_all(&archive.bytes).map_err(unwritable)?;
+    std::io::Seek::rewind(&mut file).map_err(unwritable)?;
+    let path = Path::new(base_name(&archive.name));
+    let origin = console_provenance();
+    let found = find_in_archive(path, file, &origin)?;
+    let candidate = match &found.candidates[..] {
+        [candidate] => candidate,
+        candidates => {
+            return Err(ConsoleError::Form(format!(
+                "the archive holds {} skills; add them with `skills add {}`, or upload one of them",
+                candidates.len(),
+                path.display(),
+            )));
+        }
+    };
+    let name = candidate.id("").ok().map(|assigned| assigned.id.to_string());
+    let bundle = candidate.read()?.into_bundle()?;
+    let mut upload = Upload::new(bundle.root().to_owned(), vec![], name);
+    upload.keep_files_of(&bundle)?;
+    Ok(upload)
+}
+
+/// Groups the files of a folder around its root document.
+fn from_files(files: Vec<UploadedFile>) -> Result<Upload, ConsoleError> {
+    let is_ignored = |name: &str| name.split('/').any(|part| IGNORED_FOLDERS.contains(&part));
+    let mut files: Vec<UploadedFile> =
+        files.into_iter().filter(|file| !is_ignored(&file.name)).collect();
+    let depth = |name: &str| name.matches('/').count();
+    let root = files.iter().filter(|file| base_name(&file.name) == ROOT_PATH);
+    let root = root.min_by_key(|file| depth(&file.name)).map(|file| file.name.clone());
+    let root = match (root, &files[..]) {
+        (Some(root), _) => root,
+        (None, [only]) => only.name.clone(),
+        (None, _) => {
+            return Err(ConsoleError::Form("no file has the name SKILL.md".to_owned()));
+        }
+    };
+    let folder = root.rsplit_once('/').map_or("", |(folder, _)| folder).to_owned();
+    let at = files.iter().position(|file| file.name == root).ok_or(ConsoleError::Internal)?;
+    let document = files.swap_remove(at);
+    let path = Path::new(&root).to_owned();
+    let text = String::from_utf8(document.bytes.into()).map_err(|error| {
+        let at = error.utf8_error().valid_up_to();
+        BundleError::NotText { path, at }
+    })?;
+    let inside = |name: &str| match folder.as_str() {
+        "" => Some(name.to_owned()),
+        folder => name.strip_prefix(folder)?.strip_prefix('/').map(str::to_owned),
+    };
+    let others = files.into_iter().filter_map(|file| Some((inside(&file.name)?, file.bytes)));
+    let others: Result<_, RuleError> =
+        others.map(|(path, bytes)| Ok((path.parse::<BundlePath>()?, bytes))).collect();
+    let stem = base_name(&root).rsplit_once('.').map_or(root.as_str(), |(stem, _)| stem);
+    let name = if folder.is_empty() { stem } else { base_name(&folder) };
+    Ok(Upload::new(text, others?, Some(name.to_lowercase())))
+}
+
+fn base_name(path: &str) -> &str {
+    path.rsplit('/').next().unwrap_or(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn file(name: &str, text: &str) -> UploadedFile {
+        UploadedFile { name: name.to_owned(), bytes: Bytes::copy_from_slice(text.as_bytes()) }
+    }
+
+    #[test]
+    fn a_folder_is_grouped_around_its_document() {
+        let upload = from_files(vec![
+            file("pdf/scripts/run.sh", "#!/bin/sh"),
+            file("pdf/SKILL.md", "# PDF"),
+            file("pdf/.git/config", "x"),
+            file("pdf/sub/SKILL.md", "# Other"),
+        ]);
+        let upload = upload.unwrap();
+        let paths: Vec<&str> = upload.files.iter().map(|(path, _)| path.as_str()).collect();
+        assert_eq!((upload.root.as_str(), upload.id(None).unwrap().as_str()), ("# PDF", "pdf"));
+        assert_eq!(paths, ["scripts/run.sh", "sub/SKILL.md"]);
+    }
+
+    #[test]
+    fn the_id_comes_from_the_form_the_document_or_the_name() {
+        let upload = from_files(vec![file("Weather.md", "---\nname: rain\ndescription: d\n---\n")]);
+        let upload = upload.unwrap();
+        assert_eq!(upload.id(Some("snow")).unwrap().as_str(), "snow");
+        assert_eq!(upload.id(None).unwrap().as_str(), "rain");
+        let plain = from_files(vec![file("Weather.md", "# W")]).unwrap();
+        assert_eq!(plain.id(None).unwrap().as_str(), "weather");
+        assert!(upload.id(Some("No Id")).is_err());
+    }
+
+    #[test]
+    fn hostile_paths_are_refused() {
+        for path in ["a/../../x", "a/C:\\x", "a/\u{202e}x", "a/x\0"] {
+            let files = vec![file("a/SKILL.md", "# A"), file(path, "x")];
+            let refused = from_files(files).and_then(|it| Ok(it.into_bundle()?));
+            assert!(refused.is_err(), "{path:?}");
+        }
+        assert!(from_files(vec![file("a.txt", "x"), file("b.txt", "x")]).is_err());
+    }
+}

@@ -1,0 +1,180 @@
+//! Sessions of browsers: random cookies, form tokens bound to them, and the table of people who signed in.
+//!
+//! The cookie of a person who did not sign in is not stored: it only binds the forms. So visitors without a credential
+//! take no memory and cannot push out others.
+
+mod cookie;
+mod identity;
+
+use std::{
+    num::NonZeroUsize,
+    time::{Duration, Instant},
+};
+
+use hmac::{Hmac, KeyInit as _, Mac as _};
+use lru::LruCache;
+use parking_lot::Mutex;
+use sha2::Sha256;
+use skills_core::{Digest, token::constant_time_eq};
+
+pub(crate) use self::{
+    cookie::{CookieName, set_cookie},
+    identity::Identity,
+};
+
+/// Most people who are signed in at a time; then the one who was idle longest is signed out.
+const MAX_SESSIONS: NonZeroUsize = NonZeroUsize::new(4096).unwrap();
+/// Time without a request after which a session ends.
+const IDLE_TIMEOUT: Duration = Duration::from_secs(12 * 60 * 60);
+/// Longest session.
+const MAX_AGE: Duration = Duration::from_secs(7 * 24 * 60 * 60);
+
+/// Random id of a session, the value of its cookie.
+#[derive(Clone, PartialEq, Eq)]
+pub(crate) struct SessionId(String);
+
+impl SessionId {
+    /// Creates a random id.
+    ///
+    /// # Errors
+    /// When the system has no randomness.
+    pub(crate) fn random() -> Result<Self, getrandom::Error> {
+        random_name().map(Self)
+    }
+
+    /// Parses the value of a cookie.
+    fn parse(text: &str) -> Option<Self> {
+        let is_id = text.len() == 64 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
+        is_id.then(|| Self(text.to_owned()))
+    }
+
+    fn digest(&self) -> Digest {
+        Digest::of(self.0.as_bytes())
+    }
+}
+
+/// Returns a name that cannot be guessed.
+///
+/// # Errors
+/// When the system has no randomness.
+pub(crate) fn random_name() -> Result<String, getrandom::Error> {
+    let mut bytes = [0; 32];
+    getrandom::fill(&mut bytes)?;
+    Ok(hex::encode(bytes))
+}
+
+/// Table of the people who signed in, and the secret of the form tokens.
+pub(crate) struct Sessions {
+    secret: [u8; 32],
+    /// Sessions by the digest of their id: a copy of the memory contains no cookie.
+    table: Mutex<LruCache<Digest, SignedIn>>,
+}
+
+struct SignedIn {
+    identity: Identity,
+    since: Instant,
+    last_used: Instant,
+}
+
+impl Sessions {
+    pub(crate) fn new() -> Self {
+        let mut secret = [0; 32];
+        if getrandom::fill(&mut secret).is_err() {
+            // Without randomness no session id can be made either, so no form can be sent.
+            tracing::error!("the system has no randomness, the console cannot be used");
+        }
+        Self { secret, table: Mutex::new(LruCache::new(MAX_SESSIONS)) }
+    }
+
+    /// Returns the token that forms of a session have to send.
+    pub(crate) fn form_token(&self, id: &SessionId) -> String {
+        let mut hmac = Hmac::<Sha256>::new(&padded(&self.secret).into());
+        hmac.update(id.0.as_bytes());
+        hex::encode(hmac.finalize().into_bytes())
+    }
+
+    /// Returns whether a form was made for a session.
+    pub(crate) fn is_form_token(&self, id: &SessionId, token: &str) -> bool {
+        constant_time_eq(self.form_token(id).as_bytes(), token.as_bytes())
+    }
+
+    /// Opens a session under a new id, so that an id that was planted before is worth nothing.
+    pub(crate) fn sign_in(&self, identity: Identity) -> Result<SessionId, getrandom::Error> {
+        let id = SessionId::random()?;
+        let now = Instant::now();
+        let session = SignedIn { identity, since: now, last_used: now };
+        self.table.lock().put(id.digest(), session);
+        Ok(id)
+    }
+
+    /// Returns the person who signed in, unless the session has ended.
+    pub(crate) fn identity(&self, id: &SessionId) -> Option<Identity> {
+        let mut table = self.table.lock();
+        let digest = id.digest();
+        let session = table.get_mut(&digest)?;
+        if session.last_used.elapsed() > IDLE_TIMEOUT || session.since.elapsed() > MAX_AGE {
+            table.pop(&digest);
+            return None;
+        }
+        session.last_used = Instant::now();
+        Some(session.identity.clone())
+    }
+
+    /// Ends a session.
+    pub(crate) fn sign_out(&self, id: &SessionId) {
+        self.table.lock().pop(&id.digest());
+    }
+}
+
+/// Fills a key up to the block size of the hash.
+fn padded(secret: &[u8; 32]) -> [u8; 64] {
+    let mut block = [0; 64];
+    block[..32].copy_from_slice(secret);
+    block
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_form_token_is_bound_to_its_session_and_process() {
+        let (one, other) = (Sessions::new(), Sessions::new());
+        let (first, second) = (SessionId::random().unwrap(), SessionId::random().unwrap());
+        let token = one.form_token(&first);
+        assert!(one.is_form_token(&first, &token));
+        assert!(!one.is_form_token(&second, &token));
+        assert!(!other.is_form_token(&first, &token));
+        assert!(!one.is_form_token(&first, ""));
+        assert!(!token.contains(&first.0));
+    }
+
+    #[test]
+    fn a_session_ends_with_its_sign_out() {
+        let sessions = Sessions::new();
+        let id = sessions.sign_in(Identity::Token).unwrap();
+        assert_eq!(sessions.identity(&id), Some(Identity::Token));
+        assert_eq!(sessions.identity(&SessionId::random().unwrap()), None);
+        sessions.sign_out(&id);
+        assert_eq!(sessions.identity(&id), None);
+    }
+
+    #[test]
+    fn the_table_is_bounded() {
+        let sessions = Sessions::new();
+        let first = sessions.sign_in(Identity::Token).unwrap();
+        for _ in 0..MAX_SESSIONS.get() {
+            sessions.sign_in(Identity::Token).unwrap();
+        }
+        assert_eq!(sessions.identity(&first), None);
+        assert_eq!(sessions.table.lock().len(), MAX_SESSIONS.get());
+    }
+
+    #[test]
+    fn only_ids_of_the_right_form_are_read() {
+        assert!(SessionId::parse(&"a".repeat(64)).is_some());
+        for wrong in ["", "a", &"g".repeat(64), &"a".repeat(65)] {
+            assert!(SessionId::parse(wrong).is_none(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,145 @@
+//! Signing in with a key, the server's token or `ADMIN_KEY`, and signing out.
+
+use axum::{
+    extract::State,
+    http::{HeaderMap, StatusCode, header},
+    response::Response,
+};
+use maud::{Markup, html};
+
+use crate::{
+    Console, HOME,
+    components::{token_field, with_query},
+    error::ConsoleError,
+    form::Form,
+    layout::{Page, Section},
+    response::see_other,
+    session::{CookieName, Identity, SessionId, set_cookie},
+    visit::Visit,
+};
+
+/// Path of the page.
+const PATH: &str = "/ui/sign-in";
+
+/// Redirects to the page, and from there back to the present one.
+pub(crate) fn redirect(visit: &Visit) -> Response {
+    see_other(&with_query(PATH, &[("next", &visit.target)]))
+}
+
+/// Returns the path to open after signing in: one of the console, never of another site.
+fn next_path(target: Option<&str>) -> &str {
+    let is_own = |path: &&str| {
+        (*path == HOME || path.starts_with("/ui/") || path.starts_with("/ui?"))
+            && !path.starts_with(PATH)
+            && !path.contains(['\\', '\r', '\n'])
+    };
+    target.filter(is_own).unwrap_or(HOME)
+}
+
+/// Renders the form.
+pub(crate) async fn page(visit: Visit) -> Response {
+    let (_, query) = visit.target.split_once('?').unwrap_or_default();
+    let mut pairs = form_urlencoded::parse(query.as_bytes());
+    let next = pairs.find_map(|(name, value)| (name == "next").then(|| value.into_owned()));
+    respond(&visit, StatusCode::OK, next.as_deref(), None)
+}
+
+fn respond(
+    visit: &Visit,
+    status: StatusCode,
+    next: Option<&str>,
+    refusal: Option<&str>,
+) -> Response {
+    let body = body(visit, next_path(next), refusal);
+    Page::new("Sign in", Section::None, body).respond_with(visit, status)
+}
+
+fn body(visit: &Visit, next: &str, refusal: Option<&str>) -> Markup {
+    html! {
+        div.narrow {
+            h1 { "Sign in" }
+            p { "Paste a key (" code { "us-…" } "), the server's token or " code { "ADMIN_KEY" }
+                ". It is exchanged for a cookie that ends when you sign out, close the browser, or the key is revoked." }
+            @if let Some(refusal) = refusal {
+                div.notice.error role="alert" { p #refusal { (refusal) } }
+            }
+            form.stack method="post" action=(PATH) {
+                (token_field(visit))
+                input type="hidden" name="next" value=(next);
+                label for="credential" { "Key or token" }
+                input #credential name="credential" type="password" autocomplete="off" required
+                    autofocus spellcheck="false" aria-describedby=[refusal.map(|_| "refusal")];
+                button.primary type="submit" { "Sign in" }
+            }
+            @if let Some(identity) = &visit.identity {
+                p.muted { "Without signing in: " (identity.description()) }
+            } @else {
+                p.muted { "The person who runs the server creates keys with " code { "skills key create --uid NAME" } "." }
+            }
+        }
+    }
+}
+
+/// Exchanges the credential for a session.
+pub(crate) async fn sign_in(
+    State(console): State<Console>,
+    visit: Visit,
+    headers: HeaderMap,
+    form: Form,
+) -> Result<Response, ConsoleError> {
+    let credential = form.line("credential").unwrap_or_default();
+    let credential = credential.strip_prefix("Bearer ").unwrap_or(credential).trim();
+    let next = form.line("next");
+    let identity = console.parts.guard.identify(credential).and_then(Identity::from_caller);
+    let Some(identity) = identity else {
+        let refusal =
+            "This key or token is unknown: it was never issued, or it is revoked or expired.";
+        return Ok(respond(&visit, StatusCode::UNAUTHORIZED, next, Some(refusal)));
+    };
+    console.sessions.sign_out(&visit.session);
+    let id = console.sessions.sign_in(identity).map_err(|_| ConsoleError::Internal)?;
+    let mut response = see_other(next_path(next));
+    let cookie = set_cookie(&CookieName::from_headers(&headers), &id, &headers);
+    response.headers_mut().insert(header::SET_COOKIE, cookie);
+    Ok(response)
+}
+
+/// Ends the session.
+pub(crate) async fn sign_out(
+    State(console): State<Console>,
+    visit: Visit,
+    headers: HeaderMap,
+    _form: Form,
+) -> Result<Response, ConsoleError> {
+    console.sessions.sign_out(&visit.session);
+    let id = SessionId::random().map_err(|_| ConsoleError::Internal)?;
+    let mut response = see_other(HOME);
+    let cookie = set_cookie(&CookieName::from_headers(&headers), &id, &headers);
+    response.headers_mut().insert(header::SET_COOKIE, cookie);
+    Ok(response)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_next_page_is_one_of_the_console() {
+        for path in ["/ui", "/ui/skills/a?tab=files", "/ui?q=x"] {
+            assert_eq!(next_path(Some(path)), path);
+        }
+        for path in [
+            "//evil.example",
+            "https://evil.example",
+            "/v1/skills",
+            "/ui\\evil",
+            "/uievil",
+            "/ui/sign-in",
+            "/ui/\r\nx",
+            "",
+        ] {
+            assert_eq!(next_path(Some(path)), HOME, "{path}");
+        }
+        assert_eq!(next_path(None), HOME);
+    }
+}

@@ -1,0 +1,165 @@
+//! Context of a request: the session, the person and the registry as they see it; and the middleware that provides it.
+
+use std::{convert::Infallible, sync::Arc};
+
+use axum::{
+    extract::{FromRequestParts, Request, State},
+    http::{HeaderMap, HeaderValue, StatusCode, header, request::Parts},
+    middleware::Next,
+    response::{IntoResponse as _, Response},
+};
+use skills_core::Tier;
+use skills_http::is_local_request;
+use skills_registry::{Catalog, SkillRegistry};
+use skills_vault::now;
+
+use crate::{
+    Console,
+    error::{ConsoleError, ErrorPage},
+    layout,
+    session::{CookieName, Identity, SessionId, set_cookie},
+    sign_in,
+};
+
+/// Context of a request; cheap to clone.
+#[derive(Clone)]
+pub(crate) struct Visit(Arc<VisitData>);
+
+pub(crate) struct VisitData {
+    pub(crate) console: Console,
+    pub(crate) session: SessionId,
+    /// `None` if the person has to sign in.
+    pub(crate) identity: Option<Identity>,
+    /// Address that the browser used, such as `127.0.0.1:47372`.
+    pub(crate) host: String,
+    /// Path and query of the request.
+    pub(crate) target: String,
+    /// True if the request wants a part of a page for a script.
+    pub(crate) is_fragment: bool,
+}
+
+impl std::ops::Deref for Visit {
+    type Target = VisitData;
+
+    fn deref(&self) -> &VisitData {
+        &self.0
+    }
+}
+
+impl Visit {
+    /// Returns the person.
+    ///
+    /// # Errors
+    /// When they have to sign in.
+    pub(crate) fn person(&self) -> Result<&Identity, ConsoleError> {
+        self.identity.as_ref().ok_or(ConsoleError::SignInNeeded)
+    }
+
+    /// Returns the registry as the person sees it.
+    ///
+    /// # Errors
+    /// When they have to sign in.
+    pub(crate) fn skills(&self) -> Result<Arc<dyn SkillRegistry>, ConsoleError> {
+        let caller = self.person()?.caller();
+        Ok(Arc::clone(&self.console.parts.skills).view(&caller)?)
+    }
+
+    /// Returns the catalog as the person sees it.
+    ///
+    /// # Errors
+    /// When they have to sign in, or the registry cannot be read.
+    pub(crate) async fn catalog(&self) -> Result<Arc<Catalog>, ConsoleError> {
+        Ok(self.skills()?.catalog().await?)
+    }
+
+    /// Checks that the person may change a tier, and counts the change against the limit of their key.
+    ///
+    /// # Errors
+    /// When they may not, or have no changes left in this minute.
+    pub(crate) fn authorize_write(&self, tier: Tier) -> Result<(), ConsoleError> {
+        let person = self.person()?;
+        if !person.may_write(tier) {
+            return Err(ConsoleError::Forbidden("you may not change skills of this tier"));
+        }
+        if let Identity::User(_) = person {
+            self.console.parts.limiter.take(&person.caller(), now())?;
+        }
+        Ok(())
+    }
+
+    /// Returns the token for the forms of the page.
+    pub(crate) fn form_token(&self) -> String {
+        self.console.sessions.form_token(&self.session)
+    }
+}
+
+impl<S: Sync> FromRequestParts<S> for Visit {
+    type Rejection = Infallible;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Infallible> {
+        // The middleware is around every route of this crate.
+        #[expect(
+            clippy::expect_used,
+            reason = "a route without the middleware is a mistake in `routes`"
+        )]
+        Ok(parts.extensions.get::<Self>().cloned().expect("the middleware provides the visit"))
+    }
+}
+
+/// Provides the context of a request, sets the cookie of a new session, and renders error pages.
+pub(crate) async fn provide(
+    State(console): State<Console>,
+    request: Request,
+    next: Next,
+) -> Response {
+    let (mut parts, body) = request.into_parts();
+    let cookie = CookieName::from_headers(&parts.headers);
+    let presented = cookie.session_id(&parts.headers);
+    let is_new = presented.is_none();
+    let Ok(session) = presented.map_or_else(SessionId::random, Ok) else {
+        return StatusCode::SERVICE_UNAVAILABLE.into_response();
+    };
+    let identity = identify(&console, &session, &parts);
+    let visit = Visit(Arc::new(VisitData {
+        host: host(&parts.headers),
+        target: parts.uri.path_and_query().map_or_else(String::new, ToString::to_string),
+        is_fragment: parts.headers.contains_key("x-fragment"),
+        console,
+        session,
+        identity,
+    }));
+    parts.extensions.insert(visit.clone());
+    let headers = parts.headers.clone();
+    let mut response = next.run(Request::from_parts(parts, body)).await;
+    if let Some(page) = response.extensions().get::<ErrorPage>().cloned() {
+        response = if page.needs_sign_in() && !visit.is_fragment {
+            sign_in::redirect(&visit)
+        } else {
+            layout::error_page(&visit, &page)
+        };
+    }
+    let answer = response.headers_mut();
+    answer.entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
+    if is_new && !answer.contains_key(header::SET_COOKIE) {
+        answer.insert(header::SET_COOKIE, set_cookie(&cookie, &visit.session, &headers));
+    }
+    response
+}
+
+/// Identifies the person: by their session, or as the person at this machine where the server has no token.
+fn identify(console: &Console, session: &SessionId, parts: &Parts) -> Option<Identity> {
+    let guard = &console.parts.guard;
+    if let Some(identity) = console.sessions.identity(session) {
+        if guard.is_active(&identity.caller()) {
+            return Some(identity);
+        }
+        console.sessions.sign_out(session);
+    }
+    let is_local = !guard.has_token() && is_local_request(parts);
+    is_local.then_some(Identity::Local { is_admin: !console.parts.has_admin_key })
+}
+
+fn host(headers: &HeaderMap) -> String {
+    let host = headers.get(header::HOST).and_then(|host| host.to_str().ok());
+    host.unwrap_or("localhost").to_owned()
+}

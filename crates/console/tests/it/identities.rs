@@ -1,0 +1,134 @@
+//! Who sees what: the person at this machine, and people with a token, a key or the administrator's.
+
+use skills_core::Layer;
+use skills_testkit::Request;
+
+use crate::{
+    browser::text,
+    test_console::{ADMIN_KEY, Credentials, TOKEN, TestConsole},
+};
+
+const ALL: Credentials = Credentials { token: true, admin_key: true };
+
+#[test]
+fn the_person_at_this_machine_needs_no_credential_where_there_is_no_token() {
+    let console = TestConsole::open();
+    console.register("weather", "# Weather");
+    let mut browser = console.browser();
+    assert!(browser.open("/ui/skills/weather").contains("Change"));
+    assert!(browser.open("/ui/people").contains("New key"));
+    let with_admin = TestConsole::with(Credentials { admin_key: true, ..Credentials::default() });
+    let mut browser = with_admin.browser();
+    assert!(!browser.open("/ui").contains("/ui/people"), "the administrator has a key");
+    assert_eq!(browser.get("/ui/people").status, 403);
+    assert!(browser.open("/ui/publish").contains("Document"));
+}
+
+#[test]
+fn a_person_behind_a_proxy_or_another_name_is_not_at_this_machine() {
+    let console = TestConsole::open();
+    for header in [
+        ("X-Forwarded-For", "10.0.0.1"),
+        ("Forwarded", "for=10.0.0.1"),
+        ("Via", "1.1 proxy"),
+        ("X-Real-IP", "10.0.0.1"),
+    ] {
+        let request = Request::get("/ui").header("Accept", "text/html").header(header.0, header.1);
+        let answer = request.send(&console.address);
+        assert_eq!(
+            (answer.status, answer.header("location").as_deref()),
+            (303, Some("/ui/sign-in?next=%2Fui")),
+            "{header:?}"
+        );
+    }
+}
+
+#[test]
+fn with_a_token_nothing_is_shown_before_signing_in() {
+    let console = TestConsole::with(ALL);
+    console.register("weather", "# Secret plans");
+    let mut browser = console.browser();
+    for path in [
+        "/ui",
+        "/ui/skills/weather",
+        "/ui/raw/weather/SKILL.md",
+        "/ui/zip/weather.zip",
+        "/ui/publish",
+        "/ui/live",
+        "/ui/overview",
+        "/ui/people",
+    ] {
+        let answer = browser.get(path);
+        assert_eq!(answer.status, 303, "{path}");
+        assert!(!text(&answer).contains("plans"), "{path}");
+    }
+    assert_eq!(browser.get("/ui/events").status, 204);
+    let page = browser.open("/ui/sign-in?next=%2Fui%2Fskills%2Fweather");
+    assert!(page.contains("value=\"/ui/skills/weather\""), "{page}");
+    let refused = browser.submit("/ui/sign-in", &[("credential", "wrong")]);
+    assert_eq!(refused.status, 401);
+    assert!(
+        text(&refused).contains("unknown") && !text(&refused).contains("wrong"),
+        "the credential is not repeated"
+    );
+    let answer =
+        browser.submit("/ui/sign-in", &[("credential", TOKEN), ("next", "/ui/skills/weather")]);
+    assert_eq!(answer.header("location").as_deref(), Some("/ui/skills/weather"));
+    assert!(browser.open("/ui/skills/weather").contains("Secret plans"));
+}
+
+#[test]
+fn each_credential_has_its_own_view_and_rights() {
+    let console = TestConsole::with(ALL);
+    let (ann, bob) = (console.key("ann"), console.key("bob"));
+    console.register("weather", "# Official");
+    console.register_in(&Layer::Private("ann".parse().unwrap()), "weather", "# Of Ann");
+    let title =
+        |page: &str| page.split_once("<h1>").unwrap().1.split_once("</h1>").unwrap().0.to_owned();
+    for (credential, expected, tiers, is_admin) in [
+        (TOKEN, "Official", vec![], false),
+        (ann.as_str(), "Of Ann", vec!["private"], false),
+        (bob.as_str(), "Official", vec!["private"], false),
+        (ADMIN_KEY, "Official", vec!["official", "market"], true),
+    ] {
+        let mut browser = console.signed_in(credential);
+        let page = browser.open("/ui/skills/weather");
+        assert!(title(&page).contains(expected), "{expected}: {}", title(&page));
+        let publish = browser.open("/ui/publish");
+        for tier in ["private", "official", "market"] {
+            let is_offered = publish.contains(&format!("<option value=\"{tier}\""));
+            assert_eq!(is_offered, tiers.contains(&tier), "{tier}");
+            browser.open("/ui/sign-in");
+            let review = browser.upload(
+                "/ui/publish/review",
+                &[("id", "x"), ("tier", tier), ("text", "# X")],
+                &[],
+            );
+            assert_eq!(review.status, if tiers.contains(&tier) { 200 } else { 403 }, "{tier}");
+        }
+        assert_eq!(browser.get("/ui/people").status, if is_admin { 200 } else { 403 });
+    }
+    let mut ann_page = console.signed_in(&ann);
+    let explain = ann_page.open("/ui/skills/weather?tab=explain");
+    assert!(explain.contains("private") && explain.contains("?tier=official"), "{explain}");
+    assert!(title(&ann_page.open("/ui/skills/weather?tier=official")).contains("Official"));
+}
+
+#[test]
+fn signing_out_and_revoking_a_key_end_the_session() {
+    let console = TestConsole::with(ALL);
+    let key = console.key("ann");
+    let mut browser = console.signed_in(&key);
+    assert!(browser.open("/ui").contains("ann"));
+    let before = browser.cookie().unwrap().to_owned();
+    assert_eq!(browser.submit("/ui/sign-out", &[]).status, 303);
+    assert_eq!(browser.get("/ui").status, 303);
+    let stolen = Request::get("/ui").header("Accept", "text/html").header("Cookie", &before);
+    assert_eq!(stolen.send(&console.address).status, 303, "the cookie is worth nothing any more");
+    let mut browser = console.signed_in(&key);
+    assert!(browser.open("/ui").contains("ann"));
+    console.revoke(&key);
+    assert_eq!(browser.get("/ui").status, 303);
+    assert_eq!(browser.get("/ui/sign-in").status, 200);
+    assert_eq!(browser.submit("/ui/sign-in", &[("credential", &key)]).status, 401);
+}

@@ -1,0 +1,358 @@
+//! Paths inside a bundle, and the names that files and folders may have on every system.
+//!
+//! Two rules, in this order: a path stays inside its folder, and each of its names can be written on every file system
+//! and has no meaning to a tool that finds it there. New content obeys both. Content that an earlier version accepted
+//! may break the second: it is read ([`BundlePath::from_stored`]) and never written to a disk again.
+
+use std::{fmt, str::FromStr, sync::Arc};
+
+use icu_normalizer::ComposingNormalizerBorrowed;
+use icu_properties::{
+    CodePointSetData,
+    props::{BidiControl, DefaultIgnorableCodePoint},
+};
+
+use crate::{
+    RuleError,
+    limits::{MAX_NAME_BYTES, MAX_PATH_BYTES},
+    text::{MAX_QUOTED_CHARS, first_chars},
+};
+
+/// Characters that Windows does not allow in a name. Backslashes and control characters are refused before.
+const WINDOWS_CHARACTERS: [char; 7] = ['<', '>', ':', '"', '|', '?', '*'];
+
+/// Names that open a device on Windows, with any ending and in any folder. `com` and `lpt` need a digit.
+const DEVICES: [&str; 6] = ["con", "prn", "aux", "nul", "conin$", "conout$"];
+const NUMBERED_DEVICES: [&str; 2] = ["com", "lpt"];
+
+/// Names under which git looks for a repository, whose configuration runs commands. The second is the short name that
+/// Windows gives to the first.
+const GIT_NAMES: [&str; 2] = [".git", "git~1"];
+
+/// Path of a file inside a bundle: relative, with forward slashes, and the same on every system.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct BundlePath(Arc<str>);
+
+impl BundlePath {
+    /// Returns the path as text.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// Parses the path of content that was stored before names were checked. The path stays inside its folder;
+    /// `parse` decides whether it can be written to a disk.
+    ///
+    /// # Errors
+    /// When it could lead out of a folder.
+    pub fn from_stored(path: &str) -> Result<Self, RuleError> {
+        match path_fault(path) {
+            Some(reason) => Err(refusal(path, reason)),
+            None => Ok(Self(path.into())),
+        }
+    }
+}
+
+impl fmt::Display for BundlePath {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl FromStr for BundlePath {
+    type Err = RuleError;
+
+    fn from_str(path: &str) -> Result<Self, RuleError> {
+        let parsed = Self::from_stored(path)?;
+        match path.split('/').find_map(name_fault) {
+            Some(reason) => Err(refusal(path, reason)),
+            None => Ok(parsed),
+        }
+    }
+}
+
+/// Checks that every system accepts a name for a file or a folder.
+///
+/// # Errors
+/// The reason why it cannot.
+pub fn check_name(name: &str) -> Result<(), RuleError> {
+    if name.contains('/') {
+        return Err(refusal(name, "has a slash"));
+    }
+    name.parse::<BundlePath>().map(drop)
+}
+
+/// Finds files that make their folder a bare git repository. Git detects it in place and runs commands from its
+/// configuration, as it does for `.git`.
+pub fn repository_heads<'a>(paths: impl Iterator<Item = &'a str> + Clone) -> Vec<&'a str> {
+    let folder_of = |path: &str| path.rsplit_once('/').map_or("", |(folder, _)| folder).len();
+    let heads = paths.clone().filter(|path| {
+        let name = &path[folder_of(path)..];
+        fold(name.trim_start_matches('/')) == "head"
+    });
+    let heads = heads.filter(|head| {
+        let folder = &head[..folder_of(head)];
+        let has = |wanted: &str, is_folder: bool| {
+            let inside = paths.clone().filter_map(|path| path.strip_prefix(folder));
+            let mut inside = inside.filter(|inner| folder.is_empty() || inner.starts_with('/'));
+            inside.any(|inner| {
+                let mut names = inner.trim_start_matches('/').split('/');
+                names.next().is_some_and(|name| fold(name) == wanted)
+                    && names.next().is_some() == is_folder
+            })
+        };
+        has("commondir", false) || (has("objects", true) && has("refs", true))
+    });
+    heads.collect()
+}
+
+/// Reason why a [repository's head](repository_heads) is refused.
+pub const REPOSITORY_HEAD: &str = "makes its folder a git repository";
+
+fn refusal(path: &str, reason: &'static str) -> RuleError {
+    RuleError::Path { path: first_chars(path, MAX_QUOTED_CHARS).to_owned(), reason }
+}
+
+/// Returns why a path could lead out of its folder, or mean something else on another system.
+fn path_fault(path: &str) -> Option<&'static str> {
+    if path.is_empty() {
+        return Some("is empty");
+    }
+    if path.len() > MAX_PATH_BYTES {
+        return Some("is too long");
+    }
+    // A drive letter is a root too.
+    if path.starts_with('/') || matches!(path.as_bytes(), [_, b':', b'/' | b'\\', ..]) {
+        return Some("is absolute");
+    }
+    if path.contains('\\') {
+        return Some("has a backslash");
+    }
+    if path.chars().any(char::is_control) {
+        return Some("has a control character");
+    }
+    path.split('/').find_map(|segment| match segment {
+        "" => Some("has an empty segment"),
+        "." | ".." => Some("has a segment that is a way, not a name"),
+        _ => None,
+    })
+}
+
+/// Returns why a name cannot exist on every disk. Characters are checked as written, reserved names after
+/// [folding](fold), since some file systems treat different spellings as equal.
+fn name_fault(name: &str) -> Option<&'static str> {
+    let folded = fold(name);
+    // Compatibility forms of separators, which a file system may normalize to separators.
+    for part in folded.split(['/', '\\', ':']).filter(|part| !part.is_empty()) {
+        let part = part.trim_end_matches(['.', ' ']);
+        if part.is_empty() {
+            return Some("has a segment that is a way, not a name");
+        }
+        if GIT_NAMES.contains(&part) {
+            return Some("has a name that stands for .git");
+        }
+        if is_device(part) {
+            return Some("has the name of a device on Windows");
+        }
+    }
+    if name.len() > MAX_NAME_BYTES {
+        return Some("has a name of more than 255 bytes");
+    }
+    if name.contains(WINDOWS_CHARACTERS) {
+        return Some("has a character that Windows does not allow: one of < > : \" | ? *");
+    }
+    if name.ends_with(['.', ' ']) {
+        return Some("has a name that ends with a dot or a space, which Windows drops");
+    }
+    let bidi = CodePointSetData::new::<BidiControl>();
+    name.chars().any(|c| bidi.contains(c)).then_some("has a character that reorders text")
+}
+
+/// Folds a name as the most lenient file systems do: case, compatibility forms, invisible characters.
+fn fold(name: &str) -> String {
+    if name.is_ascii() {
+        return name.to_ascii_lowercase();
+    }
+    let nfkc = ComposingNormalizerBorrowed::new_nfkc();
+    let ignorable = CodePointSetData::new::<DefaultIgnorableCodePoint>();
+    // By way of upper case, which also has letters in common that have no common lower case.
+    let cased = nfkc.normalize(name).to_uppercase().to_lowercase();
+    let visible: String = cased.chars().filter(|c| !ignorable.contains(*c)).collect();
+    nfkc.normalize(&visible).into_owned()
+}
+
+/// Returns whether a folded name opens a device. Everything after the first dot is ignored.
+fn is_device(name: &str) -> bool {
+    let stem = name.split('.').next().unwrap_or(name).trim_end_matches(' ');
+    let is_numbered = |device: &&str| {
+        let digit = stem.strip_prefix(*device).map(str::as_bytes);
+        matches!(digit, Some([b'1'..=b'9']))
+    };
+    DEVICES.contains(&stem) || NUMBERED_DEVICES.iter().any(is_numbered)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn refused(path: &str) -> String {
+        path.parse::<BundlePath>().expect_err(path).to_string()
+    }
+
+    #[test]
+    fn every_spelling_of_git_is_refused() {
+        for path in [
+            ".git",
+            ".git/config",
+            "a/.git/config",
+            ".GIT/config",
+            ".Git",
+            ".git.",
+            ".git /config",
+            ".git. . ",
+            "git~1/config",
+            "GIT~1",
+            ".g\u{200c}it/config",
+            "\u{feff}.git",
+            ".gi\u{ad}t",
+            "\u{ff0e}git",
+            "\u{2024}git",
+            ".\u{ff27}\u{ff29}\u{ff34}",
+            ".g\u{131}t",
+            ".git::$INDEX_ALLOCATION/config",
+            ".git\u{ff1a}x",
+            "a\u{ff0f}.git",
+        ] {
+            assert!(refused(path).contains("stands for .git"), "{path:?}: {}", refused(path));
+        }
+    }
+
+    #[test]
+    fn names_that_windows_cannot_have_are_refused() {
+        for path in [
+            "CON",
+            "nul.txt",
+            "a/Aux/b",
+            "prn.tar.gz",
+            "com1",
+            "LPT9.md",
+            "COM\u{b9}",
+            "lpt\u{b3}.txt",
+            "nul .txt",
+            "con.",
+            "CONIN$",
+            "c\u{200b}on",
+            "\u{ff43}on",
+        ] {
+            assert!(refused(path).contains("device"), "{path:?}: {}", refused(path));
+        }
+        for path in ["a:b", "a::b", "what?.md", "*.md", "a<b", "a>b", "a|b", "\"a\""] {
+            assert!(refused(path).contains("Windows does not allow"), "{path:?}");
+        }
+        for path in ["a.", "a /b", "dir./x"] {
+            assert!(refused(path).contains("ends with a dot or a space"), "{path:?}");
+        }
+    }
+
+    #[test]
+    fn bidi_controls_long_names_and_disguised_dots_are_refused() {
+        for path in ["a\u{202e}dm.exe", "\u{2066}a", "a\u{200f}b", "a/\u{61c}b"] {
+            assert!(refused(path).contains("reorders text"), "{path:?}");
+        }
+        assert!("x".repeat(255).parse::<BundlePath>().is_ok());
+        assert!(refused(&"x".repeat(256)).contains("more than 255 bytes"));
+        assert!(refused(&format!("a/{}", "é".repeat(128))).contains("more than 255 bytes"));
+        for path in ["...", "\u{ff0e}\u{ff0e}", "\u{2025}/x", "\u{ff0e}\u{ff0e}\u{ff0f}x"] {
+            assert!(refused(path).contains("is a way"), "{path:?}");
+        }
+    }
+
+    #[test]
+    fn ordinary_names_are_accepted() {
+        for path in [
+            ".gitignore",
+            ".gitattributes",
+            ".github/workflows/ci.yml",
+            "git",
+            "agit~1",
+            "git~10",
+            "console.md",
+            "com10",
+            "com0",
+            "lpt",
+            "auxiliary/nullable.txt",
+            "null",
+            "x.con",
+            "a b.md",
+            "#1 (draft) [x] {y} & z; 100%.md",
+            "caf\u{e9}.md",
+            "标题：副标题？.md",
+            "TCP／IP.md",
+            "What next…",
+            "👩‍💻.md",
+            "می‌خواهم.md",
+        ] {
+            assert_eq!(
+                path.parse::<BundlePath>().map(|path| path.to_string()),
+                Ok(path.to_owned()),
+                "{path:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn stored_paths_need_only_stay_inside_their_folder() {
+        for path in [".git/config", "CON", "a:b", "a\u{202e}b", &"x".repeat(300)] {
+            assert!(BundlePath::from_stored(path).is_ok(), "{path}");
+        }
+        for path in ["../x", "a/../b", "..", "/etc/x", "C:/x", "a\\b", "a\0b", "a//b", ""] {
+            assert!(BundlePath::from_stored(path).is_err(), "{path}");
+        }
+    }
+
+    #[test]
+    fn folders_that_git_takes_for_repositories_are_found() {
+        let heads = |paths: &[&'static str]| repository_heads(paths.iter().copied());
+        let bare = ["HEAD", "config", "objects/x", "refs/heads/main"];
+        assert_eq!(heads(&bare), ["HEAD"]);
+        assert_eq!(heads(&["a/Head", "a/OBJECTS/x", "a/refs/x"]), ["a/Head"]);
+        assert_eq!(heads(&["a/b/HEAD", "a/b/commondir"]), ["a/b/HEAD"]);
+        for paths in [
+            &["HEAD", "objects/x"] as &[_],
+            &["HEAD", "objects", "refs"],
+            &["a/HEAD", "b/objects/x", "b/refs/x"],
+            &["a/HEAD", "aobjects/x", "arefs/x"],
+            &["HEAD.md", "objects/x", "refs/x"],
+            &["docs/commondir"],
+        ] {
+            assert!(heads(paths).is_empty(), "{paths:?}");
+        }
+    }
+
+    #[test]
+    fn a_name_is_one_segment() {
+        assert!(check_name("pdf").is_ok());
+        for name in ["a/b", "..", "con", ".git", "", "/"] {
+            assert!(check_name(name).is_err(), "{name}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn parsing_never_panics_and_accepted_paths_are_unchanged(path in "\\PC{0,40}") {
+            if let Ok(parsed) = path.parse::<BundlePath>() {
+                prop_assert_eq!(parsed.to_string(), path);
+            }
+        }
+
+        #[test]
+        fn accepted_paths_do_not_fold_to_git(path in "[.gGiItT~1:\u{200c}\u{ff0e}\u{ff47} ]{0,8}") {
+            if path.parse::<BundlePath>().is_ok() {
+                let folded = fold(&path);
+                prop_assert!(!GIT_NAMES.contains(&folded.trim_end_matches(['.', ' '])));
+            }
+        }
+    }
+}

@@ -1,0 +1,175 @@
+//! Stored shape of records: `{id, skill, registered_at}` and
+//! `{name, description, arguments, function_id, registered_at}`, compatible with the original iii skills worker.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use serde::{Deserialize, Serialize};
+use skills_core::{
+    EntryKey, EntryKind, PromptArgument, PromptDefinition, PromptName, SkillId, Timestamp,
+};
+use skills_store::EntryContent;
+
+/// Record of an entry, without its body.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Record {
+    pub(crate) id: String,
+    pub(crate) content: Arc<EntryContent>,
+    pub(crate) registered_at: Timestamp,
+}
+
+#[derive(Serialize, Deserialize)]
+struct StoredSkill {
+    id: String,
+    skill: String,
+    #[serde(default)]
+    registered_at: String,
+}
+
+#[derive(Serialize, Deserialize)]
+struct StoredPrompt {
+    name: String,
+    description: String,
+    #[serde(default)]
+    arguments: Vec<PromptArgument>,
+    function_id: String,
+    #[serde(default)]
+    registered_at: String,
+}
+
+impl Record {
+    /// Creates a record. It has no provenance: the stored shape has no field for it, and a record must equal the decoded
+    /// one for its own event to be recognised.
+    pub(crate) fn new(key: &EntryKey, mut content: EntryContent, registered_at: Timestamp) -> Self {
+        if let EntryContent::Skill(meta) = &mut content {
+            meta.provenance = None;
+        }
+        Self { id: key.id.to_string(), content: Arc::new(content), registered_at }
+    }
+
+    /// Decodes a stored value. The key, if given, must be the record's own id.
+    ///
+    /// # Errors
+    /// The reason why the value is not a valid record.
+    pub(crate) fn decode(kind: EntryKind, key: Option<&str>, value: &str) -> Result<Self, String> {
+        let (id, content, registered_at) = match kind {
+            EntryKind::Skill => {
+                let stored: StoredSkill = parse(value)?;
+                stored.id.parse::<SkillId>().map_err(|error| error.to_string())?;
+                let meta = skills_agent_skills::skill_meta(&stored.skill)
+                    .map_err(|error| error.to_string())?;
+                (stored.id, EntryContent::Skill(meta), stored.registered_at)
+            }
+            EntryKind::Prompt => {
+                let StoredPrompt { name, description, arguments, function_id, registered_at } =
+                    parse(value)?;
+                name.parse::<PromptName>().map_err(|error| error.to_string())?;
+                let definition = PromptDefinition { description, arguments, function_id };
+                let checked = definition.validate().map_err(|error| error.to_string())?;
+                (name, EntryContent::Prompt(checked), registered_at)
+            }
+        };
+        if key.is_some_and(|key| key != id) {
+            return Err(format!("its id is {id:?}, not its key"));
+        }
+        // A record without a valid timestamp counts as the oldest, so that the next registration is later.
+        let registered_at = registered_at.parse().unwrap_or(Timestamp::from_micros(0));
+        Ok(Self { id, content: Arc::new(content), registered_at })
+    }
+
+    /// Encodes the value to store.
+    pub(crate) fn encode(&self, body: Option<&Bytes>) -> Result<String, serde_json::Error> {
+        let registered_at = self.registered_at.to_string();
+        match &*self.content {
+            EntryContent::Skill(_) => {
+                let body = body.map(|body| String::from_utf8_lossy(body).into_owned());
+                let skill = body.unwrap_or_default();
+                serde_json::to_string(&StoredSkill { id: self.id.clone(), skill, registered_at })
+            }
+            EntryContent::Prompt(prompt) => {
+                let PromptDefinition { description, arguments, function_id } = prompt.clone();
+                let name = self.id.clone();
+                serde_json::to_string(&StoredPrompt {
+                    name,
+                    description,
+                    arguments,
+                    function_id,
+                    registered_at,
+                })
+            }
+            EntryContent::Corrupt { reason, .. } => {
+                Err(serde_json::Error::io(std::io::Error::other(reason.clone())))
+            }
+        }
+    }
+}
+
+/// Extracts the body of a stored skill.
+pub(super) fn extract_body(value: &str) -> Option<Bytes> {
+    serde_json::from_str::<StoredSkill>(value).ok().map(|stored| stored.skill.into())
+}
+
+fn parse<'a, T: Deserialize<'a>>(value: &'a str) -> Result<T, String> {
+    serde_json::from_str(value).map_err(|error| error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+    use skills_core::{Provenance, SourceKind};
+
+    use super::*;
+
+    fn skill(value: &serde_json::Value) -> Result<Record, String> {
+        Record::decode(EntryKind::Skill, Some("a"), &value.to_string())
+    }
+
+    #[test]
+    fn records_of_the_original_worker_are_decoded() {
+        let record = skill(&json!({
+            "id": "a", "skill": "# A\n\nText", "registered_at": "2026-05-04T12:00:00.123456789+00:00",
+            "extra": [1],
+        }))
+        .unwrap();
+        assert_eq!(record.registered_at.to_string(), "2026-05-04T12:00:00.123456Z");
+        let prompt = json!({"name": "p", "description": "d", "function_id": "a::b"});
+        let record = Record::decode(EntryKind::Prompt, None, &prompt.to_string()).unwrap();
+        assert_eq!(record.id, "p");
+    }
+
+    #[test]
+    fn an_encoded_record_decodes_to_itself() {
+        let body = Bytes::from_static("# A\r\n\u{1F600}\0".as_bytes());
+        let mut meta =
+            skills_agent_skills::skill_meta(std::str::from_utf8(&body).unwrap()).unwrap();
+        meta.provenance = Some(Box::new(Provenance::new(SourceKind::Worker, "w")));
+        let key = EntryKey {
+            kind: EntryKind::Skill,
+            layer: skills_core::Layer::Official,
+            id: "a".into(),
+        };
+        let record = Record::new(&key, EntryContent::Skill(meta), Timestamp::from_micros(5));
+        let value = record.encode(Some(&body)).unwrap();
+        assert_eq!(Record::decode(EntryKind::Skill, Some("a"), &value), Ok(record));
+        assert_eq!(extract_body(&value), Some(body));
+        let fields: serde_json::Value = serde_json::from_str(&value).unwrap();
+        let names: std::collections::BTreeSet<_> =
+            fields.as_object().unwrap().keys().map(String::as_str).collect();
+        assert_eq!(names, ["id", "registered_at", "skill"].into());
+    }
+
+    #[test]
+    fn invalid_records_are_rejected_with_a_reason() {
+        for (value, words) in [
+            (json!("text"), "invalid type"),
+            (json!(7), "invalid type"),
+            (json!({"id": "a"}), "missing field"),
+            (json!({"id": "a", "skill": ""}), "non-empty"),
+            (json!({"id": "A", "skill": "x"}), "lowercase"),
+            (json!({"id": "b", "skill": "x"}), "its id is \"b\""),
+        ] {
+            let reason = skill(&value).expect_err(words);
+            assert!(reason.contains(words), "{reason}");
+        }
+    }
+}

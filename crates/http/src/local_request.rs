@@ -1,0 +1,29 @@
+//! Requests of a person at this machine, as far as a server can tell.
+
+use std::net::IpAddr;
+
+use axum::http::{HeaderName, header, request::Parts};
+use skills_core::origin::WebHost;
+
+use crate::client_shares::peer_address;
+
+/// Headers by which proxies name the client that they speak for.
+const FORWARDING_HEADERS: [HeaderName; 4] = [
+    header::FORWARDED,
+    header::VIA,
+    HeaderName::from_static("x-forwarded-for"),
+    HeaderName::from_static("x-real-ip"),
+];
+
+/// Returns whether a request comes from this machine: over a loopback connection, to a local host name, and through no
+/// proxy. The person behind a proxy may be anybody.
+#[must_use]
+pub fn is_local_request(parts: &Parts) -> bool {
+    let is_loopback = |ip: IpAddr| ip.to_canonical().is_loopback();
+    let host = parts.headers.get(header::HOST).and_then(|host| host.to_str().ok());
+    let is_local_host = host.and_then(WebHost::parse_authority).is_some_and(|(host, _)| {
+        host.is_local() || matches!(host, WebHost::Ip(ip) if ip.is_loopback())
+    });
+    let is_forwarded = FORWARDING_HEADERS.iter().any(|name| parts.headers.contains_key(name));
+    is_local_host && !is_forwarded && is_loopback(peer_address(&parts.extensions))
+}

@@ -1,0 +1,51 @@
+//! State of the server, for surfaces that show it to people: the process, its requests, its connections.
+
+use std::fmt;
+
+use skills_core::{SurfaceStats, Timestamp};
+
+/// State of a server. The process that composes it implements this.
+pub trait ServerInfo: Send + Sync {
+    /// Returns the state now. May read files.
+    fn status(&self) -> ServerStatus;
+    /// Returns the requests of the last day, by surface.
+    fn requests(&self) -> Vec<SurfaceStats>;
+    /// Returns open sessions and connections of surfaces that the registry does not list itself.
+    fn connections(&self) -> Vec<Connection>;
+}
+
+impl fmt::Debug for dyn ServerInfo {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("ServerInfo")
+    }
+}
+
+/// State of a process.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ServerStatus {
+    /// Version of the program.
+    pub version: &'static str,
+    /// Start of the process.
+    pub started_at: Timestamp,
+    /// Data directory, for display.
+    pub data_dir: String,
+    /// Bytes of the files in the data directory.
+    pub store_bytes: Option<u64>,
+    /// Resident memory of the process, in bytes.
+    pub memory_bytes: Option<u64>,
+    /// Sentences about what does not work.
+    pub problems: Vec<String>,
+}
+
+/// Connection or session of a client.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Connection {
+    /// Surface, such as `mcp`.
+    pub surface: &'static str,
+    /// Name of the client, as it calls itself.
+    pub client: String,
+    /// Begin of the session.
+    pub since: Timestamp,
+    /// True if the client listens for notifications.
+    pub is_listening: bool,
+}

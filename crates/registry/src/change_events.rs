@@ -1,0 +1,130 @@
+//! Change events for surfaces: they name what is different, not its new content.
+
+use std::{sync::Arc, time::Duration};
+
+use futures_util::{
+    Stream, StreamExt as _,
+    stream::{self, BoxStream},
+};
+use skills_core::{Debounce, EntryKind, Layer, Owner, resolve::Prefix};
+use tokio::sync::watch;
+
+use crate::{
+    Change,
+    feed::{FeedItem, FeedSubscription},
+    live::LiveChange,
+};
+
+/// Something that is different from before.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ChangeEvent {
+    /// A skill was added, removed or has another body.
+    Skill(Arc<str>),
+    /// A prompt was added, removed or redefined.
+    Prompt(Arc<str>),
+    /// Versions or labels of a skill changed, and its plain id reads what it read before. Only addresses with a version,
+    /// such as `iii://{id}@latest`, may read something else.
+    SkillVersions(Arc<str>),
+    /// Versions or labels of a prompt changed, and its plain name means what it meant before.
+    PromptVersions(Arc<str>),
+    /// Tools were added, removed or redefined.
+    Tools,
+    /// Functions that workers expose were added or removed.
+    Functions,
+    /// Anything may be different: the source of events was out of reach, or events were missed.
+    Everything,
+}
+
+/// Stream of change events from the time of the subscription, in commit order. It ends with the registry.
+pub type ChangeEvents = BoxStream<'static, ChangeEvent>;
+
+/// Debounce of the notifications of clients. Short, so that a client is notified of a change well within 50 ms.
+pub const NOTIFY_DEBOUNCE: Debounce = Debounce::window(Duration::from_millis(5));
+
+/// Feeds that change events come from.
+pub(crate) struct EventSources {
+    pub(crate) changes: FeedSubscription<Arc<Change>>,
+    pub(crate) live: FeedSubscription<LiveChange>,
+    pub(crate) functions: Option<watch::Receiver<u64>>,
+    pub(crate) tools_refreshes: watch::Receiver<u64>,
+}
+
+impl EventSources {
+    /// Returns the events that a caller may see: changes of a private layer are events for its owner alone.
+    pub(crate) fn into_events(
+        self,
+        owner: Option<Owner>,
+        affects_tools: impl Fn(&Change) -> bool + Send + 'static,
+        prefix: Prefix,
+    ) -> ChangeEvents {
+        let stored = feed_items(self.changes).flat_map(move |item| {
+            let events = match item {
+                FeedItem::Item(change) if is_visible(&change.key.layer, owner.as_ref()) => {
+                    let tools = change.affects_served && affects_tools(&change);
+                    let tools = tools.then_some(ChangeEvent::Tools);
+                    // The shorter name without the prefix may resolve to something else as well.
+                    let names = prefix.affected_names(&change.key.id).map(Arc::from);
+                    names.map(ChangeEvent::of(&change)).chain(tools).collect()
+                }
+                FeedItem::Item(_) => vec![],
+                FeedItem::Missed(_) => vec![ChangeEvent::Everything],
+            };
+            stream::iter(events)
+        });
+        let live = feed_items(self.live).map(|item| match item {
+            FeedItem::Item(LiveChange { kind, id, .. }) => ChangeEvent::entry(kind)(id),
+            FeedItem::Missed(_) => ChangeEvent::Everything,
+        });
+        let refreshes = repeat_on_change(self.tools_refreshes, ChangeEvent::Tools);
+        let events = stream::select(stream::select(stored, live), refreshes);
+        match self.functions {
+            Some(functions) => {
+                stream::select(events, repeat_on_change(functions, ChangeEvent::Functions)).boxed()
+            }
+            None => events.boxed(),
+        }
+    }
+}
+
+fn feed_items<T: Clone + Send + 'static>(
+    feed: FeedSubscription<T>,
+) -> impl Stream<Item = FeedItem<T>> + Send {
+    stream::unfold(feed, |mut feed| async move { feed.next().await.map(|item| (item, feed)) })
+}
+
+/// Yields `event` each time the number changes.
+fn repeat_on_change(
+    number: watch::Receiver<u64>,
+    event: ChangeEvent,
+) -> impl Stream<Item = ChangeEvent> {
+    stream::unfold((number, event), |(mut number, event)| async move {
+        number.changed().await.ok()?;
+        Some((event.clone(), (number, event)))
+    })
+}
+
+/// Returns whether a caller with the private layer of `owner`, if any, sees a layer.
+fn is_visible(layer: &Layer, owner: Option<&Owner>) -> bool {
+    match layer {
+        Layer::Private(other) => owner == Some(other),
+        Layer::Official | Layer::Market => true,
+    }
+}
+
+impl ChangeEvent {
+    /// Returns the event of a change, given the name that it affects.
+    fn of(change: &Change) -> fn(Arc<str>) -> Self {
+        match (change.affects_served, change.key.kind) {
+            (true, kind) => Self::entry(kind),
+            (false, EntryKind::Skill) => Self::SkillVersions,
+            (false, EntryKind::Prompt) => Self::PromptVersions,
+        }
+    }
+
+    fn entry(kind: EntryKind) -> fn(Arc<str>) -> Self {
+        match kind {
+            EntryKind::Skill => Self::Skill,
+            EntryKind::Prompt => Self::Prompt,
+        }
+    }
+}

@@ -1,0 +1,124 @@
+//! State that the writer thread publishes after a commit: the catalog, the feeds, its own health, and the caches that a
+//! commit may make stale.
+
+use std::sync::Arc;
+
+use arc_swap::ArcSwap;
+use skills_core::Timestamp;
+use skills_store::{Change, Effect, StateChange};
+use tokio::sync::watch;
+
+use crate::{
+    Catalog, RegistryError,
+    blob_cache::BlobCache,
+    feed::Feed,
+    live::{LiveChange, LiveUpdate},
+    recovery::WriterHealth,
+    search::IndexSignal,
+    version_cache::VersionCache,
+};
+
+/// Bytes of the newest changes that a feed keeps in memory for its slowest subscriber.
+const CHANGE_FEED_BYTES: usize = 4 << 20;
+/// Bytes of the newest bus state changes, which carry their values.
+const STATE_FEED_BYTES: usize = 16 << 20;
+/// Bytes of the newest changes of live entries, which carry ids only.
+const LIVE_FEED_BYTES: usize = 1 << 20;
+/// Memory that a change takes beside its content.
+const CHANGE_OVERHEAD: usize = 512;
+/// Memory that a change of a live entry takes beside its id.
+const LIVE_CHANGE_OVERHEAD: usize = 64;
+
+/// Catalog and feeds. Only the writer thread changes them, so readers see them in commit order.
+#[derive(Debug)]
+pub(crate) struct Publisher {
+    pub(crate) catalog: ArcSwap<Catalog>,
+    pub(crate) changes: Feed<Arc<Change>>,
+    pub(crate) state: Feed<Arc<StateChange>>,
+    pub(crate) live: Feed<LiveChange>,
+    /// Counts the requests to list tools again.
+    pub(crate) tools_refresh: watch::Sender<u64>,
+    pub(crate) health: watch::Sender<WriterHealth>,
+    pub(crate) blobs: BlobCache,
+    pub(crate) versions: VersionCache,
+    /// Wakes the search index after each new catalog.
+    pub(crate) index_signal: IndexSignal,
+}
+
+impl Publisher {
+    pub(crate) fn new(catalog: Catalog, blobs: BlobCache) -> Self {
+        Self {
+            blobs,
+            versions: VersionCache::default(),
+            catalog: ArcSwap::from_pointee(catalog),
+            changes: Feed::new(CHANGE_FEED_BYTES),
+            state: Feed::new(STATE_FEED_BYTES),
+            live: Feed::new(LIVE_FEED_BYTES),
+            tools_refresh: watch::Sender::new(0),
+            health: watch::Sender::default(),
+            index_signal: IndexSignal::default(),
+        }
+    }
+
+    /// Returns the error of a request that the writer thread dropped without a reply.
+    pub(crate) fn dropped_error(&self) -> RegistryError {
+        match *self.health.borrow() {
+            WriterHealth::Failed => RegistryError::WriterStopped,
+            WriterHealth::Writing | WriterHealth::Recovering => RegistryError::OutcomeUnknown,
+        }
+    }
+
+    /// Returns the error of a request for which no writer thread runs.
+    pub(crate) fn closed_error(&self) -> RegistryError {
+        match *self.health.borrow() {
+            WriterHealth::Failed => RegistryError::WriterStopped,
+            WriterHealth::Writing | WriterHealth::Recovering => RegistryError::Closed,
+        }
+    }
+
+    /// Swaps the catalog, then notifies: a subscriber that receives a change can already read it.
+    pub(crate) fn publish(&self, effects: Vec<Effect>) {
+        let (mut changes, mut state) = (Vec::new(), Vec::new());
+        for effect in effects {
+            match effect {
+                Effect::Changed(change) => changes.push(Arc::new(change)),
+                Effect::Erased { change, blobs, .. } => {
+                    self.blobs.forget(&blobs);
+                    changes.push(Arc::new(change));
+                }
+                Effect::State(change) => state.push(change),
+                Effect::Nothing | Effect::Unchanged { .. } => {}
+            }
+        }
+        // A store may carry out the batches of a group side by side.
+        changes.sort_by_key(|change| change.revision);
+        for change in &changes {
+            self.versions.invalidate(&change.key);
+        }
+        if !changes.is_empty() {
+            let next = self.catalog.load().with(changes.iter().map(AsRef::as_ref));
+            self.catalog.store(Arc::new(next));
+            self.index_signal.raise();
+        }
+        for change in changes {
+            let content = change.content().map_or(0, |content| content.weight());
+            self.changes.send(change, CHANGE_OVERHEAD + content);
+        }
+        for change in state {
+            let size = |value: &Option<String>| value.as_ref().map_or(0, String::len);
+            let bytes = CHANGE_OVERHEAD + size(&change.old) + size(&change.new);
+            self.state.send(Arc::new(change), bytes);
+        }
+    }
+
+    /// Swaps the catalog for one with the updated live clients, then notifies.
+    pub(crate) fn publish_live(&self, updates: &[LiveUpdate], now: Timestamp) {
+        let (next, changes) = self.catalog.load().with_live(updates, now);
+        self.catalog.store(Arc::new(next));
+        self.index_signal.raise();
+        for change in changes {
+            let bytes = LIVE_CHANGE_OVERHEAD + change.id.len();
+            self.live.send(change, bytes);
+        }
+    }
+}

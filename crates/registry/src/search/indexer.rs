@@ -1,0 +1,276 @@
+//! The thread that keeps the search index up to the catalog.
+//!
+//! It compares the catalog with the one it indexed last, so every way in which the catalog changes is covered by one
+//! rule. Texts come from the store. Large merges run on a thread of their own: new entries do not wait for them.
+
+use std::{
+    collections::BTreeMap,
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::{Arc, mpsc},
+    thread,
+};
+
+use skills_core::Layer;
+use skills_search::{AnalyzedDocument, Analyzer, MergeTask, MergedSegment, PartitionWriter};
+use skills_store::Store;
+
+use super::{
+    ModelLoader, documents,
+    index::{IndexProgress, IndexState},
+};
+use crate::{
+    Catalog, SkillRow,
+    catalog::{CatalogDifference, ChangedRow},
+    publisher::Publisher,
+};
+
+/// Entries that are indexed before searches see them.
+const CHUNK: usize = 1024;
+/// Entries of a chunk above which several threads share the work.
+const MIN_PARALLEL: usize = 64;
+/// Most threads that build the index.
+const MAX_THREADS: usize = 4;
+/// Documents up to which a merge is carried out at once.
+const MAX_INLINE_MERGE: usize = 2048;
+/// Most entries whose text is tried again later.
+const MAX_RETRIES: usize = 4096;
+
+/// State of the indexer thread.
+pub(super) struct Indexer {
+    store: Arc<dyn Store>,
+    publisher: Arc<Publisher>,
+    state: Arc<IndexState>,
+    /// Catalog that the index has.
+    indexed: Arc<Catalog>,
+    writers: BTreeMap<Option<Layer>, PartitionWriter>,
+    model: Option<ModelLoader>,
+    analyzers: Vec<Analyzer>,
+    /// Entries whose text could not be read.
+    unread: Vec<CatalogDifference>,
+    merged: (mpsc::Sender<Merged>, mpsc::Receiver<Merged>),
+}
+
+/// Result of a merge on another thread.
+type Merged = (Option<Layer>, MergedSegment);
+
+/// Analyzed entry, and whether its text could be read.
+type Analyzed = (Option<AnalyzedDocument>, bool);
+
+impl Indexer {
+    pub(super) fn new(
+        store: Arc<dyn Store>,
+        publisher: Arc<Publisher>,
+        state: Arc<IndexState>,
+        model: Option<ModelLoader>,
+    ) -> Self {
+        Self {
+            store,
+            publisher,
+            state,
+            indexed: Arc::default(),
+            writers: BTreeMap::new(),
+            model,
+            analyzers: vec![],
+            unread: vec![],
+            merged: mpsc::channel(),
+        }
+    }
+
+    /// Runs until the registry closes.
+    pub(super) fn run(mut self) {
+        let model = self.model.take().and_then(|load| load());
+        let threads =
+            thread::available_parallelism().map_or(1, |count| count.get().min(MAX_THREADS));
+        self.analyzers = (0..threads).map(|_| Analyzer::with_model(model.clone())).collect();
+        let _ = self.state.model.set(model);
+        loop {
+            // A panic must not end the search of a running server: the next change tries again from the start.
+            if catch_unwind(AssertUnwindSafe(|| self.update())).is_err() {
+                tracing::error!("search indexer panicked; building the index again");
+                self.indexed = Arc::default();
+                self.writers.clear();
+            }
+            if !self.publisher.index_signal.wait() {
+                return;
+            }
+        }
+    }
+
+    /// Brings the index up to the catalog.
+    fn update(&mut self) {
+        while let Ok((layer, merged)) = self.merged.1.try_recv() {
+            if let Some(writer) = self.writers.get_mut(&layer) {
+                writer.apply_merge(merged);
+                self.publish(&layer);
+            }
+        }
+        let catalog = self.publisher.catalog.load_full();
+        let mut differences = self.indexed.differences(&catalog);
+        if !self.unread.is_empty() {
+            differences.extend(std::mem::take(&mut self.unread));
+        }
+        let total = differences.len();
+        for (number, chunk) in differences.chunks(CHUNK).enumerate() {
+            if self.publisher.index_signal.is_closed() {
+                return;
+            }
+            self.apply(&catalog, chunk);
+            let indexed = (number * CHUNK + chunk.len()).min(total);
+            self.state.progress.send_modify(|progress| {
+                if !progress.is_complete {
+                    (progress.indexed, progress.total) = (indexed, total);
+                }
+            });
+        }
+        let version = catalog.version();
+        self.indexed = catalog;
+        self.state.progress.send_modify(|progress| {
+            *progress = IndexProgress { version, is_complete: true, ..*progress };
+        });
+        self.merge();
+    }
+
+    /// Indexes some entries and publishes their partitions.
+    fn apply(&mut self, catalog: &Catalog, differences: &[CatalogDifference]) {
+        let analyzed = self.analyze(differences);
+        let mut added: BTreeMap<Option<Layer>, Vec<AnalyzedDocument>> = BTreeMap::new();
+        for (difference, (document, is_read)) in differences.iter().zip(analyzed) {
+            let documents = added.entry(difference.layer.clone()).or_default();
+            match document {
+                // An entry that is tried again may have been replaced or removed meanwhile.
+                Some(document) if is_current(catalog, difference) => {
+                    documents.push(document);
+                    if !is_read && self.unread.len() < MAX_RETRIES {
+                        self.unread.push(difference.clone());
+                    }
+                }
+                Some(_) => {}
+                None => {
+                    if let Some(writer) = self.writers.get_mut(&difference.layer) {
+                        writer.remove(&documents::key_of(difference));
+                    }
+                }
+            }
+        }
+        for (layer, documents) in added {
+            self.writers.entry(layer.clone()).or_default().add(documents);
+            self.publish(&layer);
+        }
+    }
+
+    /// Analyzes entries, on several threads if there are many. Removed entries have no document.
+    fn analyze(&mut self, differences: &[CatalogDifference]) -> Vec<Analyzed> {
+        let store = &*self.store;
+        let analyze = |analyzer: &mut Analyzer, part: &[CatalogDifference]| -> Vec<Analyzed> {
+            part.iter().map(|difference| analyze(store, analyzer, difference)).collect()
+        };
+        if differences.len() < MIN_PARALLEL {
+            return self
+                .analyzers
+                .first_mut()
+                .map_or_else(Vec::new, |first| analyze(first, differences));
+        }
+        let size = differences.len().div_ceil(self.analyzers.len());
+        thread::scope(|scope| {
+            let parts = differences.chunks(size).zip(&mut self.analyzers);
+            let threads: Vec<_> = parts
+                .map(|(part, analyzer)| scope.spawn(move || analyze(analyzer, part)))
+                .collect();
+            let results = threads.into_iter().flat_map(|thread| match thread.join() {
+                Ok(analyzed) => analyzed,
+                Err(panic) => std::panic::resume_unwind(panic),
+            });
+            results.collect()
+        })
+    }
+
+    fn publish(&mut self, layer: &Option<Layer>) {
+        let mut partitions = (**self.state.partitions.load()).clone();
+        match self.writers.get(layer) {
+            Some(writer) if !writer.is_empty() => {
+                partitions.insert(layer.clone(), writer.snapshot());
+            }
+            // Owners come and go; those without entries take no memory.
+            _ => {
+                partitions.remove(layer);
+                self.writers.remove(layer);
+            }
+        }
+        self.state.partitions.store(Arc::new(partitions));
+    }
+
+    /// Starts the merges that are due.
+    fn merge(&mut self) {
+        let mut changed = Vec::new();
+        for (layer, writer) in &mut self.writers {
+            while let Some(task) = writer.plan_merge() {
+                if task.documents() <= MAX_INLINE_MERGE {
+                    writer.apply_merge(task.run());
+                    changed.push(layer.clone());
+                } else {
+                    let (merged, publisher) = (self.merged.0.clone(), Arc::clone(&self.publisher));
+                    merge_on_thread(layer.clone(), task, merged, publisher);
+                    break;
+                }
+            }
+        }
+        for layer in changed {
+            self.publish(&layer);
+        }
+    }
+}
+
+/// Returns whether the catalog still has the row of a difference.
+fn is_current(catalog: &Catalog, difference: &CatalogDifference) -> bool {
+    match (&difference.row, &difference.layer) {
+        (ChangedRow::Skill(row), Some(layer)) => {
+            catalog.stored_skill(layer, &row.id).is_some_and(|found| Arc::ptr_eq(found, row))
+        }
+        // Only texts of stored skills are tried again.
+        _ => true,
+    }
+}
+
+fn analyze(store: &dyn Store, analyzer: &mut Analyzer, difference: &CatalogDifference) -> Analyzed {
+    match &difference.row {
+        ChangedRow::Removed(_) => (None, true),
+        ChangedRow::Prompt(row) => (Some(analyzer.analyze(&documents::of_prompt(row))), true),
+        ChangedRow::Skill(row) => {
+            let (text, is_read) = read_root(store, row);
+            (Some(analyzer.analyze(&documents::of_skill(row, text.as_deref()))), is_read)
+        }
+    }
+}
+
+/// Reads the root document of a stored skill. Returns whether it could be read, or cannot be.
+fn read_root(store: &dyn Store, row: &SkillRow) -> (Option<String>, bool) {
+    let Some(root) = row.meta.root().filter(|_| !row.is_live()) else { return (None, true) };
+    match store.blob(&root.digest) {
+        Ok(Some(bytes)) => (Some(String::from_utf8_lossy(&bytes).into_owned()), true),
+        // Replaced meanwhile, which is a difference of its own, or damaged.
+        Ok(None) => (None, true),
+        Err(error) => {
+            tracing::warn!(skill = %row.id, %error, "text not readable for the search index");
+            (None, false)
+        }
+    }
+}
+
+/// Merges on a thread of its own, and wakes the indexer.
+fn merge_on_thread(
+    layer: Option<Layer>,
+    task: MergeTask,
+    merged: mpsc::Sender<Merged>,
+    publisher: Arc<Publisher>,
+) {
+    let work = move || {
+        if merged.send((layer, task.run())).is_ok() {
+            publisher.index_signal.raise();
+        }
+    };
+    let started = thread::Builder::new().name("search-merge".to_owned()).spawn(work);
+    if let Err(error) = started {
+        // The segments stay unmerged, which makes searches slower and nothing else.
+        tracing::warn!(%error, "search index not merged");
+    }
+}

@@ -1,0 +1,46 @@
+//! Wake-up signal for the thread of the search index.
+
+use parking_lot::{Condvar, Mutex};
+
+/// State of the signal.
+#[derive(Debug, Default)]
+struct SignalState {
+    is_raised: bool,
+    is_closed: bool,
+}
+
+/// Signal that is raised by the writer thread and awaited by the indexer. Raising it never blocks for long.
+#[derive(Debug, Default)]
+pub(crate) struct IndexSignal {
+    state: Mutex<SignalState>,
+    changed: Condvar,
+}
+
+impl IndexSignal {
+    /// Wakes the indexer.
+    pub(crate) fn raise(&self) {
+        self.state.lock().is_raised = true;
+        self.changed.notify_one();
+    }
+
+    /// Ends the indexer.
+    pub(crate) fn close(&self) {
+        self.state.lock().is_closed = true;
+        self.changed.notify_one();
+    }
+
+    /// Returns whether the indexer should end.
+    pub(super) fn is_closed(&self) -> bool {
+        self.state.lock().is_closed
+    }
+
+    /// Waits until the signal is raised and lowers it. Returns whether to go on.
+    pub(super) fn wait(&self) -> bool {
+        let mut state = self.state.lock();
+        while !state.is_raised && !state.is_closed {
+            self.changed.wait(&mut state);
+        }
+        state.is_raised = false;
+        !state.is_closed
+    }
+}

@@ -1,0 +1,18 @@
+//! The registry on its own, on stores and buses that can be made to fail.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test fails by panicking"
+)]
+
+mod concurrent_writes;
+mod feed;
+mod live_entries;
+mod registry;
+mod search;
+mod support;
+mod tiers;
+mod versions;
+mod writer_panic;

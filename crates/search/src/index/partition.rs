@@ -1,0 +1,90 @@
+//! Documents of one layer, as readers see them.
+
+use std::sync::Arc;
+
+use super::Segment;
+use crate::document::DocumentKey;
+
+/// Set of deleted documents of a segment.
+#[derive(Debug, Clone, Default)]
+pub(super) struct DeletedSet {
+    words: Vec<u64>,
+    count: usize,
+}
+
+impl DeletedSet {
+    pub(super) fn contains(&self, document: u32) -> bool {
+        let word = self.words.get(document as usize / 64).copied().unwrap_or(0);
+        word >> (document % 64) & 1 == 1
+    }
+
+    pub(super) fn insert(&mut self, document: u32) {
+        let at = document as usize / 64;
+        if self.words.len() <= at {
+            self.words.resize(at + 1, 0);
+        }
+        let bit = 1 << (document % 64);
+        if self.words[at] & bit == 0 {
+            self.words[at] |= bit;
+            self.count += 1;
+        }
+    }
+}
+
+/// Segment with its deleted documents.
+#[derive(Debug, Clone)]
+pub(crate) struct SegmentView {
+    pub(super) id: u64,
+    pub(crate) segment: Arc<Segment>,
+    pub(super) deleted: Arc<DeletedSet>,
+}
+
+impl SegmentView {
+    /// Returns whether a document was deleted or replaced.
+    pub(crate) fn is_deleted(&self, document: u32) -> bool {
+        self.deleted.contains(document)
+    }
+
+    /// Returns the number of documents that are not deleted.
+    pub(crate) fn len(&self) -> usize {
+        self.segment.len() - self.deleted.count
+    }
+}
+
+/// Snapshot of the documents of one layer. A clone shares them.
+#[derive(Debug, Clone, Default)]
+pub struct Partition {
+    pub(super) segments: Vec<SegmentView>,
+}
+
+impl Partition {
+    /// Returns the number of documents.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.segments.iter().map(SegmentView::len).sum()
+    }
+
+    /// Returns whether there are no documents.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Returns the approximate memory in bytes.
+    #[must_use]
+    pub fn memory(&self) -> usize {
+        self.segments.iter().map(|view| view.segment.memory()).sum()
+    }
+
+    /// Iterates over the keys of all documents.
+    pub fn keys(&self) -> impl Iterator<Item = &DocumentKey> {
+        self.segments.iter().flat_map(|view| {
+            let records = view.segment.records().iter().zip(0_u32..);
+            records.filter(|(_, at)| !view.is_deleted(*at)).map(|(record, _)| &record.key)
+        })
+    }
+
+    pub(crate) fn segments(&self) -> &[SegmentView] {
+        &self.segments
+    }
+}

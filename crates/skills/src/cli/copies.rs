@@ -1,0 +1,79 @@
+//! Arguments of the commands that copy content out of the registry and into it: `export`, `sync` and `import`.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+
+use super::OutputFormat;
+
+#[derive(Debug, Clone, Args)]
+pub struct ExportArgs {
+    /// Id of the skill, or ID@VERSION
+    #[arg(required_unless_present = "kv")]
+    pub id: Option<String>,
+    /// Folder to write the files to
+    #[arg(required_unless_present = "kv")]
+    pub dir: Option<PathBuf>,
+    /// Overwrite files that differ
+    #[arg(long)]
+    pub force: bool,
+    /// Print skills of all tiers, keys, profiles and secrets of --data-dir as key-value lines
+    #[arg(long, conflicts_with_all = ["id", "dir", "force", "json"])]
+    pub kv: bool,
+    #[command(flatten)]
+    pub format: OutputFormat,
+}
+
+/// Agents whose skill folders are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum AgentFolders {
+    /// .agents/skills, which most agents read
+    Agents,
+    /// .claude/skills
+    Claude,
+    /// Both folders
+    Both,
+}
+
+#[derive(Debug, Clone, Args)]
+pub struct SyncArgs {
+    /// Skill folders [default: .agents/skills and .claude/skills, if .agents or .claude exists]
+    #[arg(value_name = "DIR", conflicts_with_all = ["to", "user"])]
+    pub dirs: Vec<PathBuf>,
+    /// Agents whose folders to write, created if missing; can be repeated
+    #[arg(long, value_enum, value_name = "AGENTS", value_delimiter = ',')]
+    pub to: Vec<AgentFolders>,
+    /// Use the folders in the home directory instead of the current one
+    #[arg(long)]
+    pub user: bool,
+    /// Only write this skill, ID or ID@VERSION, and leave others as they are; can be repeated
+    #[arg(long = "skill", value_name = "ID")]
+    pub skills: Vec<String>,
+    /// Overwrite and remove also edited skills and skills that sync did not write
+    #[arg(long)]
+    pub force: bool,
+    /// Watch a running server and update the folders until interrupted
+    #[arg(long, conflicts_with = "dry_run")]
+    pub watch: bool,
+    /// Print what would be done without doing it
+    #[arg(long)]
+    pub dry_run: bool,
+    #[command(flatten)]
+    pub format: OutputFormat,
+}
+
+#[derive(Debug, Clone, Args)]
+#[command(group = clap::ArgGroup::new("direction").required(true).args(["file", "from_state", "to_state"]))]
+pub struct ImportArgs {
+    /// File written by `export --kv`, to import into --data-dir; - reads stdin
+    #[arg(value_name = "FILE")]
+    pub file: Option<PathBuf>,
+    /// Copy from the state of the engine at --url to --data-dir
+    #[arg(long)]
+    pub from_state: bool,
+    /// Copy from --data-dir to the state of the engine at --url
+    #[arg(long)]
+    pub to_state: bool,
+    #[command(flatten)]
+    pub format: OutputFormat,
+}

@@ -1,0 +1,393 @@
+//! Sources of skills as the user writes them: paths, repositories and URLs of archives.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+use skills_bundles::{GitSource, is_archive_name};
+use skills_core::{Code, GitProtocol, Provenance, SourceKind, origin::WebHost};
+use skills_upstream::is_public;
+use url::{Host, Position, Url};
+
+use crate::Failure;
+
+/// Host of `owner/repo` without `--host`.
+pub(crate) const DEFAULT_HOST: &str = "github.com";
+
+/// Place that skills are read from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum SourceSpec {
+    Stdin,
+    Path(PathBuf),
+    Git(GitSource),
+    Archive(ArchiveSource),
+}
+
+/// Archive to download.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct ArchiveSource {
+    pub(super) url: Url,
+    /// Allows an address of a local network.
+    pub(super) may_be_local: bool,
+}
+
+/// Party that chose a source.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum ChosenBy {
+    /// The user, on this machine and for this registry.
+    User,
+    /// The registry, or a worker on its bus.
+    Registry,
+}
+
+impl SourceSpec {
+    /// Parses an argument. What exists on disk is a path, whatever else it looks like.
+    ///
+    /// # Errors
+    /// When it is a URL that cannot be used.
+    pub(super) fn parse(argument: &Path, host: &str) -> Result<Self, Failure> {
+        if argument == Path::new("-") {
+            return Ok(Self::Stdin);
+        }
+        let Some(text) = argument.to_str().filter(|_| fs::symlink_metadata(argument).is_err())
+        else {
+            return Ok(Self::Path(argument.to_owned()));
+        };
+        if text.contains("://") {
+            return Self::parse_url(text, host);
+        }
+        let source = parse_ssh(text).or_else(|| parse_shorthand(text, host));
+        Ok(source.map_or_else(|| Self::Path(argument.to_owned()), Self::Git))
+    }
+
+    /// Returns the source to fetch again for content that came from somewhere.
+    ///
+    /// A stored location passes the parser of arguments, and a registry cannot choose files, local networks or
+    /// protocols without encryption.
+    ///
+    /// # Errors
+    /// When the location cannot be fetched, or only the user may choose it.
+    pub(super) fn from_provenance(
+        provenance: &Provenance,
+        chosen_by: ChosenBy,
+    ) -> Result<Self, Failure> {
+        let location = provenance.location.as_str();
+        let spec = match provenance.kind {
+            SourceKind::Path => Some(Self::Path(PathBuf::from(location))),
+            SourceKind::Url | SourceKind::Git => Self::parse_location(location)?,
+            SourceKind::Command | SourceKind::Worker | SourceKind::Other => None,
+        };
+        let is_own = chosen_by == ChosenBy::User;
+        match (provenance.kind, spec) {
+            (_, Some(spec)) if !is_own && spec.is_local() => Err(untrusted(location)),
+            (SourceKind::Path, Some(spec @ Self::Path(_))) => Ok(spec),
+            (SourceKind::Url, Some(Self::Archive(archive))) => {
+                Ok(Self::Archive(ArchiveSource { may_be_local: is_own, ..archive }))
+            }
+            (SourceKind::Git, Some(Self::Git(source))) => {
+                let source = source.with_reference(provenance.reference.clone());
+                Ok(Self::Git(if is_own { source } else { source.without_redirects() }))
+            }
+            _ => Err(Failure::new(Code::Unsupported, format!("cannot fetch from {location}"))),
+        }
+    }
+
+    /// Parses a location as it is stored: a URL or `user@host:path`, without a reference and a folder.
+    fn parse_location(location: &str) -> Result<Option<Self>, Failure> {
+        if !location.contains("://") {
+            return Ok(parse_ssh(location).filter(|git| git.url() == location).map(Self::Git));
+        }
+        let spec = Self::parse_url(location, "")?;
+        let is_exact = match &spec {
+            Self::Git(git) => git.url() == location,
+            Self::Archive(_) | Self::Path(_) | Self::Stdin => true,
+        };
+        Ok(is_exact.then_some(spec))
+    }
+
+    /// Returns whether a source is on this machine or, as far as its text tells, in a local network.
+    fn is_local(&self) -> bool {
+        match self {
+            Self::Stdin | Self::Path(_) => true,
+            Self::Archive(archive) => is_local_url(&archive.url),
+            Self::Git(git) => match git.protocol() {
+                GitProtocol::File | GitProtocol::Http => true,
+                GitProtocol::Https | GitProtocol::Ssh => {
+                    // `user@host:path` as a URL.
+                    let url = Url::parse(git.url()).ok().filter(Url::has_host).or_else(|| {
+                        let (login, _) = git.url().split_once(':')?;
+                        Url::parse(&format!("ssh://{login}")).ok()
+                    });
+                    url.is_none_or(|url| is_local_url(&url))
+                }
+            },
+        }
+    }
+
+    fn parse_url(text: &str, host: &str) -> Result<Self, Failure> {
+        let bad = |reason: &str| {
+            Failure::new(Code::BadArgument, format!("{}: {reason}", public_url(text)))
+                .hint("give an https:// URL, an ssh:// URL, owner/repo or a path")
+        };
+        let url = Url::parse(text).map_err(|error| bad(&error.to_string()))?;
+        let is_local = || {
+            let host = url.host_str().and_then(WebHost::parse_authority);
+            host.is_some_and(|(host, _)| host.is_local())
+        };
+        let unsupported = || bad("it is not the location of a repository");
+        match url.scheme() {
+            "https" => {}
+            "http" if is_local() => {}
+            "http" => return Err(bad("http is not encrypted")),
+            "ssh" | "file" => {
+                let (url, reference) = split_reference(text);
+                return git_source(url, reference, "").map(Self::Git).ok_or_else(unsupported);
+            }
+            _ => return Err(bad("the scheme is not supported")),
+        }
+        if is_archive_name(Path::new(url.path())) {
+            return Ok(Self::Archive(ArchiveSource { url, may_be_local: true }));
+        }
+        let (text, fragment) = text
+            .split_once('#')
+            .map_or((text, None), |(url, reference)| (url, Some(reference.to_owned())));
+        let (text, reference) = split_reference(text);
+        let reference = fragment.or(reference);
+        // A page of a repository: HOST/OWNER/REPO[/tree/REF][/PATH].
+        let path: Vec<&str> = url.path().trim_matches('/').split('/').collect();
+        let source = match path.as_slice() {
+            [owner, repo, rest @ ..] if url.host_str() == Some(host) && !rest.is_empty() => {
+                let repository = format!("{}/{owner}/{repo}", &url[..Position::BeforePath]);
+                let (reference, rest) = match rest {
+                    ["tree" | "blob", tree, rest @ ..] => (Some((*tree).to_owned()), rest),
+                    rest => (reference, rest),
+                };
+                let (folder, _) = split_reference(&rest.join("/"));
+                let folder = folder.trim_end_matches("/SKILL.md").to_owned();
+                git_source(&repository, reference, &folder)
+            }
+            _ => git_source(&text, reference, ""),
+        };
+        source.map(Self::Git).ok_or_else(unsupported)
+    }
+}
+
+/// Splits `@REF` off. An `@` at the start of a segment or before the host belongs to the path.
+fn split_reference(text: &str) -> (String, Option<String>) {
+    let start = text.find("://").map_or(0, |at| at + 3);
+    let path = text[start..].find('/').map_or(text.len(), |at| start + at);
+    let start = if start == 0 { 0 } else { path };
+    let at = text[start..].match_indices('@').map(|(at, _)| start + at);
+    let is_reference = |at: &usize| *at > 0 && !text[..*at].ends_with('/') && *at + 1 < text.len();
+    match at.into_iter().find(is_reference) {
+        Some(at) => (text[..at].to_owned(), Some(text[at + 1..].to_owned())),
+        None => (text.to_owned(), None),
+    }
+}
+
+/// Creates the error for a source that only the user may choose.
+fn untrusted(location: &str) -> Failure {
+    let message = format!("{location} was chosen by the registry and not added on this machine");
+    Failure::new(Code::UntrustedSource, message)
+        .hint(format!("if you trust it, run `skills add {location}`"))
+}
+
+/// Returns whether a URL names this machine or an address of a local network, without a DNS lookup.
+fn is_local_url(url: &Url) -> bool {
+    let is_local_name = |name: &str| {
+        let name = name.trim_end_matches('.');
+        name.eq_ignore_ascii_case("localhost") || !name.contains('.')
+    };
+    match url.host() {
+        None => true,
+        Some(Host::Domain(name)) => match name.parse() {
+            // The host of a URL with a scheme that is not the web's stays a text.
+            Ok(address) => !is_public(address),
+            Err(_) => is_local_name(name),
+        },
+        Some(Host::Ipv4(address)) => !is_public(address.into()),
+        Some(Host::Ipv6(address)) => !is_public(address.into()),
+    }
+}
+
+fn git_source(url: impl AsRef<str>, reference: Option<String>, path: &str) -> Option<GitSource> {
+    let url = url.as_ref().trim_end_matches('/');
+    let source = GitSource::new(url, public_url(url))?;
+    Some(source.with_reference(reference).with_path(path.trim_matches('/')))
+}
+
+/// Returns a URL without a password, and without a user if it is fetched over http.
+pub(super) fn public_url(text: &str) -> String {
+    let Ok(mut url) = Url::parse(text) else { return text.to_owned() };
+    if url.username().is_empty() && url.password().is_none() && url.query().is_none() {
+        return text.to_owned();
+    }
+    // Neither can fail for a URL with a host.
+    let _ = url.set_password(None);
+    if url.scheme() != "ssh" {
+        let _ = url.set_username("");
+    }
+    url.set_query(None);
+    url.to_string()
+}
+
+/// Parses `user@host:path[@ref]`.
+fn parse_ssh(text: &str) -> Option<GitSource> {
+    let (login, path) = text.split_once(':')?;
+    let (path, reference) = split_reference(path);
+    let url = format!("{login}:{path}");
+    Some(GitSource::new(url.as_str(), url.as_str())?.with_reference(reference))
+}
+
+/// Parses `owner/repo[/path][@ref]`.
+fn parse_shorthand(text: &str, host: &str) -> Option<GitSource> {
+    let (text, reference) = split_reference(text);
+    let mut parts = text.trim_end_matches('/').splitn(3, '/');
+    let (owner, repo, path) = (parts.next()?, parts.next()?, parts.next().unwrap_or_default());
+    let is_name = |name: &str| {
+        let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+        !name.is_empty() && !name.starts_with(['-', '.']) && name.chars().all(is_plain)
+    };
+    if !is_name(owner) || !is_name(repo) || path.split('/').any(|part| part == "..") {
+        return None;
+    }
+    let base = if host.contains("://") { host.to_owned() } else { format!("https://{host}") };
+    git_source(format!("{}/{owner}/{repo}", base.trim_end_matches('/')), reference, path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(text: &str) -> SourceSpec {
+        SourceSpec::parse(Path::new(text), DEFAULT_HOST).unwrap()
+    }
+
+    fn git(text: &str) -> (String, Option<String>, String) {
+        match parse(text) {
+            SourceSpec::Git(git) => {
+                let reference = git.reference().map(str::to_owned);
+                (git.url().to_owned(), reference, git.path().to_owned())
+            }
+            other => panic!("{text}: {other:?}"),
+        }
+    }
+
+    #[test]
+    fn repositories_are_written_in_many_ways() {
+        for (text, url, reference, path) in [
+            ("acme/skills", "https://github.com/acme/skills", None, ""),
+            ("acme/skills/", "https://github.com/acme/skills", None, ""),
+            ("acme/skills@v1", "https://github.com/acme/skills", Some("v1"), ""),
+            ("acme/skills/a/b@x/y", "https://github.com/acme/skills", Some("x/y"), "a/b"),
+            ("acme/skills/@scope/b", "https://github.com/acme/skills", None, "@scope/b"),
+            ("https://github.com/acme/skills", "https://github.com/acme/skills", None, ""),
+            ("https://github.com/a/b.git@v1", "https://github.com/a/b.git", Some("v1"), ""),
+            ("https://github.com/a/b#v1", "https://github.com/a/b", Some("v1"), ""),
+            ("https://github.com/a/b/tree/main/c/d", "https://github.com/a/b", Some("main"), "c/d"),
+            ("https://github.com/a/b/c@v2", "https://github.com/a/b", Some("v2"), "c"),
+            ("https://git.example.com/x/y/z", "https://git.example.com/x/y/z", None, ""),
+            ("git@github.com:acme/skills.git", "git@github.com:acme/skills.git", None, ""),
+            ("git@github.com:acme/skills@v1", "git@github.com:acme/skills", Some("v1"), ""),
+            ("ssh://git@host/x@v1", "ssh://git@host/x", Some("v1"), ""),
+            ("file:///srv/git/x", "file:///srv/git/x", None, ""),
+        ] {
+            let expected = (url.to_owned(), reference.map(str::to_owned), path.to_owned());
+            assert_eq!(git(text), expected, "{text}");
+        }
+        let other = SourceSpec::parse(Path::new("a/b"), "git.example.com").unwrap();
+        assert!(
+            matches!(other, SourceSpec::Git(git) if git.url() == "https://git.example.com/a/b")
+        );
+    }
+
+    #[test]
+    fn everything_else_is_a_path_or_an_archive() {
+        for text in ["absent", "./a/b", "../a/b", "/a/b", "a/../b", "-x/y", "a b/c", "a/.."] {
+            assert_eq!(parse(text), SourceSpec::Path(text.into()), "{text}");
+        }
+        assert_eq!(parse("-"), SourceSpec::Stdin);
+        let archive = "https://example.com/a/pdf.skill?x=1";
+        let url = Url::parse(archive).unwrap();
+        let expected = SourceSpec::Archive(ArchiveSource { url, may_be_local: true });
+        assert_eq!(parse(archive), expected);
+        for text in ["http://example.com/a.zip", "ext::sh -c x://", "git://h/x", "ftp://h/a.zip"] {
+            assert!(SourceSpec::parse(Path::new(text), DEFAULT_HOST).is_err(), "{text}");
+        }
+        assert!(matches!(parse("http://127.0.0.1:1/a.zip"), SourceSpec::Archive(_)));
+    }
+
+    #[test]
+    fn a_stored_location_passes_the_parser_of_arguments() {
+        for (kind, location) in [
+            (SourceKind::Git, "ext::sh -c touch% /tmp/x x://y"),
+            (SourceKind::Git, "ssh://-oProxyCommand=x/a"),
+            (SourceKind::Git, "git://example.com/a"),
+            (SourceKind::Git, "http://example.com/a"),
+            (SourceKind::Git, "/srv/git"),
+            (SourceKind::Git, "https://example.com/a.zip"),
+            (SourceKind::Git, "https://example.com/a@--upload-pack=x"),
+            (SourceKind::Url, "https://example.com/a"),
+            (SourceKind::Url, "file:///etc/a.zip"),
+            (SourceKind::Worker, "w"),
+        ] {
+            for chosen_by in [ChosenBy::User, ChosenBy::Registry] {
+                let provenance = Provenance::new(kind, location);
+                let parsed = SourceSpec::from_provenance(&provenance, chosen_by);
+                assert!(parsed.is_err(), "{location}: {parsed:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_registry_cannot_choose_files_and_local_networks() {
+        for (kind, location) in [
+            (SourceKind::Path, "/home/me/.ssh/id_ed25519"),
+            (SourceKind::Git, "file:///home/me/notes"),
+            (SourceKind::Git, "http://127.0.0.1:1/a"),
+            (SourceKind::Git, "https://10.0.0.1/a"),
+            (SourceKind::Git, "https://localhost/a"),
+            (SourceKind::Git, "ssh://git@192.168.0.1/a"),
+            (SourceKind::Git, "git@192.168.0.1:a"),
+            (SourceKind::Git, "git@router:a"),
+            (SourceKind::Url, "https://[::1]/a.zip"),
+            (SourceKind::Url, "https://169.254.169.254/a.zip"),
+            (SourceKind::Url, "http://127.0.0.1:1/a.zip"),
+        ] {
+            let provenance = Provenance::new(kind, location);
+            let refused = SourceSpec::from_provenance(&provenance, ChosenBy::Registry);
+            let code = refused.err().map(|failure| failure.code);
+            assert_eq!(code, Some(Code::UntrustedSource), "{location}");
+            let allowed = SourceSpec::from_provenance(&provenance, ChosenBy::User);
+            assert!(allowed.is_ok(), "{location}: {allowed:?}");
+        }
+        for (kind, location) in [
+            (SourceKind::Git, "https://example.com/a"),
+            (SourceKind::Git, "ssh://git@example.com/a"),
+            (SourceKind::Git, "git@example.com:a"),
+            (SourceKind::Url, "https://example.com/a.zip"),
+        ] {
+            let provenance = Provenance::new(kind, location);
+            let spec = SourceSpec::from_provenance(&provenance, ChosenBy::Registry).unwrap();
+            let is_exempt = matches!(spec, SourceSpec::Archive(it) if it.may_be_local);
+            assert!(!is_exempt, "{location}");
+        }
+    }
+
+    #[test]
+    fn credentials_are_not_shown() {
+        for (url, shown) in [
+            ("https://me:s3cret@host/x", "https://host/x"),
+            ("https://t0ken@host/x", "https://host/x"),
+            ("https://host/a.zip?sig=s3cret", "https://host/a.zip"),
+            ("ssh://git:s3cret@host/x", "ssh://git@host/x"),
+            ("git@host:x", "git@host:x"),
+        ] {
+            assert_eq!(public_url(url), shown, "{url:?}");
+        }
+        let SourceSpec::Git(source) = parse("https://me:s3cret@host/x") else { panic!() };
+        assert_eq!(source.url(), "https://me:s3cret@host/x");
+        assert_eq!(source.public_url(), "https://host/x");
+    }
+}

@@ -1,0 +1,198 @@
+//! `status`: the registry in use, its content, and the processes that are connected to it.
+
+use std::{collections::BTreeMap, io, path::Path};
+
+use serde::Deserialize;
+use serde_json::{Value, json};
+use skills_bus::{BusClient, Json, address::without_query};
+use skills_core::{Code, Tier};
+use skills_registry::SkillRegistry;
+
+use crate::{
+    Failure,
+    cli::{OutputFormat, Target},
+    config::Config,
+    connect::{self, CONNECT_TIMEOUT, RegistrySource},
+    data_dir, output, registry_socket, server_file,
+};
+
+/// Process that is connected to the bus of a registry.
+#[derive(Debug, Deserialize)]
+struct ConnectedWorker {
+    name: Option<String>,
+    version: Option<String>,
+    pid: Option<u64>,
+}
+
+/// State of the process that serves a registry.
+#[derive(Debug, Default)]
+struct ServerState {
+    version: Option<String>,
+    workers: Vec<ConnectedWorker>,
+}
+
+/// Registry in use and its content.
+struct Status {
+    /// Location, for people.
+    location: String,
+    registry: Value,
+    version: Option<String>,
+    /// Addresses of bus and HTTP, if a server runs on the data directory.
+    addresses: Option<(String, String)>,
+    skills: usize,
+    tiers: BTreeMap<String, usize>,
+    prompts: usize,
+    workers: Vec<ConnectedWorker>,
+}
+
+pub(super) async fn run(
+    target: &Target,
+    config: &Config,
+    format: OutputFormat,
+) -> Result<(), Failure> {
+    let status = match connect::open_with_source(target, config, false).await {
+        Ok((skills, source)) => Status::read(&*skills, &source, target).await?,
+        Err(failure) if failure.code == Code::NothingToOpen => {
+            Status::without_store(&data_dir::locate(target))
+        }
+        Err(failure) => return Err(failure),
+    };
+    Ok(if format.json { status.print_json() } else { status.print() }?)
+}
+
+impl Status {
+    async fn read(
+        skills: &dyn SkillRegistry,
+        source: &RegistrySource,
+        target: &Target,
+    ) -> Result<Self, Failure> {
+        let mut tiers = BTreeMap::<String, usize>::new();
+        for row in skills.all_skills().await? {
+            *tiers.entry(row.tier.map_or("live", Tier::as_str).to_owned()).or_default() += 1;
+        }
+        let server = match connect_to(source, target).await? {
+            Some(client) => Some(query(&client).await),
+            None => None,
+        };
+        let version = match &server {
+            Some(server) => server.version.clone(),
+            None => Some(env!("CARGO_PKG_VERSION").to_owned()),
+        };
+        let addresses = match source {
+            RegistrySource::Served(dir) => addresses(dir),
+            _ => None,
+        };
+        Ok(Self {
+            location: source.to_string(),
+            registry: registry_json(source),
+            version,
+            addresses,
+            skills: skills.catalog().await?.skills().len(),
+            tiers,
+            prompts: skills.prompts().await?.len(),
+            workers: server.map(|server| server.workers).unwrap_or_default(),
+        })
+    }
+
+    /// Returns the status of a data directory in which nothing was stored yet.
+    fn without_store(dir: &Path) -> Self {
+        Self {
+            location: format!("{}, nothing is stored yet", dir.display()),
+            registry: json!({ "data_dir": dir, "opened_by": null }),
+            version: Some(env!("CARGO_PKG_VERSION").to_owned()),
+            addresses: None,
+            skills: 0,
+            tiers: BTreeMap::new(),
+            prompts: 0,
+            workers: vec![],
+        }
+    }
+
+    fn print_json(&self) -> io::Result<()> {
+        let worker = |worker: &ConnectedWorker| json!({ "name": worker.name, "version": worker.version, "pid": worker.pid });
+        let addresses = self.addresses.as_ref();
+        output::json(&json!({
+            "registry": self.registry,
+            "version": self.version,
+            "addresses": addresses.map(|(bus, http)| json!({ "bus": bus, "http": http })),
+            "skills": self.skills,
+            "tiers": self.tiers,
+            "prompts": self.prompts,
+            "connected": self.workers.iter().map(worker).collect::<Vec<Value>>(),
+            "healthy": true,
+        }))
+    }
+
+    fn print(&self) -> io::Result<()> {
+        let version = self.version.clone().unwrap_or_else(|| "unknown".to_owned());
+        let mut fields = vec![("registry", self.location.clone()), ("version", version)];
+        if let Some((bus, http)) = &self.addresses {
+            fields.push(("addresses", format!("{bus}, {http}")));
+        }
+        let tiers = self.tiers.iter().map(|(tier, count)| format!("{count} {tier}"));
+        let tiers = tiers.collect::<Vec<_>>().join(", ");
+        let skills = self.skills;
+        let skills = if skills == 0 { "0".to_owned() } else { format!("{skills} ({tiers})") };
+        fields.push(("skills", skills));
+        fields.push(("prompts", self.prompts.to_string()));
+        fields.push(("connected", join(&self.workers)));
+        fields.push(("health", "ok".to_owned()));
+        output::fields(&fields)
+    }
+}
+
+fn registry_json(source: &RegistrySource) -> Value {
+    match source {
+        RegistrySource::Bus(url) => json!({ "url": without_query(url) }),
+        RegistrySource::Served(dir) => json!({ "data_dir": dir, "opened_by": "another process" }),
+        RegistrySource::Opened(dir) => json!({ "data_dir": dir, "opened_by": "this process" }),
+    }
+}
+
+async fn connect_to(
+    source: &RegistrySource,
+    target: &Target,
+) -> Result<Option<BusClient>, Failure> {
+    Ok(match source {
+        RegistrySource::Bus(url) => {
+            // A token is for an address that was given.
+            let token = target.token.as_deref().filter(|_| connect::is_explicit(target));
+            BusClient::connect(url, token, CONNECT_TIMEOUT).await.ok()
+        }
+        RegistrySource::Served(dir) => registry_socket::connect_client(dir).await?,
+        RegistrySource::Opened(_) => None,
+    })
+}
+
+/// Asks a server for its version and its workers. Other registries may know neither.
+async fn query(client: &BusClient) -> ServerState {
+    let call = async |function: &str| -> Option<Value> {
+        let result = client.call(function, Json::from(&json!({})), CONNECT_TIMEOUT).await;
+        result.ok()?.parse().ok()
+    };
+    let version = call("skills::capabilities").await;
+    let version = version.and_then(|it| it["version"].as_str().map(str::to_owned));
+    let workers = call("engine::workers::list").await;
+    let workers = workers.and_then(|mut it| serde_json::from_value(it["workers"].take()).ok());
+    let mut workers: Vec<ConnectedWorker> = workers.unwrap_or_default();
+    // This command is no user of the registry.
+    workers.retain(|worker| worker.pid != Some(u64::from(std::process::id())));
+    ServerState { version, workers }
+}
+
+fn join(workers: &[ConnectedWorker]) -> String {
+    let worker = |worker: &ConnectedWorker| {
+        let name = output::plain(worker.name.as_deref().unwrap_or("unnamed"));
+        worker.pid.map_or_else(|| name.clone(), |pid| format!("{name} (process {pid})"))
+    };
+    match workers {
+        [] => "none".to_owned(),
+        some => some.iter().map(worker).collect::<Vec<_>>().join(", "),
+    }
+}
+
+/// Returns the addresses of the server that runs on a directory.
+fn addresses(dir: &Path) -> Option<(String, String)> {
+    let (bus, http) = server_file::addresses(dir)?;
+    Some((format!("ws://{bus}"), format!("http://{http}")))
+}

@@ -1,0 +1,309 @@
+//! Composition of a server from its parts, for `serve` and for attached mode.
+//!
+//! Each stage is a type, so a part cannot be used before what it needs:
+//!
+//! | stage | has | allows |
+//! |---|---|---|
+//! | [`Foundation`] | access rules, accounts, key directory, memory budget | HTTP on a registry that may still be opening |
+//! | [`ExecutableRegistry`] | a registry with the executor of its tools | publishing it on a bus |
+//! | [`PublishedRegistry`] | functions on the bus, live clients | closing |
+
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use axum::Router;
+use skills_bus::{Bus, Hub};
+use skills_client_setup::ServerCommand;
+use skills_console::{Console, ConsoleParts};
+use skills_core::{
+    Caller, KeyDirectory, MemoryBudget, RequestStats, SurfaceCounter, caller::AdminName,
+};
+use skills_execution::{Executor, NoExecutor, PendingExecutor, ToolExecutor};
+use skills_gateway::Gateway;
+use skills_http::{
+    Access, App, ErrorFormat, Guard, Readiness, ResponseDecorator, RouteGroup, RoutePolicy,
+    ServerInfo,
+};
+use skills_mcp::{Mcp, Settings};
+use skills_mdp::MdpHost;
+use skills_registry::{CollectRequest, Registry, RegistryConfig, RegistryError, SkillRegistry};
+use skills_store::SqliteStore;
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    Failure,
+    accounts::Accounts,
+    authentication,
+    blocking::blocking,
+    commands::keyspace,
+    config::Config,
+    mdp::{self, LiveClients},
+    search_miss_log::VaultMissLog,
+    server_state::ServerState,
+};
+
+/// Opens or creates the store of a directory.
+pub(crate) async fn open_store(data_dir: &Path) -> Result<SqliteStore, Failure> {
+    let data_dir = data_dir.to_owned();
+    Ok(blocking(move || SqliteStore::open(&data_dir).map_err(RegistryError::from)).await??)
+}
+
+/// Opens the registry of a store.
+pub(crate) async fn open_registry(
+    store: SqliteStore,
+    bus: Option<std::sync::Weak<dyn Bus>>,
+    config: RegistryConfig,
+) -> Result<Arc<Registry>, Failure> {
+    Ok(blocking(move || Registry::open(Arc::new(store), bus, config)).await??)
+}
+
+/// Settings of the HTTP surfaces.
+pub(crate) struct HttpSettings {
+    /// Data directory, whose size is shown.
+    pub(crate) data_dir: PathBuf,
+    /// Command by which MCP clients of this machine use the registry, for the console; `None` without a console.
+    pub(crate) console: Option<ServerCommand>,
+}
+
+/// Parts that exist before the registry.
+pub(crate) struct Foundation {
+    accounts: Option<Accounts>,
+    keys: Arc<dyn KeyDirectory>,
+    guard: Guard,
+    /// Memory that untrusted clients may hold, on all surfaces together.
+    budget: MemoryBudget,
+    /// Set if HTTP requires a token.
+    is_private: bool,
+    /// Set if an administrator has a secret, so that nobody is one without it.
+    has_admin_key: bool,
+    /// Counters of the requests of all surfaces.
+    stats: RequestStats,
+    /// Versions that are kept.
+    retention: CollectRequest,
+}
+
+impl Foundation {
+    /// Checks the access rules and opens the accounts of a data directory, if there is one.
+    ///
+    /// # Errors
+    /// When an access rule or an administrator secret is unusable, or the vault cannot be opened.
+    pub(crate) async fn open(
+        access: Access,
+        data_dir: Option<&Path>,
+        config: &Config,
+    ) -> Result<Self, Failure> {
+        // Checked before the vault is created: a server that does not start leaves no files.
+        Guard::new(access.clone())?;
+        let admins = authentication::admin_secrets()?;
+        let is_private = access.token.is_some();
+        let has_admin_key = admins.has(AdminName::AdminKey);
+        let (accounts, access) = match data_dir {
+            Some(data_dir) => {
+                let accounts = Accounts::open(data_dir, config).await?;
+                let access = accounts.with_keys(access, admins);
+                (Some(accounts), access)
+            }
+            None => (None, access),
+        };
+        let keys = Arc::clone(&access.keys);
+        let (guard, budget) = (Guard::new(access)?, MemoryBudget::default());
+        let (stats, retention) = (RequestStats::default(), config.retention.into());
+        Ok(Self { accounts, keys, guard, budget, is_private, has_admin_key, stats, retention })
+    }
+
+    /// Returns the counter of a surface's requests.
+    pub(crate) fn counter(&self, surface: &'static str) -> SurfaceCounter {
+        self.stats.surface(surface)
+    }
+
+    /// Starts the host of live clients, which disconnects them on `shutdown`.
+    pub(crate) fn start_live_host(
+        &self,
+        config: skills_mdp::Config,
+        skills: Arc<dyn SkillRegistry>,
+        shutdown: CancellationToken,
+    ) -> MdpHost {
+        let config = skills_mdp::Config { budget: self.budget.clone(), ..config };
+        let host = MdpHost::start(config, Some(skills), shutdown);
+        host.watch_keys(Arc::clone(&self.keys));
+        host
+    }
+
+    /// Returns the HTTP surfaces of a registry that may still be opening; `None` without accounts.
+    pub(crate) fn http_app(
+        &self,
+        skills: Arc<dyn SkillRegistry>,
+        executor: PendingExecutor,
+        host: &MdpHost,
+        readiness: Readiness,
+        settings: HttpSettings,
+        shutdown: &CancellationToken,
+    ) -> Option<App> {
+        let (is_private, budget) = (self.is_private, self.budget.clone());
+        let accounts = self.accounts.as_ref()?;
+        let mcp = Settings {
+            is_private,
+            budget: budget.clone(),
+            shutdown: shutdown.clone(),
+            ..Settings::default()
+        };
+        let mcp = Mcp::new(Arc::clone(&skills), Arc::new(executor.clone()), mcp);
+        let (mcp, mcp_sessions) = skills_mcp::http::routes_with_sessions(&mcp);
+        let HttpSettings { data_dir, console } = settings;
+        let server: Arc<dyn ServerInfo> = Arc::new(ServerState::new(
+            data_dir,
+            self.stats.clone(),
+            mcp_sessions,
+            readiness.clone(),
+        ));
+        let gateway = accounts.gateway(executor.clone(), Arc::clone(&server), is_private);
+        let discovery = skills_discovery::Settings { is_private, budget };
+        let discovery = skills_discovery::routes(Arc::clone(&skills), discovery);
+        let catalog = discovery.merge(skills_gateway::public_routes(&gateway));
+        let public = RoutePolicy { is_public: true, ..RoutePolicy::default() };
+        self.warn_about_wildcard_origins();
+        let mut app = App {
+            route_groups: vec![
+                gateway_routes(&gateway),
+                surface("discovery", catalog, public),
+                surface("mcp", mcp, RoutePolicy::default()),
+            ],
+            stats: self.stats.clone(),
+            error_formats: vec![ErrorFormat {
+                path_prefix: "/v1/",
+                body: skills_gateway::error_body,
+            }],
+            budget: self.budget.clone(),
+            ..App::new(Router::new(), self.guard.clone(), readiness)
+        };
+        if let Some(command) = console {
+            let console = skills_console::routes(&Console::new(ConsoleParts {
+                skills,
+                tools: Arc::new(executor),
+                guard: self.guard.clone(),
+                limiter: accounts.limiter(),
+                has_admin_key: self.has_admin_key,
+                protected_labels: accounts.protected_labels(),
+                server,
+                budget: self.budget.clone(),
+                command,
+            }));
+            app.route_groups.extend(console.groups);
+            app.front_page = Some(console.front_page);
+        }
+        Some(mdp::mount(app, host))
+    }
+
+    /// Adds the key directory and the log of the search to the settings of a registry.
+    pub(crate) fn registry_config(&self, config: &Config) -> RegistryConfig {
+        let mut registry =
+            RegistryConfig { keys: Some(Arc::clone(&self.keys)), ..config.registry() };
+        if let Some(accounts) = self.accounts.as_ref().filter(|_| config.search.log) {
+            registry.search.misses =
+                Some(Arc::new(VaultMissLog::start(Arc::clone(accounts.vault()))));
+        }
+        registry
+    }
+
+    /// Creates the executor of a registry's tools. Without accounts, every tool call is refused.
+    pub(crate) fn with_executor(&self, registry: Arc<Registry>) -> ExecutableRegistry {
+        let executor =
+            self.accounts.as_ref().map(|accounts| Arc::new(accounts.executor(&registry)));
+        let (keys, retention) = (Arc::clone(&self.keys), self.retention);
+        ExecutableRegistry { registry, executor, keys, retention }
+    }
+
+    /// Creates an executor whose calls are those of one caller; `None` without accounts.
+    pub(crate) fn executor_for(
+        &self,
+        registry: &Arc<Registry>,
+        caller: &Caller,
+    ) -> Option<Executor> {
+        let accounts = self.accounts.as_ref()?;
+        Some(accounts.executor(registry).with_default_caller(caller.clone()))
+    }
+
+    /// Offers functions for the user of this process and for administrators on a hub.
+    pub(crate) fn serve_administration(
+        &self,
+        hub: &Hub,
+        bus: &Arc<dyn Bus>,
+        registry: &Arc<Registry>,
+    ) {
+        if let Some(accounts) = &self.accounts {
+            keyspace::serve_import(hub, bus, registry, accounts.vault(), &self.keys);
+        }
+    }
+
+    /// Saves the rate counters. Blocks.
+    pub(crate) fn close(&self) {
+        if let Some(accounts) = &self.accounts {
+            accounts.close();
+        }
+    }
+
+    fn warn_about_wildcard_origins(&self) {
+        for origin in self.guard.wildcard_origins() {
+            tracing::warn!(
+                origin,
+                "allow_origin names no page in particular: it only allows reading the public catalog; \
+                 list the origins of pages that need more"
+            );
+        }
+    }
+}
+
+/// Returns the gateway's routes, whose answers have rate limit headers.
+fn gateway_routes(gateway: &Gateway) -> RouteGroup {
+    let shared = gateway.clone();
+    let decorator = ResponseDecorator::new(move |caller, headers| {
+        skills_gateway::add_rate_limit_headers(&shared, caller, headers);
+    });
+    let policy = RoutePolicy { decorator: Some(decorator), ..RoutePolicy::default() };
+    surface("gateway", skills_gateway::routes(gateway), policy)
+}
+
+/// Returns routes whose requests are counted for a surface.
+fn surface(name: &'static str, routes: Router, policy: RoutePolicy) -> RouteGroup {
+    RouteGroup::new(routes, RoutePolicy { surface: Some(name), ..policy })
+}
+
+/// A registry with the executor of its tools. Only this stage can be published, so no function is offered before.
+pub(crate) struct ExecutableRegistry {
+    registry: Arc<Registry>,
+    executor: Option<Arc<Executor>>,
+    keys: Arc<dyn KeyDirectory>,
+    retention: CollectRequest,
+}
+
+impl ExecutableRegistry {
+    /// Offers the registry's functions on a bus and connects it with the host of live clients.
+    pub(crate) fn publish(self, bus: &Arc<dyn Bus>, host: Option<&MdpHost>) -> PublishedRegistry {
+        let Self { registry, executor, keys, retention } = self;
+        let tools: Arc<dyn ToolExecutor> = match &executor {
+            Some(executor) => Arc::clone(executor) as _,
+            None => Arc::new(NoExecutor),
+        };
+        let live_clients = host.map(|host| mdp::join(host, &**bus, &registry, &keys));
+        skills_worker::serve(bus, &registry, &tools, &keys, retention);
+        PublishedRegistry { registry, executor, live_clients }
+    }
+}
+
+/// A registry on a bus.
+pub(crate) struct PublishedRegistry {
+    pub(crate) registry: Arc<Registry>,
+    /// `None` without accounts.
+    pub(crate) executor: Option<Arc<Executor>>,
+    live_clients: Option<LiveClients>,
+}
+
+impl PublishedRegistry {
+    /// Disconnects live clients from the registry and stores the queued writes. Blocks.
+    pub(crate) fn close(self) {
+        drop(self.live_clients);
+        self.registry.close();
+    }
+}

@@ -1,0 +1,198 @@
+//! Table of all settings: name, class and parser. A new setting is one line of [`SETTINGS`].
+
+use std::time::Duration;
+
+use axum::http::{HeaderName, header::InvalidHeaderName};
+use skills_http::{Access, Guard};
+use skills_registry::SectionAccess;
+
+use super::{
+    Config, StoreChoice,
+    document::{Node, Unusable},
+};
+use crate::token_rules;
+
+/// Longest time that can be set.
+const MAX_TIME: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// Consequence of an unusable value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Class {
+    /// An error: the setting controls access, and its default may be more open than intended.
+    Security,
+    /// A warning: the setting is part of the published contract, which never blocks a start, or its default is safe.
+    Plain,
+}
+
+/// One setting.
+pub(super) struct Setting {
+    /// Name with the names of its sections, separated by dots.
+    pub(super) path: &'static str,
+    pub(super) class: Class,
+    /// Parses a value into the configuration.
+    pub(super) read: Read,
+}
+
+type Read = fn(&mut Config, &Node) -> Result<(), Unusable>;
+
+/// The settings, in the order of the documentation.
+pub(super) const SETTINGS: &[Setting] = &[
+    plain("state_timeout_ms", |c, v| set(&mut c.state_timeout_ms, at_least_one(v))),
+    security("inject_caller_id", |c, v| set(&mut c.inject_caller_id, v.flag())),
+    security("sections", |c, v| set(&mut c.sections, sections(v))),
+    security("store", |c, v| set(&mut c.store, store(v))),
+    plain("scopes.skills", |c, v| set(&mut c.scopes.skills, v.text().map(str::to_owned))),
+    plain("scopes.prompts", |c, v| set(&mut c.scopes.prompts, v.text().map(str::to_owned))),
+    security("http", |c, v| set(&mut c.http, address(v).map(Some))),
+    security("http_token", |c, v| set(&mut c.http_token, credential(v).map(Some))),
+    security("allow_host", |c, v| set(&mut c.allow_host, v.parse_list(host))),
+    security("allow_origin", |c, v| set(&mut c.allow_origin, v.parse_list(origin))),
+    security("console", |c, v| set(&mut c.console, v.flag())),
+    security("tiers.prefix", |c, v| set(&mut c.prefix, parsed(v))),
+    plain("limits.FREE", |c, v| set(&mut c.limits.free, number(v))),
+    plain("limits.STARTER", |c, v| set(&mut c.limits.starter, number(v))),
+    plain("limits.PRO", |c, v| set(&mut c.limits.pro, number(v))),
+    plain("limits.SCALE", |c, v| set(&mut c.limits.scale, number(v))),
+    security("labels.protected", |c, v| set(&mut c.protected_labels, v.parse_list(str::parse))),
+    security("execution.https_only", |c, v| set(&mut c.execution.https_only, v.flag())),
+    security("execution.allow_upstream", |c, v| {
+        set(&mut c.execution.allow_upstream, v.parse_list(str::parse))
+    }),
+    plain("retention.versions", |c, v| set(&mut c.retention.versions, at_least_one(v).map(Some))),
+    plain("retention.days", |c, v| set(&mut c.retention.days, at_least_one(v).map(Some))),
+    plain("search.synonyms", |c, v| set(&mut c.search.synonyms, v.parse_groups())),
+    plain("search.model", |c, v| set(&mut c.search.model, v.text().map(|path| Some(path.into())))),
+    security("search.log", |c, v| set(&mut c.search.log, v.flag())),
+    security("mdp.token", |c, v| set(&mut c.mdp.token, credential(v).map(Some))),
+    security("mdp.forward_credentials", |c, v| set(&mut c.mdp.forward_credentials, v.flag())),
+    security("mdp.forward_headers", |c, v| {
+        set(&mut c.mdp.forward_headers, v.parse_list(header_name))
+    }),
+    security("mdp.behind_tls", |c, v| set(&mut c.mdp.behind_tls, v.flag())),
+    plain("mdp.limits.clients", |c, v| set(&mut c.mdp.limits.clients, at_least_one(v))),
+    plain("mdp.limits.unregistered", |c, v| set(&mut c.mdp.limits.unregistered, at_least_one(v))),
+    plain("mdp.limits.catalog_entries", |c, v| {
+        set(&mut c.mdp.limits.catalog_entries, at_least_one(v))
+    }),
+    plain("mdp.limits.catalog_bytes", |c, v| set(&mut c.mdp.limits.catalog_bytes, at_least_one(v))),
+    plain("mdp.limits.client_bytes", |c, v| set(&mut c.mdp.limits.client_bytes, at_least_one(v))),
+    plain("mdp.limits.path_bytes", |c, v| set(&mut c.mdp.limits.path_bytes, at_least_one(v))),
+    plain("mdp.limits.path_depth", |c, v| set(&mut c.mdp.limits.path_depth, at_least_one(v))),
+    plain("mdp.limits.message_bytes", |c, v| set(&mut c.mdp.limits.message_bytes, at_least_one(v))),
+    plain("mdp.limits.result_bytes", |c, v| set(&mut c.mdp.limits.result_bytes, at_least_one(v))),
+    plain("mdp.limits.gathered_bytes", |c, v| {
+        set(&mut c.mdp.limits.gathered_bytes, at_least_one(v))
+    }),
+    plain("mdp.limits.calls_per_client", |c, v| {
+        set(&mut c.mdp.limits.calls_per_client, at_least_one(v))
+    }),
+    plain("mdp.limits.queue_bytes", |c, v| set(&mut c.mdp.limits.queue_bytes, at_least_one(v))),
+    plain("mdp.timeouts.answer_ms", |c, v| set(&mut c.mdp.times.answer_within, time(v))),
+    plain("mdp.timeouts.register_ms", |c, v| set(&mut c.mdp.times.register_within, time(v))),
+    plain("mdp.timeouts.ping_ms", |c, v| set(&mut c.mdp.times.ping_every, time(v))),
+    plain("mdp.timeouts.silence_ms", |c, v| set(&mut c.mdp.times.silence, time(v))),
+    plain("mdp.timeouts.stall_ms", |c, v| set(&mut c.mdp.times.stall, time(v))),
+    plain("mdp.timeouts.poll_ms", |c, v| set(&mut c.mdp.times.poll, time(v))),
+    plain("mdp.timeouts.longest_poll_ms", |c, v| set(&mut c.mdp.times.longest_poll, time(v))),
+    plain("mdp.timeouts.cookie_ms", |c, v| set(&mut c.mdp.times.cookie, time(v))),
+];
+
+const fn security(path: &'static str, read: Read) -> Setting {
+    Setting { path, class: Class::Security, read }
+}
+
+const fn plain(path: &'static str, read: Read) -> Setting {
+    Setting { path, class: Class::Plain, read }
+}
+
+/// Finds a setting by its dotted name.
+pub(super) fn find(path: &str) -> Option<&'static Setting> {
+    SETTINGS.iter().find(|setting| setting.path == path)
+}
+
+/// Returns the strictest class of the settings in a section; `None` if there is no such section.
+pub(super) fn section_class(path: &str) -> Option<Class> {
+    let is_inside =
+        |it: &&Setting| it.path.strip_prefix(path).is_some_and(|rest| rest.starts_with('.'));
+    let mut inside = SETTINGS.iter().filter(is_inside).peekable();
+    inside.peek()?;
+    let strict = inside.any(|setting| setting.class == Class::Security);
+    Some(if strict { Class::Security } else { Class::Plain })
+}
+
+fn set<T>(slot: &mut T, value: Result<T, Unusable>) -> Result<(), Unusable> {
+    *slot = value?;
+    Ok(())
+}
+
+fn number<T: TryFrom<u64>>(value: &Node) -> Result<T, Unusable> {
+    T::try_from(value.whole()?).map_err(|_| value.unusable("is too large"))
+}
+
+fn at_least_one<T: TryFrom<u64>>(value: &Node) -> Result<T, Unusable> {
+    if value.whole()? == 0 {
+        return Err(value.unusable("must be at least 1"));
+    }
+    number(value)
+}
+
+fn time(value: &Node) -> Result<Duration, Unusable> {
+    let time = Duration::from_millis(at_least_one(value)?);
+    if time > MAX_TIME {
+        return Err(value.unusable("must not be more than a day"));
+    }
+    Ok(time)
+}
+
+fn parsed<T: std::str::FromStr<Err: std::fmt::Display>>(value: &Node) -> Result<T, Unusable> {
+    value.text()?.parse().map_err(|error: T::Err| value.unusable(format!("is unusable: {error}")))
+}
+
+fn sections(value: &Node) -> Result<SectionAccess, Unusable> {
+    match value.text()? {
+        "linked" => Ok(SectionAccess::Linked),
+        "any" => Ok(SectionAccess::Any),
+        _ => Err(value.unusable("must be linked or any")),
+    }
+}
+
+fn store(value: &Node) -> Result<StoreChoice, Unusable> {
+    match value.text()? {
+        "auto" => Ok(StoreChoice::Auto),
+        "state" => Ok(StoreChoice::State),
+        "embedded" => Ok(StoreChoice::Embedded),
+        _ => Err(value.unusable("must be auto, state or embedded")),
+    }
+}
+
+fn address(value: &Node) -> Result<String, Unusable> {
+    let text = value.text()?;
+    let port = text.rsplit_once(':').filter(|(host, _)| !host.is_empty()).map(|(_, port)| port);
+    if port.is_none_or(|port| port.parse::<u16>().is_err()) {
+        return Err(value.unusable("must be an address such as 127.0.0.1:47372"));
+    }
+    Ok(text.to_owned())
+}
+
+fn credential(value: &Node) -> Result<String, Unusable> {
+    let text = value.text()?;
+    match token_rules::problem(text) {
+        Some(problem) => Err(value.unusable(problem)),
+        None => Ok(text.to_owned()),
+    }
+}
+
+/// Parses a header name and returns it in lower case.
+fn header_name(text: &str) -> Result<String, InvalidHeaderName> {
+    Ok(HeaderName::try_from(text)?.as_str().to_owned())
+}
+
+fn host(text: &str) -> Result<String, skills_http::AccessRuleError> {
+    Guard::new(Access { hosts: vec![text.to_owned()], ..Access::default() })?;
+    Ok(text.to_owned())
+}
+
+fn origin(text: &str) -> Result<String, skills_http::AccessRuleError> {
+    Guard::new(Access { origins: vec![text.to_owned()], ..Access::default() })?;
+    Ok(text.to_owned())
+}

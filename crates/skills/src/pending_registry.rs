@@ -1,0 +1,371 @@
+//! Proxy for a registry that is still opening, so that a surface can answer its client's handshake meanwhile. The registry
+//! may be replaced later, when another process takes over its store.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use futures_util::{StreamExt as _, stream};
+use serde_json::{Map, Value};
+use skills_agent_skills::Bundle;
+use skills_core::{
+    Caller, Coded as _, EntryKind, HandlerId, PromptDefinition, Tier, VersionSelector,
+};
+use skills_registry::{
+    Catalog, ChangeEvent, ChangeEvents, CollectRequest, Collected, ConnectedWorker, DiffRequest,
+    Document, Explanation, ExposedFunction, HistoryPage, HistoryRequest, LabelRequest, LogPage,
+    LogRequest, PublishRequest, Published, RegistryError, RejectedRows, RenderedPrompt, Resource,
+    RollbackRequest, SkillInfo, SkillRegistry, SkillRow, VersionInfo, VersionState, YankRequest,
+    diff::VersionDiff,
+    live::LiveOperation,
+    search::{SearchPage, SearchRequest},
+};
+use skills_remote::is_unreachable;
+use tokio::{sync::watch, time::timeout};
+
+/// Longest wait of a failed read for another registry.
+const REPLACE_TIMEOUT: Duration = Duration::from_secs(5);
+
+type Opened = watch::Receiver<Option<Arc<dyn SkillRegistry>>>;
+
+/// Registry proxy whose requests wait until the registry is open. Shows one caller's view.
+pub(crate) struct PendingRegistry {
+    opened: Opened,
+    caller: Caller,
+    /// Set if another registry may replace the opened one. A read that loses its registry is repeated on the next one.
+    is_replaceable: Arc<AtomicBool>,
+}
+
+impl PendingRegistry {
+    /// Creates the proxy and the sender for the opened registry.
+    pub(crate) fn new() -> (Self, watch::Sender<Option<Arc<dyn SkillRegistry>>>) {
+        let (sender, receiver) = watch::channel(None);
+        (
+            Self { opened: receiver, caller: Caller::Anonymous, is_replaceable: Arc::default() },
+            sender,
+        )
+    }
+
+    /// Returns the flag that the opener sets if another registry may replace the opened one.
+    pub(crate) fn replaceable_flag(&self) -> Arc<AtomicBool> {
+        Arc::clone(&self.is_replaceable)
+    }
+
+    async fn get(&self) -> Result<Arc<dyn SkillRegistry>, RegistryError> {
+        let skills = wait(self.opened.clone()).await.ok_or(RegistryError::Closed)?;
+        view_for(skills, &self.caller)
+    }
+}
+
+/// Waits for the replacement of a registry after an error. Returns whether a read can be repeated.
+async fn is_replaced(opened: &mut Opened, error: &RegistryError) -> bool {
+    is_unreachable(error.code())
+        && timeout(REPLACE_TIMEOUT, opened.changed()).await.is_ok_and(|changed| changed.is_ok())
+}
+
+/// Evaluates a read on the current registry, and again if another one replaces that meanwhile.
+macro_rules! read {
+    ($pending:expr, $skills:ident => $read:expr) => {{
+        let pending = $pending;
+        loop {
+            let mut opened = pending.opened.clone();
+            opened.mark_unchanged();
+            // Dropped before the wait: the next process gets the store once nothing refers to the registry.
+            let read = {
+                let $skills = pending.get().await?;
+                $read.await
+            };
+            match read {
+                Err(error)
+                    if pending.is_replaceable.load(Ordering::Relaxed)
+                        && is_replaced(&mut opened, &error).await => {}
+                result => break result,
+            }
+        }
+    }};
+}
+
+/// Returns a caller's view of a registry; an anonymous caller gets the registry as it was opened.
+fn view_for(
+    skills: Arc<dyn SkillRegistry>,
+    caller: &Caller,
+) -> Result<Arc<dyn SkillRegistry>, RegistryError> {
+    if *caller == Caller::Anonymous { Ok(skills) } else { skills.view(caller) }
+}
+
+async fn wait(mut opened: Opened) -> Option<Arc<dyn SkillRegistry>> {
+    opened.wait_for(Option::is_some).await.ok()?.clone()
+}
+
+#[async_trait]
+impl SkillRegistry for PendingRegistry {
+    fn view(self: Arc<Self>, caller: &Caller) -> Result<Arc<dyn SkillRegistry>, RegistryError> {
+        let Self { opened, is_replaceable, .. } = &*self;
+        let (opened, is_replaceable) = (opened.clone(), Arc::clone(is_replaceable));
+        Ok(Arc::new(Self { opened, caller: caller.clone(), is_replaceable }))
+    }
+
+    async fn catalog(&self) -> Result<Arc<Catalog>, RegistryError> {
+        read!(self, skills => skills.catalog())
+    }
+
+    async fn search(&self, request: SearchRequest) -> Result<SearchPage, RegistryError> {
+        read!(self, skills => skills.search(request.clone()))
+    }
+
+    fn rejected_rows(&self) -> RejectedRows {
+        self.opened.borrow().as_ref().map(|skills| skills.rejected_rows()).unwrap_or_default()
+    }
+
+    fn changes(&self) -> ChangeEvents {
+        let caller = self.caller.clone();
+        // A view that cannot be created has no changes.
+        let changes = move |skills: &Arc<dyn SkillRegistry>| match view_for(skills.clone(), &caller)
+        {
+            Ok(skills) => skills.changes(),
+            Err(_) => stream::empty().boxed(),
+        };
+        let mut opened = self.opened.clone();
+        // Subscribes now; the stream below would subscribe only when it is first polled.
+        let current = opened.borrow_and_update().as_ref().map(&changes);
+        let state = (opened, current, changes);
+        stream::unfold(state, |(mut opened, mut current, changes)| async move {
+            loop {
+                let event = async {
+                    match &mut current {
+                        Some(events) => events.next().await,
+                        None => None,
+                    }
+                };
+                tokio::select! {
+                    // A stream that has ended waits for the next registry.
+                    Some(event) = event => return Some((event, (opened, current, changes))),
+                    changed = opened.changed() => changed.ok()?,
+                }
+                current = opened.borrow_and_update().as_ref().map(&changes);
+                if current.is_some() {
+                    // Changes between the opening and the subscription are unknown.
+                    return Some((ChangeEvent::Everything, (opened, current, changes)));
+                }
+            }
+        })
+        .boxed()
+    }
+
+    async fn all_skills(&self) -> Result<Vec<SkillInfo>, RegistryError> {
+        read!(self, skills => skills.all_skills())
+    }
+
+    async fn explain(&self, id: &str) -> Result<Explanation, RegistryError> {
+        read!(self, skills => skills.explain(id))
+    }
+
+    async fn hosts_live_clients(&self) -> bool {
+        match self.get().await {
+            Ok(skills) => skills.hosts_live_clients().await,
+            Err(_) => false,
+        }
+    }
+
+    async fn has_live_clients(&self) -> bool {
+        match self.get().await {
+            Ok(skills) => skills.has_live_clients().await,
+            Err(_) => false,
+        }
+    }
+
+    async fn call_live(
+        &self,
+        operation: LiveOperation,
+        arguments: Map<String, Value>,
+    ) -> Result<Value, RegistryError> {
+        self.get().await?.call_live(operation, arguments).await
+    }
+
+    async fn read(&self, uri: &str) -> Result<Resource, RegistryError> {
+        read!(self, skills => skills.read(uri))
+    }
+
+    async fn document(&self, row: &SkillRow, path: &str) -> Result<Document, RegistryError> {
+        read!(self, skills => skills.document(row, path))
+    }
+
+    async fn render_prompt(
+        &self,
+        name: &str,
+        arguments: Value,
+    ) -> Result<RenderedPrompt, RegistryError> {
+        read!(self, skills => skills.render_prompt(name, arguments.clone()))
+    }
+
+    async fn workers(&self) -> Result<Vec<ConnectedWorker>, RegistryError> {
+        read!(self, skills => skills.workers())
+    }
+
+    async fn functions(&self) -> Result<Vec<ExposedFunction>, RegistryError> {
+        read!(self, skills => skills.functions())
+    }
+
+    async fn call_function(
+        &self,
+        function: &HandlerId,
+        arguments: Value,
+    ) -> Result<Value, RegistryError> {
+        self.get().await?.call_function(function, arguments).await
+    }
+
+    async fn register_bundle(
+        &self,
+        tier: Tier,
+        id: &str,
+        bundle: Bundle<Bytes>,
+    ) -> Result<String, RegistryError> {
+        self.get().await?.register_bundle(tier, id, bundle).await
+    }
+
+    async fn remove_skill(&self, tier: Tier, id: &str) -> Result<bool, RegistryError> {
+        self.get().await?.remove_skill(tier, id).await
+    }
+
+    async fn register_prompt(
+        &self,
+        tier: Tier,
+        name: &str,
+        definition: PromptDefinition,
+    ) -> Result<String, RegistryError> {
+        self.get().await?.register_prompt(tier, name, definition).await
+    }
+
+    async fn remove_prompt(&self, tier: Tier, name: &str) -> Result<bool, RegistryError> {
+        self.get().await?.remove_prompt(tier, name).await
+    }
+
+    async fn publish_bundle(
+        &self,
+        tier: Tier,
+        id: &str,
+        bundle: Bundle<Bytes>,
+        request: PublishRequest,
+    ) -> Result<Published, RegistryError> {
+        self.get().await?.publish_bundle(tier, id, bundle, request).await
+    }
+
+    async fn publish_prompt(
+        &self,
+        tier: Tier,
+        name: &str,
+        definition: PromptDefinition,
+        request: PublishRequest,
+    ) -> Result<Published, RegistryError> {
+        self.get().await?.publish_prompt(tier, name, definition, request).await
+    }
+
+    async fn history(
+        &self,
+        kind: EntryKind,
+        request: &HistoryRequest,
+    ) -> Result<HistoryPage, RegistryError> {
+        self.get().await?.history(kind, request).await
+    }
+
+    async fn version(
+        &self,
+        kind: EntryKind,
+        tier: Option<Tier>,
+        id: &str,
+        version: &VersionSelector,
+    ) -> Result<VersionInfo, RegistryError> {
+        self.get().await?.version(kind, tier, id, version).await
+    }
+
+    async fn skill_version(
+        &self,
+        tier: Option<Tier>,
+        id: &str,
+        version: &VersionSelector,
+    ) -> Result<Arc<SkillRow>, RegistryError> {
+        self.get().await?.skill_version(tier, id, version).await
+    }
+
+    async fn diff(
+        &self,
+        kind: EntryKind,
+        request: &DiffRequest,
+    ) -> Result<VersionDiff, RegistryError> {
+        self.get().await?.diff(kind, request).await
+    }
+
+    async fn set_label(
+        &self,
+        kind: EntryKind,
+        request: &LabelRequest,
+    ) -> Result<VersionState, RegistryError> {
+        self.get().await?.set_label(kind, request).await
+    }
+
+    async fn rollback(
+        &self,
+        kind: EntryKind,
+        request: &RollbackRequest,
+    ) -> Result<Published, RegistryError> {
+        self.get().await?.rollback(kind, request).await
+    }
+
+    async fn yank(
+        &self,
+        kind: EntryKind,
+        request: &YankRequest,
+    ) -> Result<VersionState, RegistryError> {
+        self.get().await?.yank(kind, request).await
+    }
+
+    async fn log(&self, request: &LogRequest) -> Result<LogPage, RegistryError> {
+        self.get().await?.log(request).await
+    }
+
+    async fn collect(&self, request: &CollectRequest) -> Result<Collected, RegistryError> {
+        self.get().await?.collect(request).await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::pin::pin;
+
+    use futures_util::poll;
+    use skills_bus::{CallError, Json};
+    use skills_core::Code;
+    use skills_remote::{BusCaller, Mirror, RemoteRegistry};
+
+    use super::*;
+
+    /// Bus that is gone.
+    struct LostBus;
+
+    #[async_trait]
+    impl BusCaller for LostBus {
+        async fn call(&self, _: &str, _: Json, _: Duration) -> Result<Json, CallError> {
+            Err(CallError::remote(Code::ConnectionLost, "lost"))
+        }
+    }
+
+    #[tokio::test]
+    async fn a_read_that_waits_for_the_next_registry_does_not_hold_the_last() {
+        let (pending, opened) = PendingRegistry::new();
+        pending.is_replaceable.store(true, Ordering::Relaxed);
+        let remote = RemoteRegistry::new(LostBus, Duration::from_secs(1));
+        let registry: Arc<dyn SkillRegistry> = Arc::new(Mirror::new(remote));
+        let last = Arc::downgrade(&registry);
+        opened.send_replace(Some(registry));
+        let mut read = pin!(pending.explain("a"));
+        assert!(poll!(read.as_mut()).is_pending());
+        opened.send_replace(None);
+        assert!(last.upgrade().is_none());
+    }
+}

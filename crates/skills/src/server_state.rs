@@ -1,0 +1,71 @@
+//! State of this process, which the gateway and the console show.
+
+use std::{fs, path::PathBuf};
+
+use skills_core::{RequestStats, SurfaceStats, Timestamp};
+use skills_http::{Connection, Readiness, ServerInfo, ServerStatus};
+use skills_mcp::http::{OpenSession, OpenSessions};
+
+use crate::data_dir;
+
+/// State of this process.
+pub(crate) struct ServerState {
+    started_at: Timestamp,
+    data_dir: PathBuf,
+    stats: RequestStats,
+    mcp_sessions: OpenSessions,
+    readiness: Readiness,
+}
+
+impl ServerState {
+    pub(crate) fn new(
+        data_dir: PathBuf,
+        stats: RequestStats,
+        mcp_sessions: OpenSessions,
+        readiness: Readiness,
+    ) -> Self {
+        Self { started_at: Timestamp::now(), data_dir, stats, mcp_sessions, readiness }
+    }
+
+    /// Returns the bytes of the files in the data directory.
+    fn store_bytes(&self) -> Option<u64> {
+        let files = fs::read_dir(&self.data_dir).ok()?.filter_map(Result::ok);
+        let size = |file: fs::DirEntry| file.metadata().ok().filter(|it| it.is_file());
+        Some(files.filter_map(size).map(|metadata| metadata.len()).sum())
+    }
+}
+
+impl ServerInfo for ServerState {
+    fn status(&self) -> ServerStatus {
+        ServerStatus {
+            version: env!("CARGO_PKG_VERSION"),
+            started_at: self.started_at,
+            data_dir: data_dir::display(&self.data_dir),
+            store_bytes: self.store_bytes(),
+            memory_bytes: resident_bytes(),
+            problems: self.readiness.problem().map(str::to_owned).into_iter().collect(),
+        }
+    }
+
+    fn requests(&self) -> Vec<SurfaceStats> {
+        self.stats.snapshot()
+    }
+
+    fn connections(&self) -> Vec<Connection> {
+        let connection = |session: OpenSession| Connection {
+            surface: "mcp",
+            client: session.client.unwrap_or_else(|| "unnamed client".to_owned()),
+            since: session.since,
+            is_listening: session.is_listening,
+        };
+        self.mcp_sessions.list().into_iter().map(connection).collect()
+    }
+}
+
+/// Returns the resident memory of this process, where the system tells it.
+fn resident_bytes() -> Option<u64> {
+    let status = fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+    let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    Some(kib * 1024)
+}

@@ -1,0 +1,232 @@
+//! Opens the registry of a long-running surface: a remote one or a data directory.
+//!
+//! The surface starts at once; its first request waits for the registry. Of several processes on one data directory the
+//! first opens the store and serves the others; when it ends, one of them takes over.
+
+use std::{
+    path::{Path, PathBuf},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use skills_bus::client::Dialer;
+use skills_engine::EngineConfig;
+use skills_execution::{PendingExecutor, ToolExecutor};
+use skills_registry::SkillRegistry;
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+use uuid::Uuid;
+
+use crate::{
+    Failure, authentication,
+    cli::Target,
+    config::Config,
+    connect::{self, RegistrySource},
+    data_dir,
+    default_bus::DefaultBus,
+    pending_registry::PendingRegistry,
+    registry_socket::{self, StoreAccess},
+    remote_mirror::{self, RemoteMirror},
+    store_host::StoreHost,
+};
+
+/// Location of the registry.
+enum Location {
+    Bus(String),
+    Directory(PathBuf),
+}
+
+/// Senders of the parts that a surface waits for.
+struct Opened {
+    skills: watch::Sender<Option<Arc<dyn SkillRegistry>>>,
+    executor: watch::Sender<Option<Arc<dyn ToolExecutor>>>,
+    /// Set on a data directory, whose registry another process may take over.
+    is_replaceable: Arc<AtomicBool>,
+}
+
+impl Opened {
+    fn set(&self, skills: Arc<dyn SkillRegistry>, executor: Arc<dyn ToolExecutor>) {
+        self.executor.send_replace(Some(executor));
+        self.skills.send_replace(Some(skills));
+    }
+
+    /// Makes requests wait for the next registry.
+    fn clear(&self) {
+        self.executor.send_replace(None);
+        self.skills.send_replace(None);
+    }
+}
+
+/// Runs a surface on the registry of a target until one of them ends. The name of the surface is part of its worker's
+/// name on the bus.
+pub(crate) async fn run<Served>(
+    surface: &str,
+    target: &Target,
+    config: &Config,
+    serve: impl FnOnce(Arc<dyn SkillRegistry>, Arc<dyn ToolExecutor>) -> Served,
+) -> Result<(), Failure>
+where
+    Served: Future<Output = Result<(), Failure>>,
+{
+    let (pending, skills) = PendingRegistry::new();
+    let is_replaceable = pending.replaceable_flag();
+    let (executor, pending_executor) = PendingExecutor::channel();
+    let stop = CancellationToken::new();
+    let connection = RegistryConnection {
+        surface,
+        target,
+        config,
+        opened: Opened { skills, executor, is_replaceable },
+        stop: stop.clone(),
+    };
+    let connected = connection.run();
+    tokio::pin!(connected);
+    tokio::select! {
+        served = serve(Arc::new(pending), Arc::new(pending_executor)) => {
+            stop.cancel();
+            // Stores queued writes and lets another process take over.
+            let _ = connected.await;
+            served
+        }
+        ended = &mut connected => ended,
+    }
+}
+
+/// Connection of a surface to its registry, which it opens, follows and reopens.
+struct RegistryConnection<'a> {
+    surface: &'a str,
+    target: &'a Target,
+    config: &'a Config,
+    opened: Opened,
+    /// Cancelled when the surface has ended.
+    stop: CancellationToken,
+}
+
+impl RegistryConnection<'_> {
+    /// Runs until the surface has ended.
+    ///
+    /// # Errors
+    /// When the registry cannot be opened or used any more.
+    async fn run(&self) -> Result<(), Failure> {
+        match locate(self.target).await {
+            Location::Bus(url) => tokio::select! {
+                () = self.stop.cancelled() => Ok(()),
+                failure = self.follow_bus(url) => Err(failure),
+            },
+            Location::Directory(dir) => {
+                self.opened.is_replaceable.store(true, Ordering::Relaxed);
+                self.share_directory(&dir).await
+            }
+        }
+    }
+
+    /// Hosts the store of a directory or follows the process that does, in turns.
+    async fn share_directory(&self, dir: &Path) -> Result<(), Failure> {
+        let mut max_wait = registry_socket::MAX_WAIT;
+        loop {
+            let access = async || StoreHost::open(dir, self.config).await;
+            let access = tokio::select! {
+                () = self.stop.cancelled() => return Ok(()),
+                access = registry_socket::access_within(dir, max_wait, access) => access?,
+            };
+            match access {
+                StoreAccess::Opened(host) => self.host_store(dir, host).await?,
+                StoreAccess::Served(_) => tokio::select! {
+                    () = self.stop.cancelled() => {}
+                    followed = self.follow_socket(dir) => followed?,
+                },
+            }
+            if self.stop.is_cancelled() {
+                return Ok(());
+            }
+            self.opened.clear();
+            // A surface in use outlasts a server that takes long to start, such as one that converts its store.
+            max_wait = Duration::MAX;
+        }
+    }
+
+    /// Serves the store of a directory until the surface has ended or a server asks for it.
+    async fn host_store(&self, dir: &Path, host: StoreHost) -> Result<(), Failure> {
+        RegistrySource::Opened(dir.to_owned()).print(self.target);
+        let hosted = async {
+            let (caller, _) = authentication::caller(dir, self.target.key.as_deref())?;
+            let (skills, executor) = host.view(&caller)?;
+            self.opened.set(skills, executor);
+            tokio::select! {
+                () = self.stop.cancelled() => Ok(()),
+                released = host.wait_until_released() => released,
+            }
+        };
+        let hosted = hosted.await;
+        if hosted.is_ok() && !self.stop.is_cancelled() {
+            self.opened.clear();
+        }
+        host.close().await;
+        hosted
+    }
+
+    /// Mirrors the registry of the process that serves a directory until that process ends.
+    async fn follow_socket(&self, dir: &Path) -> Result<(), Failure> {
+        RegistrySource::Served(dir.to_owned()).print(self.target);
+        // The socket needs no token.
+        let target = Target { token: None, ..self.target.clone() };
+        let dialer = registry_socket::dialer(dir);
+        let remote = self.start_mirror(&target, registry_socket::URL.to_owned(), Some(dialer))?;
+        self.opened.set(remote.mirror.clone(), remote.mirror.clone());
+        let ended = tokio::select! {
+            failure = remote.run() => Err(failure),
+            () = remote.wait_until_lost() => Ok(()),
+        };
+        self.opened.clear();
+        // In the background: the store is free already.
+        tokio::spawn(async move { remote.stop().await });
+        ended
+    }
+
+    /// Mirrors the registry of a bus. Ends only with an error.
+    async fn follow_bus(&self, url: String) -> Failure {
+        RegistrySource::Bus(url.clone()).print(self.target);
+        let is_explicit = connect::is_explicit(self.target);
+        let proven = || DefaultBus::new(self.target).dialer(self.target);
+        let dialer = if is_explicit { None } else { proven() };
+        match self.start_mirror(self.target, url, dialer) {
+            Ok(remote) => {
+                self.opened.set(remote.mirror.clone(), remote.mirror.clone());
+                let failure = remote.run().await;
+                remote.stop().await;
+                failure
+            }
+            Err(failure) => failure,
+        }
+    }
+
+    fn start_mirror(
+        &self,
+        target: &Target,
+        url: String,
+        dialer: Option<Arc<dyn Dialer>>,
+    ) -> Result<RemoteMirror, Failure> {
+        // A unique name, since several workers of one surface may run.
+        let id = Uuid::new_v4().simple().to_string();
+        let name = format!("skills-{}-{}", self.surface, &id[..8]);
+        let engine = EngineConfig { dialer, ..connect::engine(target, url, name, vec![])? };
+        let timeout = connect::call_timeout(self.config);
+        remote_mirror::start(engine, timeout, target.key.clone(), self.config.sections)
+    }
+}
+
+/// Returns the first that applies: an explicit bus, an explicit directory, the default directory if a process serves it, a
+/// bus that answers at the default address, the default directory.
+async fn locate(target: &Target) -> Location {
+    if let Some(url) = connect::explicit_bus(target) {
+        return Location::Bus(url);
+    }
+    let dir = data_dir::locate(target);
+    let is_directory = target.data_dir.is_some()
+        || registry_socket::is_served(&dir).await
+        || !connect::default_bus_answers().await;
+    if is_directory { Location::Directory(dir) } else { Location::Bus(connect::url(target)) }
+}

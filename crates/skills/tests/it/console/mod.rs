@@ -1,0 +1,6 @@
+//! The console on the real binary: its switches, the change stream, prompts, tools, and the limits of its cookie.
+
+mod changes;
+mod switches;
+mod visitor;
+mod workers;

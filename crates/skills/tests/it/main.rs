@@ -1,0 +1,42 @@
+//! Integration tests of the real binary, over sockets and pipes: one module per feature, fixtures in `support`.
+
+#![allow(clippy::print_stderr, reason = "long tests print what they measured")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test fails by panicking"
+)]
+
+mod acp;
+mod attach;
+mod bad_input;
+mod bundles;
+mod cli;
+mod connect_client;
+mod console;
+mod contract;
+mod descriptions;
+mod docs;
+mod durability;
+mod gateway;
+mod hardening;
+mod http_server;
+mod keys;
+mod keyspace;
+mod live_clients;
+mod mcp;
+mod mdp;
+mod messages;
+mod on_change;
+mod request_tracing;
+mod search;
+mod serve;
+mod set_up;
+mod shared_store;
+mod state;
+mod support;
+mod tiers;
+mod users;
+mod validate;
+mod versions;

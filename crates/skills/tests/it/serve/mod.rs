@@ -1,0 +1,6 @@
+//! The server for its operator: addresses, tokens, shutdown, and disk failures.
+
+mod addresses;
+mod disk;
+mod shutdown;
+mod tokens;

@@ -1,0 +1,384 @@
+//! Entries with all their versions, in memory.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use skills_core::{
+    AvailableVersions, Digest, EntryKey, Label, Timestamp, VersionError, VersionSelector,
+    limits::MAX_LABELS, version::STABLE,
+};
+
+use crate::{
+    Action, BatchError, EntryContent, FoundVersion, PublishOptions, Removal, Retention,
+    ServedVersion, StoredEntry, StoredVersion, VersionHeads, VersionMutation, VersionPage,
+    versions::{is_selected, rollback_message, served_version, too_many_labels},
+};
+
+/// Version with its content.
+#[derive(Debug, Clone)]
+pub(super) struct Version {
+    pub(super) info: StoredVersion,
+    /// Digest that tells whether a registration changes the entry.
+    identity: Digest,
+    revision: u64,
+    pub(super) content: Option<Arc<EntryContent>>,
+}
+
+/// Entry with its versions, oldest first. The number of a version is its position, from 1.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Entry {
+    is_present: bool,
+    pub(super) versions: Vec<Version>,
+    labels: BTreeMap<Label, u64>,
+}
+
+/// Time and author of a change that is being made.
+pub(super) struct Stamp<'a> {
+    pub(super) revision: u64,
+    pub(super) at: Timestamp,
+    pub(super) actor: &'a Arc<str>,
+}
+
+/// Result of a change of versions.
+pub(super) enum Outcome {
+    /// The act, and the content that is gone.
+    Done(Action, Option<Arc<EntryContent>>),
+    /// Everything was as requested; the version that the request was about.
+    AsBefore(Option<u64>),
+    /// Retention must keep the version.
+    Kept,
+}
+
+impl Outcome {
+    const fn done(action: Action) -> Self {
+        Self::Done(action, None)
+    }
+}
+
+impl Entry {
+    fn latest(&self) -> u64 {
+        self.versions.len() as u64
+    }
+
+    /// Returns the number of the newest version of a present entry, or 0.
+    fn current(&self) -> u64 {
+        if self.is_present { self.latest() } else { 0 }
+    }
+
+    fn get(&self, number: u64) -> Option<&Version> {
+        usize::try_from(number).ok()?.checked_sub(1).and_then(|at| self.versions.get(at))
+    }
+
+    fn get_mut(&mut self, number: u64) -> Option<&mut Version> {
+        usize::try_from(number).ok()?.checked_sub(1).and_then(|at| self.versions.get_mut(at))
+    }
+
+    fn limited(&self, limit: Option<u64>) -> Option<u64> {
+        let numbers = self.versions.iter().map(|v| (v.info.number, v.info.is_servable()));
+        served_version(numbers, limit)
+    }
+
+    pub(super) fn served(&self) -> Option<u64> {
+        let stable = self.labels.iter().find(|(label, _)| label.as_str() == STABLE);
+        let limit = stable.map(|(_, number)| *number);
+        self.is_present.then(|| self.limited(limit)).flatten()
+    }
+
+    pub(super) fn heads(&self) -> Option<VersionHeads> {
+        let served = self.served()?;
+        let labels = self.labels.iter().map(|(label, number)| (label.clone(), *number));
+        Some(VersionHeads { served, latest: self.latest(), labels: labels.collect() })
+    }
+
+    /// Returns the served version as a change has it.
+    pub(super) fn served_version(&self, has_content: bool) -> Option<ServedVersion> {
+        let heads = self.heads()?;
+        let version = self.get(heads.served)?;
+        let content = version.content.clone().filter(|_| has_content);
+        let registered_at = version.info.registered_at;
+        Some(ServedVersion { registered_at, content, heads: Some(heads) })
+    }
+
+    pub(super) fn stored(&self, key: &EntryKey) -> Option<StoredEntry> {
+        let heads = self.heads()?;
+        let version = self.get(heads.served)?;
+        Some(StoredEntry {
+            key: key.clone(),
+            revision: version.revision,
+            registered_at: version.info.registered_at,
+            content: version.content.clone()?,
+            heads: Some(heads),
+        })
+    }
+
+    pub(super) fn put(
+        &mut self,
+        key: &EntryKey,
+        content: EntryContent,
+        options: PublishOptions,
+        stamp: &Stamp<'_>,
+    ) -> Result<Action, BatchError> {
+        let current = self.current();
+        if let Some(expected) = options.expected_version.filter(|expected| *expected != current) {
+            let id = key.id.to_string();
+            return Err(VersionError::Conflict { id, expected, current }.into());
+        }
+        let identity = content.digest();
+        if let Some(same) = self.get_mut(current)
+            && same.identity == identity
+            && same.info.removal.is_none()
+        {
+            same.info.registered_at = stamp.at;
+            same.revision = stamp.revision;
+            same.content = Some(Arc::new(content));
+            return Ok(Action::Put { version: Some(current), is_new: false, message: None });
+        }
+        let number = self.latest() + 1;
+        let (bytes, files) = content.size();
+        let info = StoredVersion {
+            number,
+            digest: content.content_digest(),
+            created_at: stamp.at,
+            registered_at: stamp.at,
+            actor: Arc::clone(stamp.actor),
+            message: options.message.clone(),
+            author_version: content.author_version().map(str::to_owned),
+            bytes,
+            files,
+            yanked: None,
+            removal: None,
+        };
+        let (revision, content) = (stamp.revision, Some(Arc::new(content)));
+        self.versions.push(Version { info, identity, revision, content });
+        self.is_present = true;
+        Ok(Action::Put { version: Some(number), is_new: true, message: options.message })
+    }
+
+    /// Removes the entry. Returns whether it existed.
+    pub(super) fn remove(&mut self) -> bool {
+        self.labels.clear();
+        std::mem::take(&mut self.is_present)
+    }
+
+    pub(super) fn change(
+        &mut self,
+        key: &EntryKey,
+        change: VersionMutation,
+        stamp: &Stamp<'_>,
+    ) -> Result<Outcome, BatchError> {
+        match change {
+            VersionMutation::Rollback { to, options } => {
+                let version = self.usable(key, &to)?;
+                let (number, content) = (version.info.number, version.content.clone());
+                let content = content.ok_or_else(|| self.missing(key, &to))?;
+                let message = Some(rollback_message(number, options.message.as_deref()));
+                let options = PublishOptions { message, ..options };
+                self.put(key, (*content).clone(), options, stamp).map(Outcome::done)
+            }
+            VersionMutation::SetLabel { label, version, expected } => {
+                self.set_label(key, label, version, expected)
+            }
+            VersionMutation::Yank { version, reason } => {
+                let number = self.readable(key, &version)?.info.number;
+                let yanked = self.get_mut(number).map(|version| &mut version.info.yanked);
+                if yanked
+                    .is_none_or(|yanked| yanked.replace(reason.clone()) == Some(reason.clone()))
+                {
+                    return Ok(Outcome::AsBefore(Some(number)));
+                }
+                Ok(Outcome::done(Action::Yank { version: number, reason }))
+            }
+            VersionMutation::Unyank { version } => {
+                let number = self.readable(key, &version)?.info.number;
+                match self.get_mut(number).and_then(|version| version.info.yanked.take()) {
+                    Some(_) => Ok(Outcome::done(Action::Unyank { version: number })),
+                    None => Ok(Outcome::AsBefore(Some(number))),
+                }
+            }
+            VersionMutation::Purge { version, reason } => {
+                let found = self.find_existing(key, &version)?;
+                let number = found.info.number;
+                if found.info.removal == Some(Removal::Purged) {
+                    return Ok(Outcome::AsBefore(Some(number)));
+                }
+                let gone = self.get_mut(number).and_then(|version| {
+                    version.info.yanked = Some(reason.clone());
+                    version.info.removal = Some(Removal::Purged);
+                    version.content.take()
+                });
+                Ok(Outcome::Done(Action::Purge { version: number, reason }, gone))
+            }
+            VersionMutation::Collect { version } => {
+                if self.is_protected(version) {
+                    return Ok(Outcome::Kept);
+                }
+                let gone = self.get_mut(version).and_then(|version| {
+                    version.info.removal = Some(Removal::Collected);
+                    version.content.take()
+                });
+                Ok(Outcome::Done(Action::Collect { version }, gone))
+            }
+        }
+    }
+
+    fn set_label(
+        &mut self,
+        key: &EntryKey,
+        label: Label,
+        version: Option<VersionSelector>,
+        expected: Option<u64>,
+    ) -> Result<Outcome, BatchError> {
+        let (kind, id) = (key.kind, key.id.to_string());
+        if !self.is_present {
+            return Err(VersionError::NoEntry { kind, id }.into());
+        }
+        let from = self.labels.get(&label).copied();
+        let current = from.unwrap_or(0);
+        if let Some(expected) = expected.filter(|expected| *expected != current) {
+            let label = label.to_string();
+            return Err(VersionError::LabelMoved { id, label, expected, current }.into());
+        }
+        let to = match version {
+            Some(selector) => Some(self.usable(key, &selector)?.info.number),
+            None if from.is_none() && expected.is_none() => {
+                return Err(VersionError::NoLabel { kind, id, label: label.to_string() }.into());
+            }
+            None => None,
+        };
+        if from == to {
+            return Ok(Outcome::AsBefore(to));
+        }
+        match to {
+            Some(_) if from.is_none() && self.labels.len() >= MAX_LABELS => {
+                return Err(too_many_labels(id));
+            }
+            Some(number) => self.labels.insert(label.clone(), number),
+            None => self.labels.remove(&label),
+        };
+        Ok(Outcome::done(Action::Label { label, from, to }))
+    }
+
+    /// Returns whether retention must keep a version.
+    fn is_protected(&self, number: u64) -> bool {
+        let is_gone = self.get(number).is_none_or(|version| version.info.removal.is_some());
+        let is_labelled = self.labels.values().any(|labelled| *labelled == number);
+        is_gone || is_labelled || self.served() == Some(number) || self.latest() == number
+    }
+
+    /// Returns the numbers of versions that retention no longer keeps.
+    pub(super) fn expired(&self, retention: &Retention, now: Timestamp) -> Vec<u64> {
+        let oldest = retention.oldest_kept(now);
+        let kept = self.versions.iter().rev().filter(|version| version.info.removal.is_none());
+        let expired = kept.enumerate().filter(|(newer, version)| {
+            let is_surplus = retention.versions.is_none_or(|most| *newer as u64 >= most);
+            let is_old = oldest.is_none_or(|oldest| version.info.registered_at < oldest);
+            is_surplus && is_old && !self.is_protected(version.info.number)
+        });
+        expired.map(|(_, version)| version.info.number).collect()
+    }
+
+    pub(super) fn page(&self, before: Option<u64>, limit: usize) -> VersionPage {
+        let listed = || {
+            let versions = self.versions.iter().rev().map(|version| &version.info);
+            versions.filter(|version| version.removal != Some(Removal::Collected))
+        };
+        let is_before = |version: &&StoredVersion| before.is_none_or(|b| version.number < b);
+        let labels = self.labels.iter().map(|(label, number)| (label.clone(), *number));
+        VersionPage {
+            versions: listed().filter(is_before).take(limit).cloned().collect(),
+            count: listed().count() as u64,
+            served: self.served(),
+            labels: labels.collect(),
+            is_present: self.is_present,
+        }
+    }
+
+    pub(super) fn find(&self, selector: &VersionSelector) -> FoundVersion {
+        let found = |number: Option<u64>| match number.and_then(|number| self.get(number)) {
+            Some(version) => FoundVersion::Found {
+                version: version.info.clone(),
+                content: version.content.clone(),
+            },
+            None => FoundVersion::AllYanked,
+        };
+        let label = match selector {
+            VersionSelector::Name(name) => {
+                self.labels.iter().find(|(label, _)| label.as_str() == name)
+            }
+            _ => None,
+        };
+        match (selector, label) {
+            (_, Some((_, number))) => found(self.limited(Some(*number))),
+            (VersionSelector::Latest, _) if self.is_present => found(self.limited(None)),
+            _ => {
+                let is_number = matches!(selector, VersionSelector::Number(_));
+                let selected = self.versions.iter().map(|version| &version.info).filter(|info| {
+                    is_selected(info, selector)
+                        && (is_number || info.removal != Some(Removal::Collected))
+                });
+                // A version that is not yanked is preferred, then the newest.
+                match selected.max_by_key(|info| (info.is_servable(), info.number)) {
+                    Some(info) => found(Some(info.number)),
+                    None => FoundVersion::Missing,
+                }
+            }
+        }
+    }
+
+    fn missing(&self, key: &EntryKey, selector: &VersionSelector) -> BatchError {
+        let (kind, id) = (key.kind, key.id.to_string());
+        let page = self.page(None, AvailableVersions::LISTED);
+        if page.count == 0 {
+            return VersionError::NoEntry { kind, id }.into();
+        }
+        let numbers = page.versions.iter().map(|version| version.number).collect();
+        let available = AvailableVersions::new(numbers, page.count);
+        VersionError::NotFound { kind, id, selector: selector.to_string(), available }.into()
+    }
+
+    /// Returns a version that retention has not taken.
+    fn find_existing(
+        &self,
+        key: &EntryKey,
+        selector: &VersionSelector,
+    ) -> Result<&Version, BatchError> {
+        let (kind, id) = (key.kind, key.id.to_string());
+        let number = match self.find(selector) {
+            FoundVersion::Found { version, .. } => version.number,
+            FoundVersion::AllYanked => return Err(VersionError::AllYanked { kind, id }.into()),
+            FoundVersion::Missing => return Err(self.missing(key, selector)),
+        };
+        let version = self.get(number).ok_or_else(|| self.missing(key, selector))?;
+        if version.info.removal == Some(Removal::Collected) {
+            let page = self.page(None, AvailableVersions::LISTED);
+            let numbers = page.versions.iter().map(|version| version.number).collect();
+            let available = AvailableVersions::new(numbers, page.count);
+            return Err(VersionError::Collected { id, version: number, available }.into());
+        }
+        Ok(version)
+    }
+
+    /// Returns a version whose content is there.
+    fn readable(&self, key: &EntryKey, selector: &VersionSelector) -> Result<&Version, BatchError> {
+        let found = self.find_existing(key, selector)?;
+        let (id, version) = (key.id.to_string(), found.info.number);
+        match (&found.info.removal, &found.info.yanked) {
+            (Some(_), reason) => {
+                let reason = reason.clone().unwrap_or_default();
+                Err(VersionError::Purged { id, version, reason }.into())
+            }
+            (None, _) => Ok(found),
+        }
+    }
+
+    /// Returns a version that may be promoted or rolled back to.
+    fn usable(&self, key: &EntryKey, selector: &VersionSelector) -> Result<&Version, BatchError> {
+        let found = self.readable(key, selector)?;
+        match &found.info.yanked {
+            Some(reason) => {
+                let (id, version) = (key.id.to_string(), found.info.number);
+                Err(VersionError::Yanked { id, version, reason: reason.clone() }.into())
+            }
+            None => Ok(found),
+        }
+    }
+}

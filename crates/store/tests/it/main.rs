@@ -1,0 +1,14 @@
+//! Stores: the contract of all of them, and the database on disk.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test fails by panicking"
+)]
+
+mod contract;
+mod migration;
+mod model;
+mod sqlite;
+mod versions;

@@ -1,0 +1,1 @@
+"""A small hostile client and its attacks on a server."""
