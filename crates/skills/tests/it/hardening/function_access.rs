@@ -100,7 +100,12 @@ async fn subscriptions_of_other_workers_do_not_reach_private_functions() {
     assert!(calls.try_recv().is_err(), "it was called");
     owner.subscribe("skills::on-change", "billing::wipe", json!({})).await;
     register(&attacker, "b", "# B\n").await;
-    assert_eq!(next(&mut calls).await, json!({ "op": "register", "id": "b" }), "its owner's");
+    let mut call = next(&mut calls).await;
+    // A function has one task for all its subscriptions, which may reach the change of `a` only now.
+    if call == json!({ "op": "register", "id": "a" }) {
+        call = next(&mut calls).await;
+    }
+    assert_eq!(call, json!({ "op": "register", "id": "b" }), "its owner's");
     next(&mut notified).await;
     let payload = json!({ "scope": "s", "key": "k", "value": { "wipe": "again" } });
     attacker.ok("state::set", payload).await;
