@@ -80,5 +80,5 @@ pub use timestamp::Timestamp;
 pub use token::Token;
 pub use tool::ToolMeta;
 pub use uri::ResourceUri;
-pub use version::{Label, VersionSelector};
+pub use version::{DigestPrefix, Label, VersionSelector};
 pub use version_error::{AvailableVersions, VersionError};

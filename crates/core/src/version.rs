@@ -98,6 +98,21 @@ impl DigestPrefix {
     pub fn matches(&self, digest: &Digest) -> bool {
         digest.to_string().starts_with(&self.0)
     }
+
+    /// Returns the smallest and the largest digest that begin with these digits, for a lookup in an index.
+    #[must_use]
+    pub fn bounds(&self) -> (Digest, Digest) {
+        let bound = |fill: u8| {
+            let digits = self.0.bytes().filter_map(|digit| char::from(digit).to_digit(16));
+            let mut bytes = [fill << 4 | fill; 32];
+            for (at, digit) in digits.enumerate() {
+                let (byte, digit) = (&mut bytes[at / 2], digit as u8);
+                *byte = if at % 2 == 0 { digit << 4 | (*byte & 0xf) } else { *byte & 0xf0 | digit };
+            }
+            Digest::from_bytes(bytes)
+        };
+        (bound(0), bound(0xf))
+    }
 }
 
 /// Part of an address that selects a version of an entry.
@@ -250,6 +265,19 @@ mod tests {
         let digest = selector("sha256:ABCDEF012345").unwrap();
         assert_eq!(digest.to_string(), "sha256:abcdef012345");
         assert!(digest.is_exact() && !selector("stable").unwrap().is_exact());
+    }
+
+    #[test]
+    fn a_digest_is_within_the_bounds_of_its_prefixes() {
+        let digest = Digest::of(b"x");
+        for length in 12..=64 {
+            let text = format!("sha256:{:.length$}", digest.to_string());
+            let VersionSelector::Digest(prefix) = text.parse().unwrap() else { panic!("{text}") };
+            let (low, high) = prefix.bounds();
+            assert!(low <= digest && digest <= high, "{text}");
+            assert!(prefix.matches(&low) && prefix.matches(&high), "{text}");
+            assert_eq!(low == high, length == 64, "{text}");
+        }
     }
 
     #[test]

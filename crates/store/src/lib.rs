@@ -3,7 +3,8 @@
 //! - [`Store`]: the trait; one commit is one group of batches, each all or nothing
 //! - [`concurrent`]: batches of a store behind a network
 //! - [`model`]: batches, changes and entries: the plain data of the trait
-//! - [`versions`]: versions of entries, labels, the log, and the rule of the served version
+//! - [`versions`]: versions of entries, labels and the log
+//! - [`selection`]: the version that a selector means, and the versions that retention keeps
 //! - [`memory`]: in memory, for tests
 //! - [`sqlite`]: durable, in one file
 //!
@@ -13,6 +14,7 @@ pub mod concurrent;
 mod error;
 pub mod memory;
 pub mod model;
+pub mod selection;
 pub mod sqlite;
 pub mod versions;
 
@@ -95,8 +97,9 @@ pub trait Store: Send + Sync + std::fmt::Debug + 'static {
         Err(StoreError::NoHistory(NO_HISTORY))
     }
 
-    /// Returns the version of an entry that a selector means. A digest and the author's version mean the newest
-    /// version that is not yanked, or else the newest; a label and `latest` never mean a yanked one.
+    /// Returns the version of an entry that a selector means for a reader, by the rules of
+    /// [`select_version`](selection::select_version). A digest and the author's version mean the newest version that is not
+    /// yanked, or else the newest; a label and `latest` never mean a yanked one.
     ///
     /// # Errors
     /// When the store cannot be read, or keeps no history.

@@ -1,4 +1,5 @@
-//! Versions of entries as the [`Store`](crate::Store) trait has them, and the rule of the served version.
+//! Versions of entries as the [`Store`](crate::Store) trait has them. The rules of selection are in
+//! [`selection`](crate::selection).
 //!
 //! An entry has versions 1, 2, 3 …, which never change. Removing the entry keeps them, and the next registration goes on
 //! counting. A yanked version keeps its content; a purged or collected one keeps its number and digest only.
@@ -161,7 +162,8 @@ pub enum FoundVersion {
         /// Content.
         content: Option<Arc<EntryContent>>,
     },
-    /// The label, `latest` or the author's version exists, and all versions that it could mean are yanked.
+    /// The label or `latest` exists, and all versions that it could mean are yanked. A number, a digest and an author's
+    /// version name versions themselves: they find yanked ones too.
     AllYanked,
     /// The entry has no such version.
     Missing,
@@ -344,38 +346,12 @@ pub struct LogRecord {
     pub served: Option<u64>,
 }
 
-/// Returns the number of the version that an entry, or a label at `limit`, serves: the newest servable version that is not
-/// newer than the limit. A yanked promotion so never serves a version that was not promoted.
-///
-/// `versions` are numbers with whether they are servable, in any order.
-#[must_use]
-pub fn served_version(
-    versions: impl IntoIterator<Item = (u64, bool)>,
-    limit: Option<u64>,
-) -> Option<u64> {
-    let candidates = versions
-        .into_iter()
-        .filter(|(number, is_servable)| *is_servable && limit.is_none_or(|limit| *number <= limit));
-    candidates.map(|(number, _)| number).max()
-}
-
 /// Returns the message of a rollback.
 #[must_use]
 pub fn rollback_message(to: u64, message: Option<&str>) -> String {
     match message {
         Some(message) => format!("rollback to {to}: {message}"),
         None => format!("rollback to {to}"),
-    }
-}
-
-/// Returns whether a version is one that a selector of one version means. Labels and `latest` are not decided here.
-#[must_use]
-pub fn is_selected(version: &StoredVersion, selector: &VersionSelector) -> bool {
-    match selector {
-        VersionSelector::Number(number) => version.number == *number,
-        VersionSelector::Digest(prefix) => prefix.matches(&version.digest),
-        VersionSelector::Name(name) => version.author_version.as_ref() == Some(name),
-        VersionSelector::Latest => false,
     }
 }
 

@@ -1,6 +1,6 @@
 //! Entries with all their versions, in memory.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{collections::BTreeMap, convert::Infallible, sync::Arc};
 
 use skills_core::{
     AvailableVersions, Digest, EntryKey, Label, Timestamp, VersionError, VersionSelector,
@@ -8,9 +8,13 @@ use skills_core::{
 };
 
 use crate::{
-    Action, BatchError, EntryContent, FoundVersion, PublishOptions, Removal, Retention,
+    Action, BatchError, EntryContent, FoundVersion, Labels, PublishOptions, Removal, Retention,
     ServedVersion, StoredEntry, StoredVersion, VersionHeads, VersionMutation, VersionPage,
-    versions::{is_selected, rollback_message, served_version, too_many_labels},
+    selection::{
+        PublishKind, SelectedNumber, SelectionPurpose, VersionCriteria, VersionIndex,
+        protected_versions, select_version,
+    },
+    versions::{rollback_message, too_many_labels},
 };
 
 /// Version with its content.
@@ -48,9 +52,36 @@ pub(super) enum Outcome {
     Kept,
 }
 
+/// Result of selecting a version.
+enum Selection<'a> {
+    Found(&'a Version),
+    AllYanked,
+    Missing,
+}
+
 impl Outcome {
     const fn done(action: Action) -> Self {
         Self::Done(action, None)
+    }
+}
+
+impl VersionIndex for Entry {
+    type Error = Infallible;
+
+    fn is_present(&self) -> bool {
+        self.is_present
+    }
+
+    fn latest(&self) -> u64 {
+        self.latest()
+    }
+
+    fn labels(&self) -> Result<Labels, Infallible> {
+        Ok(self.labels())
+    }
+
+    fn newest(&self, criteria: &VersionCriteria<'_>) -> Result<Option<u64>, Infallible> {
+        Ok(self.newest(criteria))
     }
 }
 
@@ -72,21 +103,24 @@ impl Entry {
         usize::try_from(number).ok()?.checked_sub(1).and_then(|at| self.versions.get_mut(at))
     }
 
-    fn limited(&self, limit: Option<u64>) -> Option<u64> {
-        let numbers = self.versions.iter().map(|v| (v.info.number, v.info.is_servable()));
-        served_version(numbers, limit)
+    fn newest(&self, criteria: &VersionCriteria<'_>) -> Option<u64> {
+        let versions = self.versions.iter().rev().map(|version| &version.info);
+        versions.into_iter().find(|version| criteria.admits(version)).map(|found| found.number)
     }
 
     pub(super) fn served(&self) -> Option<u64> {
         let stable = self.labels.iter().find(|(label, _)| label.as_str() == STABLE);
         let limit = stable.map(|(_, number)| *number);
-        self.is_present.then(|| self.limited(limit)).flatten()
+        self.is_present.then(|| self.newest(&VersionCriteria::servable(limit))).flatten()
     }
 
     pub(super) fn heads(&self) -> Option<VersionHeads> {
         let served = self.served()?;
-        let labels = self.labels.iter().map(|(label, number)| (label.clone(), *number));
-        Some(VersionHeads { served, latest: self.latest(), labels: labels.collect() })
+        Some(VersionHeads { served, latest: self.latest(), labels: self.labels() })
+    }
+
+    fn labels(&self) -> Labels {
+        self.labels.iter().map(|(label, number)| (label.clone(), *number)).collect()
     }
 
     /// Returns the served version as a change has it.
@@ -117,6 +151,17 @@ impl Entry {
         options: PublishOptions,
         stamp: &Stamp<'_>,
     ) -> Result<Action, BatchError> {
+        self.publish(key, content, options, stamp, PublishKind::Registration)
+    }
+
+    fn publish(
+        &mut self,
+        key: &EntryKey,
+        content: EntryContent,
+        options: PublishOptions,
+        stamp: &Stamp<'_>,
+        kind: PublishKind,
+    ) -> Result<Action, BatchError> {
         let current = self.current();
         if let Some(expected) = options.expected_version.filter(|expected| *expected != current) {
             let id = key.id.to_string();
@@ -125,7 +170,7 @@ impl Entry {
         let identity = content.digest();
         if let Some(same) = self.get_mut(current)
             && same.identity == identity
-            && same.info.removal.is_none()
+            && kind.repeats(same.info.yanked.is_some(), same.info.removal)
         {
             same.info.registered_at = stamp.at;
             same.revision = stamp.revision;
@@ -172,13 +217,14 @@ impl Entry {
                 let content = content.ok_or_else(|| self.missing(key, &to))?;
                 let message = Some(rollback_message(number, options.message.as_deref()));
                 let options = PublishOptions { message, ..options };
-                self.put(key, (*content).clone(), options, stamp).map(Outcome::done)
+                let kind = PublishKind::Rollback;
+                self.publish(key, (*content).clone(), options, stamp, kind).map(Outcome::done)
             }
             VersionMutation::SetLabel { label, version, expected } => {
                 self.set_label(key, label, version, expected)
             }
             VersionMutation::Yank { version, reason } => {
-                let number = self.readable(key, &version)?.info.number;
+                let number = self.withdrawable(key, &version)?.info.number;
                 let yanked = self.get_mut(number).map(|version| &mut version.info.yanked);
                 if yanked
                     .is_none_or(|yanked| yanked.replace(reason.clone()) == Some(reason.clone()))
@@ -188,14 +234,14 @@ impl Entry {
                 Ok(Outcome::done(Action::Yank { version: number, reason }))
             }
             VersionMutation::Unyank { version } => {
-                let number = self.readable(key, &version)?.info.number;
+                let number = self.withdrawable(key, &version)?.info.number;
                 match self.get_mut(number).and_then(|version| version.info.yanked.take()) {
                     Some(_) => Ok(Outcome::done(Action::Unyank { version: number })),
                     None => Ok(Outcome::AsBefore(Some(number))),
                 }
             }
             VersionMutation::Purge { version, reason } => {
-                let found = self.find_existing(key, &version)?;
+                let found = self.find_existing(key, &version, SelectionPurpose::Withdraw)?;
                 let number = found.info.number;
                 if found.info.removal == Some(Removal::Purged) {
                     return Ok(Outcome::AsBefore(Some(number)));
@@ -260,8 +306,8 @@ impl Entry {
     /// Returns whether retention must keep a version.
     fn is_protected(&self, number: u64) -> bool {
         let is_gone = self.get(number).is_none_or(|version| version.info.removal.is_some());
-        let is_labelled = self.labels.values().any(|labelled| *labelled == number);
-        is_gone || is_labelled || self.served() == Some(number) || self.latest() == number
+        let Ok(protected) = protected_versions(self);
+        is_gone || protected.contains(&number)
     }
 
     /// Returns the numbers of versions that retention no longer keeps.
@@ -282,45 +328,34 @@ impl Entry {
             versions.filter(|version| version.removal != Some(Removal::Collected))
         };
         let is_before = |version: &&StoredVersion| before.is_none_or(|b| version.number < b);
-        let labels = self.labels.iter().map(|(label, number)| (label.clone(), *number));
         VersionPage {
             versions: listed().filter(is_before).take(limit).cloned().collect(),
             count: listed().count() as u64,
             served: self.served(),
-            labels: labels.collect(),
+            labels: self.labels(),
             is_present: self.is_present,
         }
     }
 
     pub(super) fn find(&self, selector: &VersionSelector) -> FoundVersion {
-        let found = |number: Option<u64>| match number.and_then(|number| self.get(number)) {
-            Some(version) => FoundVersion::Found {
+        match self.select(selector, SelectionPurpose::Read) {
+            Selection::Found(version) => FoundVersion::Found {
                 version: version.info.clone(),
                 content: version.content.clone(),
             },
-            None => FoundVersion::AllYanked,
-        };
-        let label = match selector {
-            VersionSelector::Name(name) => {
-                self.labels.iter().find(|(label, _)| label.as_str() == name)
+            Selection::AllYanked => FoundVersion::AllYanked,
+            Selection::Missing => FoundVersion::Missing,
+        }
+    }
+
+    fn select(&self, selector: &VersionSelector, purpose: SelectionPurpose) -> Selection<'_> {
+        let Ok(selected) = select_version(self, selector, purpose);
+        match selected {
+            SelectedNumber::Number(number) => {
+                self.get(number).map_or(Selection::Missing, Selection::Found)
             }
-            _ => None,
-        };
-        match (selector, label) {
-            (_, Some((_, number))) => found(self.limited(Some(*number))),
-            (VersionSelector::Latest, _) if self.is_present => found(self.limited(None)),
-            _ => {
-                let is_number = matches!(selector, VersionSelector::Number(_));
-                let selected = self.versions.iter().map(|version| &version.info).filter(|info| {
-                    is_selected(info, selector)
-                        && (is_number || info.removal != Some(Removal::Collected))
-                });
-                // A version that is not yanked is preferred, then the newest.
-                match selected.max_by_key(|info| (info.is_servable(), info.number)) {
-                    Some(info) => found(Some(info.number)),
-                    None => FoundVersion::Missing,
-                }
-            }
+            SelectedNumber::AllYanked => Selection::AllYanked,
+            SelectedNumber::Missing => Selection::Missing,
         }
     }
 
@@ -340,26 +375,41 @@ impl Entry {
         &self,
         key: &EntryKey,
         selector: &VersionSelector,
+        purpose: SelectionPurpose,
     ) -> Result<&Version, BatchError> {
         let (kind, id) = (key.kind, key.id.to_string());
-        let number = match self.find(selector) {
-            FoundVersion::Found { version, .. } => version.number,
-            FoundVersion::AllYanked => return Err(VersionError::AllYanked { kind, id }.into()),
-            FoundVersion::Missing => return Err(self.missing(key, selector)),
+        let version = match self.select(selector, purpose) {
+            Selection::Found(version) => version,
+            Selection::AllYanked => return Err(VersionError::AllYanked { kind, id }.into()),
+            Selection::Missing => return Err(self.missing(key, selector)),
         };
-        let version = self.get(number).ok_or_else(|| self.missing(key, selector))?;
         if version.info.removal == Some(Removal::Collected) {
             let page = self.page(None, AvailableVersions::LISTED);
             let numbers = page.versions.iter().map(|version| version.number).collect();
             let available = AvailableVersions::new(numbers, page.count);
-            return Err(VersionError::Collected { id, version: number, available }.into());
+            let version = version.info.number;
+            return Err(VersionError::Collected { id, version, available }.into());
         }
         Ok(version)
     }
 
+    /// Returns a version that may be yanked or unyanked.
+    fn withdrawable(
+        &self,
+        key: &EntryKey,
+        selector: &VersionSelector,
+    ) -> Result<&Version, BatchError> {
+        self.readable(key, selector, SelectionPurpose::Withdraw)
+    }
+
     /// Returns a version whose content is there.
-    fn readable(&self, key: &EntryKey, selector: &VersionSelector) -> Result<&Version, BatchError> {
-        let found = self.find_existing(key, selector)?;
+    fn readable(
+        &self,
+        key: &EntryKey,
+        selector: &VersionSelector,
+        purpose: SelectionPurpose,
+    ) -> Result<&Version, BatchError> {
+        let found = self.find_existing(key, selector, purpose)?;
         let (id, version) = (key.id.to_string(), found.info.number);
         match (&found.info.removal, &found.info.yanked) {
             (Some(_), reason) => {
@@ -372,7 +422,7 @@ impl Entry {
 
     /// Returns a version that may be promoted or rolled back to.
     fn usable(&self, key: &EntryKey, selector: &VersionSelector) -> Result<&Version, BatchError> {
-        let found = self.readable(key, selector)?;
+        let found = self.readable(key, selector, SelectionPurpose::Read)?;
         match &found.info.yanked {
             Some(reason) => {
                 let (id, version) = (key.id.to_string(), found.info.number);

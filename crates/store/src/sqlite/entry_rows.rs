@@ -2,7 +2,7 @@
 
 use std::{str::FromStr as _, sync::Arc};
 
-use rusqlite::{Connection, OptionalExtension as _, Row, params, types::ValueRef};
+use rusqlite::{Connection, OptionalExtension as _, Row, ToSql, params, types::ValueRef};
 use skills_core::{
     AvailableVersions, Digest, EntryKey, EntryKind, Label, Timestamp, VersionSelector,
     version::STABLE,
@@ -10,7 +10,11 @@ use skills_core::{
 
 use super::rows::{self, unreadable};
 use crate::{
-    EntryContent, FoundVersion, Labels, Removal, StoredVersion, VersionPage, versions::is_selected,
+    EntryContent, FoundVersion, Labels, Removal, StoredVersion, VersionPage,
+    selection::{
+        RequiredContent, RequiredState, SelectedNumber, SelectionPurpose, VersionCriteria,
+        VersionIndex, select_version,
+    },
 };
 
 /// Columns of [`version`].
@@ -58,16 +62,19 @@ pub(super) fn key_params(key: &EntryKey) -> [&str; 4] {
 pub(super) fn entry(connection: &Connection, key: &EntryKey) -> rusqlite::Result<Option<EntryRow>> {
     let sql = "SELECT number, is_present, latest, served, kept FROM entry
                WHERE kind = ?1 AND tier = ?2 AND owner = ?3 AND id = ?4";
-    let row = |row: &Row<'_>| {
-        Ok(EntryRow {
-            number: row.get(0)?,
-            is_present: row.get(1)?,
-            latest: row.get(2)?,
-            served: row.get(3)?,
-            kept: row.get(4)?,
-        })
-    };
-    connection.prepare_cached(sql)?.query_row(key_params(key), row).optional()
+    let mut statement = connection.prepare_cached(sql)?;
+    statement.query_row(key_params(key), |row| entry_row(row, 0)).optional()
+}
+
+/// Converts number, presence, newest, served and kept versions, which are at `start`.
+pub(super) fn entry_row(row: &Row<'_>, start: usize) -> rusqlite::Result<EntryRow> {
+    Ok(EntryRow {
+        number: row.get(start)?,
+        is_present: row.get(start + 1)?,
+        latest: row.get(start + 2)?,
+        served: row.get(start + 3)?,
+        kept: row.get(start + 4)?,
+    })
 }
 
 pub(super) fn labels(connection: &Connection, entry: i64) -> rusqlite::Result<Labels> {
@@ -84,35 +91,24 @@ pub(super) fn label(row: &Row<'_>, start: usize) -> rusqlite::Result<(Label, u64
     Ok((label.map_err(|_| unreadable(version, "label"))?, version))
 }
 
-/// Returns the version that an entry serves without a label, or the one that a label at `limit` serves.
-pub(super) fn newest_servable(
-    connection: &Connection,
-    entry: i64,
-    limit: Option<u64>,
-) -> rusqlite::Result<Option<u64>> {
-    let sql = "SELECT number FROM version
-               WHERE entry = ?1 AND number <= ?2 AND yanked IS NULL AND removal IS NULL
-               ORDER BY number DESC LIMIT 1";
-    let limit = limit.and_then(|limit| i64::try_from(limit).ok()).unwrap_or(i64::MAX);
-    connection.prepare_cached(sql)?.query_row(params![entry, limit], |row| row.get(0)).optional()
-}
-
 pub(super) fn stable(labels: &Labels) -> Option<u64> {
     labels.iter().find(|(label, _)| label.as_str() == STABLE).map(|(_, number)| *number)
+}
+
+pub(super) fn removal(number: u64, stored: ValueRef<'_>) -> rusqlite::Result<Option<Removal>> {
+    let text = match stored {
+        ValueRef::Null => return Ok(None),
+        text => text.as_str()?,
+    };
+    let all = [Removal::Purged, Removal::Collected];
+    let known = all.into_iter().find(|removal| removal.as_str() == text);
+    known.map(Some).ok_or_else(|| unreadable(number, "removal"))
 }
 
 /// Converts the columns [`VERSION_COLUMNS`], which are at the start of a row.
 pub(super) fn version(row: &Row<'_>) -> rusqlite::Result<StoredVersion> {
     let number = row.get(0)?;
-    let removal = match row.get_ref(10)? {
-        ValueRef::Null => None,
-        text => {
-            let all = [Removal::Purged, Removal::Collected];
-            let text = text.as_str()?;
-            let known = all.into_iter().find(|removal| removal.as_str() == text);
-            Some(known.ok_or_else(|| unreadable(number, "removal"))?)
-        }
-    };
+    let removal = removal(number, row.get_ref(10)?)?;
     Ok(StoredVersion {
         number,
         digest: Digest::from_bytes(row.get(1)?),
@@ -168,57 +164,79 @@ pub(super) fn select(
     kind: EntryKind,
     entry: &EntryRow,
     selector: &VersionSelector,
+    purpose: SelectionPurpose,
 ) -> rusqlite::Result<Selection> {
-    let servable = |limit| match newest_servable(connection, entry.number, limit)? {
-        Some(number) => version_row(connection, kind, entry.number, number),
-        None => Ok(Selection::AllYanked),
-    };
-    match selector {
-        VersionSelector::Number(number) => version_row(connection, kind, entry.number, *number),
-        VersionSelector::Latest if entry.is_present => servable(None),
-        VersionSelector::Latest => Ok(Selection::Missing),
-        VersionSelector::Digest(_) => select_newest(connection, kind, entry.number, selector),
-        VersionSelector::Name(name) => {
-            let sql = "SELECT version FROM label WHERE entry = ?1 AND name = ?2";
-            let mut statement = connection.prepare_cached(sql)?;
-            let labelled: Option<u64> =
-                statement.query_row(params![entry.number, name], |row| row.get(0)).optional()?;
-            match labelled {
-                Some(number) => servable(Some(number)),
-                None => select_newest(connection, kind, entry.number, selector),
-            }
-        }
+    let index = EntryVersions { connection, entry };
+    match select_version(&index, selector, purpose)? {
+        SelectedNumber::Number(number) => version_row(connection, kind, entry.number, number),
+        SelectedNumber::AllYanked => Ok(Selection::AllYanked),
+        SelectedNumber::Missing => Ok(Selection::Missing),
     }
 }
 
-/// Selects by digest or the author's version: the newest that is not yanked, or else the newest.
-fn select_newest(
+/// Versions of an entry in the database.
+pub(super) struct EntryVersions<'a> {
+    pub(super) connection: &'a Connection,
+    pub(super) entry: &'a EntryRow,
+}
+
+impl VersionIndex for EntryVersions<'_> {
+    type Error = rusqlite::Error;
+
+    fn is_present(&self) -> bool {
+        self.entry.is_present
+    }
+
+    fn latest(&self) -> u64 {
+        self.entry.latest
+    }
+
+    fn labels(&self) -> rusqlite::Result<Labels> {
+        labels(self.connection, self.entry.number)
+    }
+
+    fn newest(&self, criteria: &VersionCriteria<'_>) -> rusqlite::Result<Option<u64>> {
+        newest(self.connection, self.entry.number, criteria)
+    }
+}
+
+/// Returns the newest version of an entry that meets some conditions. Each form of the query uses an index, so that its
+/// cost does not depend on the number of versions.
+pub(super) fn newest(
     connection: &Connection,
-    kind: EntryKind,
     entry: i64,
-    selector: &VersionSelector,
-) -> rusqlite::Result<Selection> {
-    let sql = format!(
-        "SELECT {VERSION_COLUMNS} FROM version v
-         WHERE v.entry = ?1 AND v.removal IS NOT 'collected' ORDER BY v.number DESC"
-    );
-    let mut statement = connection.prepare_cached(&sql)?;
-    let mut rows = statement.query([entry])?;
-    let mut newest = None;
-    while let Some(row) = rows.next()? {
-        let info = version(row)?;
-        if !is_selected(&info, selector) {
-            continue;
+    criteria: &VersionCriteria<'_>,
+) -> rusqlite::Result<Option<u64>> {
+    let VersionCriteria { limit, content, state } = criteria;
+    let limit = limit.and_then(|limit| i64::try_from(limit).ok()).unwrap_or(i64::MAX);
+    let state = match state {
+        RequiredState::Servable => "AND yanked IS NULL AND removal IS NULL",
+        RequiredState::Kept => "AND removal IS NOT 'collected'",
+        RequiredState::Any => "",
+    };
+    let query = |table: &str, content: &str, params: &[&dyn ToSql]| {
+        let sql = format!(
+            "SELECT number FROM {table} WHERE entry = ?1 AND number <= ?2 {content} {state}
+             ORDER BY number DESC LIMIT 1"
+        );
+        connection.prepare_cached(&sql)?.query_row(params, |row| row.get(0)).optional()
+    };
+    match content {
+        RequiredContent::Any => query("version", "", &[&entry, &limit]),
+        RequiredContent::Digest(prefix) => {
+            let (low, high) = prefix.bounds();
+            let params: [&dyn ToSql; 4] = [&entry, &limit, low.as_bytes(), high.as_bytes()];
+            let table = "version INDEXED BY version_by_digest";
+            query(table, "AND digest BETWEEN ?3 AND ?4", &params)
         }
-        if info.is_servable() {
-            return version_row(connection, kind, entry, info.number);
+        RequiredContent::AuthorVersion(text) => {
+            let table = "version INDEXED BY version_by_author_version";
+            query(table, "AND author_version = ?3", &[&entry, &limit, text])
         }
-        newest = newest.or(Some(info.number));
     }
-    newest.map_or(Ok(Selection::Missing), |number| version_row(connection, kind, entry, number))
 }
 
-fn version_row(
+pub(super) fn version_row(
     connection: &Connection,
     kind: EntryKind,
     entry: i64,

@@ -41,6 +41,7 @@ use self::{
 use crate::{
     Batch, Change, CollectionSize, ExpiredVersions, FoundVersion, GroupOutcome, LogFilter,
     LogRecord, Retention, StateEntry, Store, StoreError, StoredEntry, VersionHeads, VersionPage,
+    selection::SelectionPurpose,
 };
 
 /// Free pages that are given back to the system at once.
@@ -215,7 +216,8 @@ impl Store for SqliteStore {
     ) -> Result<FoundVersion, StoreError> {
         self.read(|connection| match entry_rows::entry(connection, key)? {
             Some(entry) => {
-                entry_rows::select(connection, key.kind, &entry, selector).map(Into::into)
+                let purpose = SelectionPurpose::Read;
+                entry_rows::select(connection, key.kind, &entry, selector, purpose).map(Into::into)
             }
             None => Ok(FoundVersion::Missing),
         })

@@ -27,9 +27,13 @@ const SCHEMA: &str = include_str!("schema.sql");
 /// Tables of entries and versions.
 pub(super) const VERSIONS_SCHEMA: &str = include_str!("versions.sql");
 
-/// Indexes, which older files get when they are opened. With this one, the cost of a page of a scope depends on the page;
-/// without it, each page sorts the whole scope.
-const INDEXES: &str = "CREATE INDEX IF NOT EXISTS state_by_scope ON state (scope)";
+/// Indexes, which older files get when they are opened. With the first, the cost of a page of a scope depends on the page;
+/// without it, each page sorts the whole scope. With the others, a lookup of a version by its digest or the author's version
+/// does not read all versions of the entry.
+const INDEXES: &str = "CREATE INDEX IF NOT EXISTS state_by_scope ON state (scope);
+     CREATE INDEX IF NOT EXISTS version_by_digest ON version (entry, digest);
+     CREATE INDEX IF NOT EXISTS version_by_author_version ON version (entry, author_version, number)
+         WHERE author_version IS NOT NULL;";
 
 /// Largest file whose structure is checked at every start: it takes some tens of milliseconds.
 const MAX_CHECKED_BYTES: u64 = 32 << 20;

@@ -6,10 +6,10 @@ use rusqlite::{Connection, OptionalExtension as _};
 use skills_core::{EntryKey, Timestamp};
 
 use super::{
-    entry_rows::{self, key_params},
+    entry_rows::{self, EntryVersions, key_params},
     rows,
 };
-use crate::{CollectionSize, ExpiredVersions, Retention};
+use crate::{CollectionSize, ExpiredVersions, Retention, selection::protected_versions};
 
 pub(super) fn expired(
     connection: &Connection,
@@ -51,8 +51,7 @@ pub(super) fn expired_size(
     Ok(CollectionSize { versions: expired.len() as u64, bytes })
 }
 
-/// Visits the versions that retention no longer keeps, with their rows, in the order of keys. Versions with a label, served
-/// ones, and the newest of each entry are always kept.
+/// Visits the versions that retention no longer keeps, with their rows, in the order of keys.
 fn for_each_expired(
     connection: &Connection,
     retention: &Retention,
@@ -61,7 +60,7 @@ fn for_each_expired(
     mut visit: impl FnMut(&EntryKey, u64, i64) -> ControlFlow<()>,
 ) -> rusqlite::Result<()> {
     let oldest = retention.oldest_kept(now);
-    let sql = "SELECT kind, tier, owner, id, number, latest, served FROM entry
+    let sql = "SELECT kind, tier, owner, id, number, is_present, latest, served, kept FROM entry
                WHERE kept > 1 AND (kind, tier, owner, id) >= (?1, ?2, ?3, ?4)
                ORDER BY kind, tier, owner, id";
     let mut entries = connection.prepare_cached(sql)?;
@@ -70,15 +69,10 @@ fn for_each_expired(
     let mut versions = connection.prepare_cached(sql)?;
     let mut entries = entries.query(from.map_or([""; 4], key_params))?;
     while let Some(entry) = entries.next()? {
-        let (number, latest, served): (i64, u64, Option<u64>) =
-            (entry.get(4)?, entry.get(5)?, entry.get(6)?);
-        let key = rows::key(entry, 0, latest)?;
-        let labels = entry_rows::labels(connection, number)?;
-        let is_protected = |version: u64| {
-            let is_labelled = labels.iter().any(|(_, labelled)| *labelled == version);
-            is_labelled || version == latest || Some(version) == served
-        };
-        let mut rows = versions.query([number])?;
+        let row = entry_rows::entry_row(entry, 4)?;
+        let key = rows::key(entry, 0, row.latest)?;
+        let protected = protected_versions(&EntryVersions { connection, entry: &row })?;
+        let mut rows = versions.query([row.number])?;
         let mut newer = 0;
         while let Some(row) = rows.next()? {
             let version = row.get(0)?;
@@ -88,7 +82,7 @@ fn for_each_expired(
             newer += 1;
             if is_surplus
                 && is_old
-                && !is_protected(version)
+                && !protected.contains(&version)
                 && visit(&key, version, row.get(1)?).is_break()
             {
                 return Ok(());

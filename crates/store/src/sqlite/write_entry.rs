@@ -14,7 +14,10 @@ use super::{
     rows,
     write::{LogEnd, SqlResult as _, TxError},
 };
-use crate::{Action, Change, Effect, EntryContent, PublishOptions, ServedVersion, VersionHeads};
+use crate::{
+    Action, Change, Effect, EntryContent, PublishOptions, ServedVersion, VersionHeads,
+    selection::{PublishKind, VersionCriteria},
+};
 
 /// Content of a version that is being registered.
 pub(super) struct NewContent<'a> {
@@ -41,7 +44,7 @@ pub(super) struct EntryWriter<'a> {
 }
 
 impl EntryWriter<'_> {
-    /// Registers content. The same content as that of the newest version makes no new one.
+    /// Registers content that a client sent.
     pub(super) fn put(
         &mut self,
         key: EntryKey,
@@ -49,39 +52,51 @@ impl EntryWriter<'_> {
         blobs: &[(Digest, Bytes)],
         options: PublishOptions,
     ) -> Result<Effect, TxError> {
+        self.publish(key, new, blobs, options, PublishKind::Registration)
+    }
+
+    /// Registers content. The same content as that of the newest version makes no new one.
+    pub(super) fn publish(
+        &mut self,
+        key: EntryKey,
+        new: NewContent<'_>,
+        blobs: &[(Digest, Bytes)],
+        options: PublishOptions,
+        kind: PublishKind,
+    ) -> Result<Effect, TxError> {
         let entry = entry_rows::entry(self.connection, &key).sql()?;
         let current = entry.filter(|entry| entry.is_present).map_or(0, |entry| entry.latest);
         if let Some(expected) = options.expected_version.filter(|expected| *expected != current) {
             let id = key.id.to_string();
             return Err(VersionError::Conflict { id, expected, current }.into());
         }
-        self.register(key, entry, current, new, blobs, options.message).sql()
-    }
-
-    fn register(
-        &mut self,
-        key: EntryKey,
-        entry: Option<EntryRow>,
-        current: u64,
-        new: NewContent<'_>,
-        blobs: &[(Digest, Bytes)],
-        message: Option<String>,
-    ) -> rusqlite::Result<Effect> {
         for (digest, bytes) in blobs {
-            put_blob(self.connection, digest, bytes)?;
+            put_blob(self.connection, digest, bytes).sql()?;
         }
         let entry = match entry {
             Some(entry) => entry,
-            None => self.insert_entry(&key)?,
+            None => self.insert_entry(&key).sql()?,
         };
+        let same = self.same_version(&entry, current, &new.identity, kind).sql()?;
+        self.register(key, &entry, same, &new, options.message).sql()
+    }
+
+    /// Registers content as a new version, or again as the newest one in the row `same`.
+    fn register(
+        &mut self,
+        key: EntryKey,
+        entry: &EntryRow,
+        same: Option<i64>,
+        new: &NewContent<'_>,
+        message: Option<String>,
+    ) -> rusqlite::Result<Effect> {
         let before = entry.served;
-        let same = self.same_version(&entry, current, &new.identity)?;
         let (seq, number) = match same {
             Some(seq) => {
-                self.register_again(seq, &new)?;
-                (seq, current)
+                self.register_again(seq, new)?;
+                (seq, entry.latest)
             }
-            None => self.insert_version(&entry, &new, message.as_deref())?,
+            None => self.insert_version(entry, new, message.as_deref())?,
         };
         self.use_blobs(seq, &new.content)?;
         let (version, is_new) = (Some(number), same.is_none());
@@ -105,12 +120,17 @@ impl EntryWriter<'_> {
         entry: &EntryRow,
         current: u64,
         identity: &Digest,
+        kind: PublishKind,
     ) -> rusqlite::Result<Option<i64>> {
-        let sql = "SELECT seq FROM version
-                   WHERE entry = ?1 AND number = ?2 AND identity = ?3 AND removal IS NULL";
+        let sql = "SELECT seq, yanked IS NOT NULL, removal FROM version
+                   WHERE entry = ?1 AND number = ?2 AND identity = ?3";
         let mut statement = self.connection.prepare_cached(sql)?;
         let params = params![entry.number, current, identity.as_bytes()];
-        statement.query_row(params, |row| row.get(0)).optional()
+        let newest = statement.query_row(params, |row| {
+            let removal = entry_rows::removal(current, row.get_ref(2)?)?;
+            Ok(kind.repeats(row.get(1)?, removal).then_some(row.get(0)?))
+        });
+        newest.optional().map(Option::flatten)
     }
 
     /// Updates the metadata and the time of a version that was registered again.
@@ -216,7 +236,7 @@ impl EntryWriter<'_> {
     fn update_served(&self, entry: i64) -> rusqlite::Result<Option<VersionHeads>> {
         let labels = entry_rows::labels(self.connection, entry)?;
         let limit = entry_rows::stable(&labels);
-        let newest = entry_rows::newest_servable(self.connection, entry, limit)?;
+        let newest = entry_rows::newest(self.connection, entry, &VersionCriteria::servable(limit))?;
         let sql = "UPDATE entry SET served = CASE is_present WHEN 1 THEN ?2 END WHERE number = ?1
                    RETURNING served, latest";
         let mut statement = self.connection.prepare_cached(sql)?;

@@ -4,12 +4,13 @@ use rusqlite::{OptionalExtension as _, params};
 use skills_core::{EntryKey, Label, VersionError, VersionSelector, limits::MAX_LABELS};
 
 use super::{
-    entry_rows::{self, EntryRow, Selection, VersionRow},
+    entry_rows::{self, EntryRow, EntryVersions, Selection, VersionRow},
     write::{SqlResult as _, TxError},
     write_entry::{EntryWriter, NewContent},
 };
 use crate::{
     Action, Effect, EntryContent, PublishOptions, Removal, VersionMutation,
+    selection::{PublishKind, SelectionPurpose, protected_versions},
     versions::{rollback_message, too_many_labels},
 };
 
@@ -32,17 +33,17 @@ impl EntryWriter<'_> {
                 self.set_label(key, &entry, label, version.as_ref(), expected)
             }
             VersionMutation::Yank { version, reason } => {
-                let found = self.readable(&key, &entry, &version)?;
+                let found = self.readable(&key, &entry, &version, SelectionPurpose::Withdraw)?;
                 let action = Action::Yank { version: found.info.number, reason: reason.clone() };
                 self.set_yanked(key, &entry, &found, Some(reason), action)
             }
             VersionMutation::Unyank { version } => {
-                let found = self.readable(&key, &entry, &version)?;
+                let found = self.readable(&key, &entry, &version, SelectionPurpose::Withdraw)?;
                 let action = Action::Unyank { version: found.info.number };
                 self.set_yanked(key, &entry, &found, None, action)
             }
             VersionMutation::Purge { version, reason } => {
-                let found = self.find(&key, &entry, &version)?;
+                let found = self.find(&key, &entry, &version, SelectionPurpose::Withdraw)?;
                 let version = found.info.number;
                 if found.info.removal == Some(Removal::Purged) {
                     return Ok(unchanged(Some(version), &entry));
@@ -72,7 +73,7 @@ impl EntryWriter<'_> {
         let message = Some(rollback_message(found.info.number, options.message.as_deref()));
         let options = PublishOptions { message, ..options };
         let content = NewContent::new(content).sql()?;
-        self.put(key, content, &[], options)
+        self.publish(key, content, &[], options, PublishKind::Rollback)
     }
 
     fn set_label(
@@ -157,14 +158,11 @@ impl EntryWriter<'_> {
         entry: &EntryRow,
         version: u64,
     ) -> rusqlite::Result<Effect> {
-        let sql = "SELECT 1 FROM label WHERE entry = ?1 AND version = ?2";
-        let params = params![entry.number, version];
-        let is_labelled = self.connection.prepare_cached(sql)?.exists(params)?;
-        if is_labelled || entry.served == Some(version) || entry.latest == version {
+        let index = EntryVersions { connection: self.connection, entry };
+        if protected_versions(&index)?.contains(&version) {
             return Ok(Effect::Nothing);
         }
-        let selector = VersionSelector::Number(version);
-        match entry_rows::select(self.connection, key.kind, entry, &selector)? {
+        match entry_rows::version_row(self.connection, key.kind, entry.number, version)? {
             Selection::Found(found) if found.info.removal.is_none() => {
                 let sql = "UPDATE entry SET kept = kept - 1 WHERE number = ?1";
                 self.connection.prepare_cached(sql)?.execute([entry.number])?;
@@ -247,9 +245,11 @@ impl EntryWriter<'_> {
         key: &EntryKey,
         entry: &EntryRow,
         selector: &VersionSelector,
+        purpose: SelectionPurpose,
     ) -> Result<VersionRow, TxError> {
         let (kind, id) = (key.kind, key.id.to_string());
-        let found = match entry_rows::select(self.connection, kind, entry, selector).sql()? {
+        let selection = entry_rows::select(self.connection, kind, entry, selector, purpose);
+        let found = match selection.sql()? {
             Selection::Found(found) => *found,
             Selection::AllYanked => return Err(VersionError::AllYanked { kind, id }.into()),
             Selection::Missing => return Err(self.missing(key, selector).sql()?),
@@ -268,8 +268,9 @@ impl EntryWriter<'_> {
         key: &EntryKey,
         entry: &EntryRow,
         selector: &VersionSelector,
+        purpose: SelectionPurpose,
     ) -> Result<VersionRow, TxError> {
-        let found = self.find(key, entry, selector)?;
+        let found = self.find(key, entry, selector, purpose)?;
         if found.info.removal.is_some() {
             let (id, version) = (key.id.to_string(), found.info.number);
             let reason = found.info.yanked.unwrap_or_default();
@@ -285,7 +286,7 @@ impl EntryWriter<'_> {
         entry: &EntryRow,
         selector: &VersionSelector,
     ) -> Result<VersionRow, TxError> {
-        let found = self.readable(key, entry, selector)?;
+        let found = self.readable(key, entry, selector, SelectionPurpose::Read)?;
         if let Some(reason) = found.info.yanked {
             let (id, version) = (key.id.to_string(), found.info.number);
             return Err(VersionError::Yanked { id, version, reason }.into());

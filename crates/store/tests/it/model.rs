@@ -22,12 +22,30 @@ enum Step {
     Put { id: usize, body: u8, expected: Option<u64> },
     Remove { id: usize },
     Label { id: usize, label: usize, version: Option<u64>, expected: Option<u64> },
-    Yank { id: usize, version: u64 },
-    Unyank { id: usize, version: u64 },
-    Purge { id: usize, version: u64 },
+    Yank { id: usize, version: Withdrawn },
+    Unyank { id: usize, version: Withdrawn },
+    Purge { id: usize, version: Withdrawn },
     Rollback { id: usize, version: u64 },
     Collect { keep: u64 },
     Reopen,
+}
+
+/// Address of a version to yank, unyank or purge.
+#[derive(Debug, Clone, Copy)]
+enum Withdrawn {
+    Number(u64),
+    Latest,
+    Label(usize),
+}
+
+impl Withdrawn {
+    fn selector(self) -> VersionSelector {
+        match self {
+            Self::Number(number) => VersionSelector::Number(number),
+            Self::Latest => VersionSelector::Latest,
+            Self::Label(label) => VersionSelector::Name(LABELS[label].to_owned()),
+        }
+    }
 }
 
 const LABELS: [&str; 2] = ["stable", "canary"];
@@ -35,15 +53,22 @@ const LABELS: [&str; 2] = ["stable", "canary"];
 fn step() -> impl Strategy<Value = Step> {
     let id = || 0..IDS.len();
     let version = || 1..8_u64;
+    let withdrawn = || {
+        prop_oneof![
+            4 => version().prop_map(Withdrawn::Number),
+            1 => Just(Withdrawn::Latest),
+            1 => (0..LABELS.len()).prop_map(Withdrawn::Label),
+        ]
+    };
     prop_oneof![
         8 => (id(), 0..5_u8, prop::option::weighted(0.2, 0..5_u64))
             .prop_map(|(id, body, expected)| Step::Put { id, body, expected }),
         1 => id().prop_map(|id| Step::Remove { id }),
         4 => (id(), 0..2_usize, prop::option::weighted(0.8, version()), prop::option::weighted(0.2, 0..5_u64))
             .prop_map(|(id, label, version, expected)| Step::Label { id, label, version, expected }),
-        3 => (id(), version()).prop_map(|(id, version)| Step::Yank { id, version }),
-        2 => (id(), version()).prop_map(|(id, version)| Step::Unyank { id, version }),
-        1 => (id(), version()).prop_map(|(id, version)| Step::Purge { id, version }),
+        3 => (id(), withdrawn()).prop_map(|(id, version)| Step::Yank { id, version }),
+        2 => (id(), withdrawn()).prop_map(|(id, version)| Step::Unyank { id, version }),
+        1 => (id(), withdrawn()).prop_map(|(id, version)| Step::Purge { id, version }),
         2 => (id(), version()).prop_map(|(id, version)| Step::Rollback { id, version }),
         1 => (0..4_u64).prop_map(|keep| Step::Collect { keep }),
         1 => Just(Step::Reopen),
@@ -93,13 +118,33 @@ impl Model {
         self.is_present.then(|| self.newest(limit)).flatten()
     }
 
-    fn put(&mut self, body: u8) {
-        let same = self.is_present
-            && self.versions.last().is_some_and(|last| last.body == body && !last.is_purged);
-        if !same {
+    /// Registers content. A rollback to the content of a yanked newest version is a new version, a registration is not.
+    fn put(&mut self, body: u8, is_rollback: bool) {
+        let is_same = |last: &Version| {
+            last.body == body && !last.is_purged && !(is_rollback && last.is_yanked)
+        };
+        if !self.is_present || !self.versions.last().is_some_and(is_same) {
             self.versions.push(Version { body, ..Version::default() });
         }
         self.is_present = true;
+    }
+
+    /// Returns the version that a withdrawal is about, whatever its state.
+    fn withdrawn(&self, version: Withdrawn) -> Option<u64> {
+        let number = match version {
+            Withdrawn::Number(number) => Some(number),
+            Withdrawn::Latest => self.is_present.then_some(self.versions.len() as u64),
+            Withdrawn::Label(label) => self.labels.get(LABELS[label]).copied(),
+        };
+        number.filter(|number| self.get(*number).is_some())
+    }
+
+    /// Returns the version that a reader of a content digest gets.
+    fn with_body(&self, body: u8) -> Option<u64> {
+        let numbers = (1..=self.versions.len() as u64).zip(&self.versions);
+        let rank = |version: &Version| (version.is_servable(), !version.is_collected);
+        let found = numbers.filter(|(_, version)| version.body == body);
+        found.max_by_key(|(number, version)| (rank(version), *number)).map(|(number, _)| number)
     }
 
     /// Returns whether a version can be labelled or rolled back to.
@@ -112,16 +157,21 @@ impl Model {
     }
 
     fn collect(&mut self, keep: u64) -> u64 {
-        let (served, latest) = (self.served(), self.versions.len() as u64);
-        let labelled: BTreeSet<u64> = self.labels.values().copied().collect();
+        let latest = self.versions.len() as u64;
+        let mut protected: BTreeSet<u64> = self.labels.values().copied().collect();
+        protected.extend(self.served());
+        protected.insert(latest);
+        if self.is_present {
+            let labels: Vec<u64> = self.labels.values().copied().collect();
+            protected.extend(labels.into_iter().filter_map(|label| self.newest(label)));
+            protected.extend(self.newest(latest));
+        }
         let (mut newer, mut collected) = (0, 0);
         for number in (1..=latest).rev() {
             if !self.has_content(number) {
                 continue;
             }
-            let is_protected =
-                number == latest || Some(number) == served || labelled.contains(&number);
-            if newer >= keep && !is_protected {
+            if newer >= keep && !protected.contains(&number) {
                 self.get_mut(number).is_collected = true;
                 collected += 1;
             }
@@ -137,7 +187,7 @@ impl Model {
                 let current = if self.is_present { self.versions.len() as u64 } else { 0 };
                 let is_expected = expected.is_none_or(|expected| expected == current);
                 if is_expected {
-                    self.put(body);
+                    self.put(body, false);
                 }
                 is_expected
             }
@@ -165,25 +215,26 @@ impl Model {
                 true
             }
             Step::Yank { version, .. } | Step::Unyank { version, .. } => {
-                let has_content = self.has_content(version);
-                if has_content {
+                let version = self.withdrawn(version).filter(|version| self.has_content(*version));
+                if let Some(version) = version {
                     self.get_mut(version).is_yanked = matches!(step, Step::Yank { .. });
                 }
-                has_content
+                version.is_some()
             }
             Step::Purge { version, .. } => {
-                let is_there = self.get(version).is_some_and(|version| !version.is_collected);
-                if is_there {
+                let is_kept = |version: &u64| self.get(*version).is_some_and(|v| !v.is_collected);
+                let version = self.withdrawn(version).filter(is_kept);
+                if let Some(version) = version {
                     self.get_mut(version).is_purged = true;
                     self.get_mut(version).is_yanked = true;
                 }
-                is_there
+                version.is_some()
             }
             Step::Rollback { version, .. } => {
                 let body = self.get(version).filter(|version| version.is_servable());
                 let body = body.map(|version| version.body);
                 if let Some(body) = body {
-                    self.put(body);
+                    self.put(body, true);
                 }
                 body.is_some()
             }
@@ -217,15 +268,15 @@ fn apply(store: &dyn Store, step: &Step) -> Result<Effect, BatchError> {
             on_version(key(EntryKind::Skill, IDS[id]), change)
         }
         Step::Yank { id, version } => {
-            let change = VersionMutation::Yank { version: number(version), reason: "r".into() };
+            let change = VersionMutation::Yank { version: version.selector(), reason: "r".into() };
             on_version(key(EntryKind::Skill, IDS[id]), change)
         }
         Step::Unyank { id, version } => {
-            let change = VersionMutation::Unyank { version: number(version) };
+            let change = VersionMutation::Unyank { version: version.selector() };
             on_version(key(EntryKind::Skill, IDS[id]), change)
         }
         Step::Purge { id, version } => {
-            let change = VersionMutation::Purge { version: number(version), reason: "r".into() };
+            let change = VersionMutation::Purge { version: version.selector(), reason: "r".into() };
             on_version(key(EntryKind::Skill, IDS[id]), change)
         }
         Step::Rollback { id, version } => {
@@ -281,6 +332,21 @@ fn check(store: &dyn Store, models: &[Model; 2]) -> Result<(), TestCaseError> {
         let entry = entries.iter().find(|entry| entry.key == key);
         let served = entry.and_then(|entry| entry.heads.as_ref()).map(|heads| heads.served);
         prop_assert_eq!(served, model.served());
+        let read = |text: &str| match store.version(&key, &text.parse().unwrap()).unwrap() {
+            FoundVersion::Found { version, .. } => Some(version.number),
+            FoundVersion::AllYanked | FoundVersion::Missing => None,
+        };
+        let newest = model.newest(u64::MAX).filter(|_| model.is_present);
+        prop_assert_eq!(read("latest"), newest);
+        for label in LABELS {
+            let number = model.labels.get(label).and_then(|number| model.newest(*number));
+            prop_assert_eq!(read(label), number, "{}", label);
+        }
+        for body in 0..5 {
+            let line = format!("SKILL.md\0{}\n", Digest::of(text(body).as_bytes()));
+            let address = format!("sha256:{:.13}", Digest::of(line.as_bytes()).to_string());
+            prop_assert_eq!(read(&address), model.with_body(body), "body {}", body);
+        }
         for (number, version) in (1..).zip(&model.versions) {
             let found = store.version(&key, &VersionSelector::Number(number)).unwrap();
             let FoundVersion::Found { version: info, content } = found else {

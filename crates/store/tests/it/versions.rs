@@ -340,6 +340,124 @@ fn a_yanked_version_is_read_by_its_number_only() {
 }
 
 #[test]
+fn a_repeated_yank_or_purge_means_the_same_version() {
+    on_each_store(|store| {
+        let body = |text: &str| format!("---\nversion: 1.0\n---\n{text}");
+        publish(store, &[&body("one"), &body("two"), &body("three")]);
+        commit(store, label("canary", Some("2"), None), 1);
+        let digest = store.versions(&skill(), None, 1).unwrap().versions[0].digest.to_string();
+        let digest = format!("sha256:{:.12}", digest);
+        for (address, version, served) in [
+            ("latest", 3, Some(2)),
+            (&*digest, 3, Some(2)),
+            ("1.0", 3, Some(2)),
+            ("canary", 2, Some(3)),
+        ] {
+            let first = changed(commit(store, yank(address), 1));
+            assert_eq!(first.action.version(), Some(version), "{address}");
+            let again = try_commit(store, yank(address)).unwrap();
+            let version = Some(version);
+            assert_eq!(again, Effect::Unchanged { version, served }, "yank {address} again");
+            let undone = changed(commit(store, unyank(address), 1));
+            assert_eq!(undone.action.version(), version, "undo of {address}");
+            let again = try_commit(store, unyank(address)).unwrap();
+            assert_eq!(again, Effect::Unchanged { version, served: Some(3) }, "undo {address}");
+        }
+        commit(store, yank("latest"), 1);
+        let (change, ..) = erased(commit(store, purge("latest"), 1));
+        assert_eq!(change.action.version(), Some(3), "the version that was yanked");
+        for address in ["latest", &*digest, "1.0"] {
+            let again = try_commit(store, purge(address)).unwrap();
+            assert_eq!(again, Effect::Unchanged { version: Some(3), served: Some(2) }, "{address}");
+            assert_eq!(refused(store, unyank(address)).code(), Code::Purged, "{address}");
+        }
+        assert_eq!(read(store, "2").unwrap().0, 2, "the good version is untouched");
+        commit(store, Mutation::Remove(skill()), 1);
+        assert_eq!(refused(store, yank("latest")).code(), Code::NotFound, "a removed entry");
+    });
+}
+
+#[test]
+fn a_rollback_serves_its_content_even_if_the_newest_version_has_it_and_is_yanked() {
+    on_each_store(|store| {
+        publish(store, &["one", "two", "one"]);
+        commit(store, yank("3"), 1);
+        assert_eq!(served(store), Some(2));
+        let again = changed(commit(store, put("a", "one"), 1));
+        let action = Action::Put { version: Some(3), is_new: false, message: None };
+        assert_eq!((again.action, served(store)), (action, Some(2)), "the yank holds");
+        let change = changed(commit(store, rollback("1", PublishOptions::default()), 1));
+        let message = Some("rollback to 1".to_owned());
+        assert_eq!(change.action, Action::Put { version: Some(4), is_new: true, message });
+        assert_eq!((change.affects_served, served(store)), (true, Some(4)));
+        let change = changed(commit(store, rollback("1", PublishOptions::default()), 1));
+        let action = Action::Put { version: Some(4), is_new: false, message: None };
+        assert_eq!(change.action, action, "the newest version has the content and is served");
+    });
+}
+
+#[test]
+fn an_exact_address_reads_a_yanked_version_if_no_other_has_the_content() {
+    on_each_store(|store| {
+        let body = |text: &str| format!("---\nversion: 1.0\n---\n{text}");
+        publish(store, &[&body("one"), &body("two"), "three"]);
+        let digest = store.versions(&skill(), None, 3).unwrap().versions[1].digest;
+        let digest = format!("sha256:{digest}");
+        commit(store, yank("2"), 1);
+        assert_eq!(read(store, "1.0").unwrap().0, 1, "one that is not yanked is preferred");
+        assert_eq!(read(store, &digest).unwrap().0, 2);
+        commit(store, yank("1"), 1);
+        assert_eq!(read(store, "1.0").unwrap().0, 2, "the newest of the yanked ones");
+    });
+}
+
+#[test]
+fn a_collected_version_is_known_by_every_address_that_named_it() {
+    on_each_store(|store| {
+        publish(store, &["---\nversion: 1.0\n---\none", "two", "three"]);
+        let digest = store.versions(&skill(), None, 3).unwrap().versions[2].digest;
+        let digest = format!("sha256:{digest}");
+        commit(store, on_version(skill(), VersionMutation::Collect { version: 1 }), 1);
+        for address in ["1", "1.0", &*digest, &digest[..19]] {
+            let found = store.version(&skill(), &selector(address)).unwrap();
+            let FoundVersion::Found { version, content: None } = found else {
+                panic!("{address}: {found:?}")
+            };
+            assert_eq!((version.number, version.removal), (1, Some(Removal::Collected)));
+            for refusal in [yank(address), purge(address), label("x", Some(address), None)] {
+                assert_eq!(refused(store, refusal).code(), Code::Collected, "{address}");
+            }
+        }
+        publish(store, &["---\nversion: 1.0\n---\none"]);
+        assert_eq!(read(store, "1.0").unwrap().0, 4, "content that is there comes first");
+    });
+}
+
+#[test]
+fn retention_keeps_what_labels_and_latest_serve_in_place_of_yanked_versions() {
+    on_each_store(|store| {
+        publish(store, &["one", "two", "three", "four", "five", "six"]);
+        commit(store, label("canary", Some("3"), None), 1);
+        commit(store, label("stable", Some("4"), None), 1);
+        commit(store, yank("3"), 1);
+        commit(store, yank("6"), 1);
+        let addresses = [("canary", 2), ("stable", 4), ("latest", 5)];
+        let retention = Retention { versions: Some(0), age: None };
+        let expired = store.expired(&retention, at(1), None, 100).unwrap().versions;
+        assert_eq!(expired, [(skill(), 1)]);
+        for version in 1..=6 {
+            commit(store, on_version(skill(), VersionMutation::Collect { version }), 1);
+        }
+        for (address, number) in addresses {
+            assert_eq!(read(store, address).unwrap().0, number, "{address}");
+        }
+        commit(store, label("canary", None, None), 1);
+        let expired = store.expired(&retention, at(1), None, 100).unwrap().versions;
+        assert_eq!(expired, [(skill(), 3), (skill(), 2)]);
+    });
+}
+
+#[test]
 fn a_yanked_promotion_falls_back_to_an_older_version() {
     on_each_store(|store| {
         publish(store, &["one", "two", "three"]);
