@@ -59,6 +59,19 @@ pub(crate) async fn respond(
     let prompt =
         names().find_map(|name| catalog.prompt(name).filter(|row| is_preferred(row, name)));
     let skill = names().find_map(|name| catalog.skill(commands.skill(name).unwrap_or(name)));
+    let skill = match (&version, skill) {
+        // An entry whose versions are all yanked is not listed, and its versions can still be read.
+        (Some(version), None) if prompt.is_none() => {
+            match skills.skill_version(None, &lower, version).await {
+                Ok(row) => Some(row),
+                Err(error @ RegistryError::Version(_)) => {
+                    return text_block(messages::failed(&format!("`/{typed}`"), &error));
+                }
+                Err(_) => None,
+            }
+        }
+        (_, skill) => skill.cloned(),
+    };
     if prompt.is_none() && skill.is_none() {
         return text_block(messages::unknown(name, commands));
     }
@@ -67,7 +80,7 @@ pub(crate) async fn respond(
     }
     match (prompt, skill) {
         (Some(prompt), _) => render(skills, prompt, version.as_ref(), arguments).await,
-        (None, Some(skill)) => show(skills, skill, version.as_ref(), arguments).await,
+        (None, Some(skill)) => show(skills, &skill, version.as_ref(), arguments).await,
         (None, None) => vec![],
     }
 }

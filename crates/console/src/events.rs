@@ -57,7 +57,9 @@ fn text(event: &ChangeEvent) -> String {
     let (kind, id) = match event {
         ChangeEvent::Skill(id) => ("skill", Some(&**id)),
         ChangeEvent::Prompt(name) => ("prompt", Some(&**name)),
-        ChangeEvent::SkillVersions(id) => ("skill-versions", Some(&**id)),
+        ChangeEvent::SkillVersions(id) | ChangeEvent::SkillVersion { id, .. } => {
+            ("skill-versions", Some(&**id))
+        }
         ChangeEvent::PromptVersions(name) => ("prompt-versions", Some(&**name)),
         ChangeEvent::Tools => ("tools", None),
         ChangeEvent::Functions => ("functions", None),

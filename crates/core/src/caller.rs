@@ -77,13 +77,13 @@ impl Caller {
         }
     }
 
-    /// Returns the caller's name in the change log and the audit log: the first digits of the key's digest, as key
-    /// lists show them, or the name of the administrator secret. `None` for anonymous callers.
+    /// Returns the caller's name in the change log and the audit log: the user and the first digits of the key's digest,
+    /// as key lists show them, or the name of the administrator secret. `None` for anonymous callers.
     #[must_use]
     pub fn actor(&self) -> Option<String> {
         match self {
             Self::Anonymous => None,
-            Self::User(user) => Some(format!("key:{:.8}", user.key.to_string())),
+            Self::User(user) => Some(format!("key:{}/{:.8}", user.owner, user.key.to_string())),
             Self::Admin(name) => Some(format!("admin:{name}")),
         }
     }
@@ -154,8 +154,8 @@ mod tests {
     }
 
     #[test]
-    fn the_log_names_a_key_by_its_digest() {
-        assert_eq!(user("ann").actor().as_deref(), Some("key:1ac7f2db"));
+    fn the_log_names_a_key_by_its_user_and_its_digest() {
+        assert_eq!(user("ann").actor().as_deref(), Some("key:ann/1ac7f2db"));
         let admin = Caller::Admin(AdminName::AdminKey);
         assert_eq!(admin.actor().as_deref(), Some("admin:ADMIN_KEY"));
         assert_eq!(Caller::Anonymous.actor(), None);

@@ -145,6 +145,12 @@ pub enum RuleError {
         /// Reason for the refusal.
         reason: &'static str,
     },
+    /// A difference has no earlier version, or two.
+    #[error("name the earlier version once: as from, or after the id as in {id}@3")]
+    DiffFrom {
+        /// Id or name.
+        id: String,
+    },
     /// A purge cannot be undone.
     #[error("a purge cannot be undone: its content is gone")]
     UndoPurge,

@@ -78,6 +78,18 @@ impl PromptDefinition {
 mod tests {
     use super::*;
 
+    /// The digest is the same on every server, so its input must not change. docs/versions.md has this example.
+    #[test]
+    fn the_digest_is_that_of_the_definition_as_json() {
+        let json = r#"{"description":"Greets","arguments":[{"name":"who","description":"Name","required":true}],"function_id":"demo::hello"}"#;
+        let definition: PromptDefinition = serde_json::from_str(json).unwrap();
+        assert_eq!(definition.digest(), Digest::of(json.as_bytes()));
+        assert_eq!(
+            definition.digest().to_string(),
+            "2f45e385d6f9215d4febc0f1d93e2e63b21b72ef04c68da26d6d7658b496ef3a"
+        );
+    }
+
     fn prompt(description: &str, function_id: &str, arguments: &[&str]) -> PromptDefinition {
         PromptDefinition {
             description: description.into(),

@@ -240,6 +240,37 @@ mod tests {
         assert_eq!(of(files), Digest::of(lines.as_bytes()));
     }
 
+    /// The digest is the same on every server, so its input must not change. docs/versions.md has these examples.
+    #[test]
+    fn the_manifest_of_a_tool_is_a_line_without_a_path() {
+        let body: &[u8] = b"# Weather\n";
+        let file = FileMeta {
+            path: ROOT_PATH.to_owned(),
+            digest: Digest::of(body),
+            size: body.len() as u64,
+            executable: None,
+        };
+        let mut meta = SkillMeta { files: vec![file], ..SkillMeta::default() };
+        assert_eq!(
+            meta.content_digest().to_string(),
+            "0e4dd26426ffe46016409851ccda42d4a28eb4eb8e6fc024ac0c05c5d249e032"
+        );
+        let manifest = r#"{"name":"weather"}"#;
+        meta.tool = Some(Box::new(crate::ToolMeta {
+            source: crate::tool::ManifestSource::new(manifest, "application/json").unwrap(),
+            name: None,
+            emoji: None,
+            tags: vec![],
+            description: None,
+            parameters: json!({ "type": "object" }),
+            credits_per_call: None,
+        }));
+        assert_eq!(
+            meta.content_digest().to_string(),
+            "a5832bb303b8b131639be347ca66963e919409e85ef566e75bfa1795a947d08a"
+        );
+    }
+
     #[test]
     fn the_executable_bit_is_part_of_the_version_only_where_it_is_set() {
         let file = |path: &str, executable| FileMeta {

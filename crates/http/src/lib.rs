@@ -25,6 +25,7 @@ mod security_headers;
 mod server;
 mod server_info;
 mod tagged_body;
+mod yank_warning;
 
 pub use app::App;
 pub use error::{ErrorFormat, ErrorResponse};
@@ -38,3 +39,4 @@ pub use security_headers::OwnPage;
 pub use server::serve;
 pub use server_info::{Connection, ServerInfo, ServerStatus};
 pub use tagged_body::TaggedBody;
+pub use yank_warning::with_yank_warning;

@@ -10,7 +10,9 @@ use std::{
 };
 
 use parking_lot::Mutex;
-use skills_core::{MemoryBudget, Reservation, Tier, id::INDEX_ID, uri, version::split_version};
+use skills_core::{
+    MemoryBudget, Reservation, Tier, VersionSelector, id::INDEX_ID, uri, version::split_version,
+};
 
 /// Most subscriptions of one client.
 pub(crate) const MAX_SUBSCRIPTIONS: usize = 1_000;
@@ -30,15 +32,15 @@ pub(crate) fn skill_path(uri: &str) -> Option<&str> {
 pub(crate) struct IndexedId<'a> {
     /// Segment of the URI, without a version.
     pub(crate) id: Cow<'a, str>,
-    /// Set if the URI names a version of the skill.
-    pub(crate) has_version: bool,
+    /// Version of the skill that the URI names.
+    pub(crate) version: Option<VersionSelector>,
 }
 
 impl<'a> IndexedId<'a> {
     fn new(segment: &'a str) -> Self {
         match split_version(segment) {
-            Ok((id, version)) => Self { id, has_version: version.is_some() },
-            Err(_) => Self { id: segment.into(), has_version: false },
+            Ok((id, version)) => Self { id, version },
+            Err(_) => Self { id: segment.into(), version: None },
         }
     }
 }

@@ -21,6 +21,13 @@ use crate::{
     wire::{ClientInfo, Descriptor, DescriptorKind, Method},
 };
 
+/// A stored document, with the warning of its version.
+pub(crate) struct StoredDocument {
+    pub(crate) document: Document,
+    /// Reason why the version was yanked.
+    pub(crate) yanked: Option<String>,
+}
+
 /// The registry as an MDP client.
 #[derive(Clone)]
 pub(crate) struct BuiltinClient {
@@ -65,7 +72,7 @@ impl BuiltinClient {
         method: Method,
         path: &str,
     ) -> Result<ClientResponse, ClientCallError> {
-        let document = match method {
+        let StoredDocument { document, yanked } = match method {
             Method::Get => self.read(path).await?,
             _ => return Err(not_found(method, path)),
         };
@@ -78,19 +85,22 @@ impl BuiltinClient {
             })),
         };
         let data = data.map_err(|error| ClientCallError::Registry(error.to_string()))?;
-        Ok(ClientResponse::from_server(data))
+        Ok(ClientResponse::from_server(data, yanked))
     }
 
     /// Reads the document at a path.
-    pub(crate) async fn read(&self, path: &str) -> Result<Document, ClientCallError> {
+    pub(crate) async fn read(&self, path: &str) -> Result<StoredDocument, ClientCallError> {
         let not_found = || not_found(Method::Get, path);
         let (id, inside) = split(path).ok_or_else(not_found)?;
         let row = self.row(id).await?.ok_or_else(not_found)?;
         let inside = find_file(&row, inside).ok_or_else(not_found)?;
-        self.skills.document(&row, inside).await.map_err(|error| match error {
+        let read = self.skills.document(&row, inside).await;
+        let document = read.map_err(|error| match error {
             RegistryError::NotFound { .. } => not_found(),
             error => registry_error(error),
-        })
+        })?;
+        let yanked = row.pinned.as_ref().and_then(|pinned| pinned.yanked.clone());
+        Ok(StoredDocument { document, yanked })
     }
 
     /// Returns the row of a skill, or of one of its versions; `None` if there is none.
@@ -101,6 +111,9 @@ impl BuiltinClient {
         };
         match self.skills.skill_version(None, &id, &version).await {
             Ok(row) => Ok(Some(row)),
+            Err(error @ RegistryError::Version(_)) => {
+                Err(ClientCallError::NoVersion(error.to_string()))
+            }
             Err(error) if is_absent(&error) => Ok(None),
             Err(error) => Err(registry_error(error)),
         }
@@ -178,10 +191,9 @@ fn not_found(method: Method, path: &str) -> ClientCallError {
     }
 }
 
-/// Returns whether an error says that there is no such version, or none with content.
+/// Returns whether an error says that there is no such skill.
 fn is_absent(error: &RegistryError) -> bool {
-    matches!(error, RegistryError::Rule(_))
-        || matches!(error.code(), Code::NotFound | Code::Purged | Code::Collected)
+    matches!(error, RegistryError::Rule(_)) || error.code() == Code::NotFound
 }
 
 fn registry_error(error: RegistryError) -> ClientCallError {

@@ -245,6 +245,9 @@ pub enum ClientCallError {
     /// The result is nested too deeply.
     #[error("the result of client {0:?} is nested too deeply")]
     TooDeep(String),
+    /// The registry has no such version; the message names those that it has, or says why there is none.
+    #[error("{0}")]
+    NoVersion(String),
     /// The registry failed.
     #[error("{0}")]
     Registry(String),
@@ -263,9 +266,10 @@ impl ClientCallError {
             | Self::InvalidCursor
             | Self::TooManyTargets(..)
             | Self::TooLarge { .. } => MdpErrorCode::BadRequest,
-            Self::NotConnected(_) | Self::NotFound { .. } | Self::NoClients => {
-                MdpErrorCode::NotFound
-            }
+            Self::NotConnected(_)
+            | Self::NotFound { .. }
+            | Self::NoVersion(_)
+            | Self::NoClients => MdpErrorCode::NotFound,
             Self::Timeout(_) => MdpErrorCode::Timeout,
             Self::Disconnected(_)
             | Self::Reregistered { .. }

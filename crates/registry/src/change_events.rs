@@ -10,7 +10,7 @@ use skills_core::{Debounce, EntryKind, Layer, Owner, resolve::Prefix};
 use tokio::sync::watch;
 
 use crate::{
-    Change,
+    Action, Change,
     feed::{FeedItem, FeedSubscription},
     live::LiveChange,
 };
@@ -25,6 +25,14 @@ pub enum ChangeEvent {
     /// Versions or labels of a skill changed, and its plain id reads what it read before. Only addresses with a version,
     /// such as `iii://{id}@latest`, may read something else.
     SkillVersions(Arc<str>),
+    /// A version of a skill was yanked, unyanked, purged or collected, so that its exact address, such as `iii://{id}@3`,
+    /// reads something else. Follows the event of the skill.
+    SkillVersion {
+        /// Skill id.
+        id: Arc<str>,
+        /// Number of the version.
+        version: u64,
+    },
     /// Versions or labels of a prompt changed, and its plain name means what it meant before.
     PromptVersions(Arc<str>),
     /// Tools were added, removed or redefined.
@@ -63,8 +71,12 @@ impl EventSources {
                     let tools = change.affects_served && affects_tools(&change);
                     let tools = tools.then_some(ChangeEvent::Tools);
                     // The shorter name without the prefix may resolve to something else as well.
-                    let names = prefix.affected_names(&change.key.id).map(Arc::from);
-                    names.map(ChangeEvent::of(&change)).chain(tools).collect()
+                    let names = || prefix.affected_names(&change.key.id).map(Arc::from);
+                    let version = withdrawn_version(&change).into_iter();
+                    let version = version.flat_map(|version| {
+                        names().map(move |id| ChangeEvent::SkillVersion { id, version })
+                    });
+                    names().map(ChangeEvent::of(&change)).chain(version).chain(tools).collect()
                 }
                 FeedItem::Item(_) => vec![],
                 FeedItem::Missed(_) => vec![ChangeEvent::Everything],
@@ -101,6 +113,19 @@ fn repeat_on_change(
         number.changed().await.ok()?;
         Some((event.clone(), (number, event)))
     })
+}
+
+/// Returns the version of a skill whose exact address reads something else after a change.
+fn withdrawn_version(change: &Change) -> Option<u64> {
+    match change.action {
+        Action::Yank { version, .. }
+        | Action::Unyank { version }
+        | Action::Purge { version, .. }
+        | Action::Collect { version } => {
+            Some(version).filter(|_| change.key.kind == EntryKind::Skill)
+        }
+        Action::Put { .. } | Action::Remove | Action::Label { .. } => None,
+    }
 }
 
 /// Returns whether a caller with the private layer of `owner`, if any, sees a layer.

@@ -7,7 +7,7 @@
 //!   feeds that it publishes; `recovery` after a panic
 //! - [`feed`]: change notifications in commit order, in bounded memory; `change_events`: their form for surfaces
 //! - [`live`]: entries of live clients, which are listed and read but not stored
-//! - [`versions`]: requests and responses about versions; `version_lookup`, `history`, `version_writing`, `collection`: what
+//! - [`versions`], [`log_info`], `purge_report`: requests and responses about versions; `version_lookup`, `history`, `version_writing`, `collection`: what
 //!   they do; [`diff`]: the difference of two versions
 //! - [`available`]: skills as Agent Skills; [`bundles`]: whole bundles; [`search`]: search over names, descriptions and texts
 //! - `workers`: connected workers; [`functions`]: functions that they expose to agents; `sections`: access to functions by URI
@@ -31,9 +31,11 @@ pub mod functions;
 mod history;
 mod legacy_summary;
 pub mod live;
+pub mod log_info;
 mod negative_cache;
 mod pending_write;
 mod publisher;
+mod purge_report;
 mod reading;
 mod reading_live;
 mod recovery;
@@ -61,7 +63,9 @@ pub use change_events::{ChangeEvent, ChangeEvents, NOTIFY_DEBOUNCE};
 pub use error::{HandlerProblem, RegistryError};
 pub use feed::{ChangeFeed, FeedItem, FeedSubscription};
 pub use functions::ExposedFunction;
+pub use log_info::{LogInfo, LogPage, LogRequest};
 pub use pending_write::PendingWrite;
+pub use purge_report::{FileHolder, PurgeReport};
 pub use recovery::WriterHealth;
 pub use registry::{Registry, RegistryConfig};
 pub use rejected_rows::{RejectedRow, RejectedRows};
@@ -71,9 +75,8 @@ pub use sized_lru_cache::SizedLruCache;
 pub use skills_store::{Action, Change, Refusal, Retention, StateChange, StateEntry, VersionHeads};
 pub use state::BusState;
 pub use versions::{
-    CollectRequest, Collected, DiffRequest, HistoryPage, HistoryRequest, LabelRequest, LogInfo,
-    LogPage, LogRequest, PublishRequest, Published, RollbackRequest, VersionInfo, VersionState,
-    YankRequest,
+    CollectRequest, Collected, DiffRequest, HistoryPage, HistoryRequest, LabelRequest,
+    PublishRequest, Published, RollbackRequest, VersionInfo, VersionState, YankRequest, diff_from,
 };
 pub use view::RegistryView;
 pub use workers::ConnectedWorker;

@@ -103,6 +103,9 @@ impl Registry {
         let mut entries = store.entries()?;
         legacy_summary::restore_paragraphs(&*store, &mut entries);
         let catalog = Catalog::from_entries(entries, store.revision()?, prefix);
+        let withdrawn = store.withdrawn()?;
+        let catalog =
+            if withdrawn.is_empty() { catalog } else { catalog.with_withdrawn(&withdrawn) };
         let blobs = BlobCache::new(Arc::clone(&store), config.blob_cache_bytes);
         let publisher = Arc::new(Publisher::new(catalog, blobs));
         let (writer, thread) = Writer::start(Arc::clone(&store), Arc::clone(&publisher))

@@ -14,8 +14,8 @@ use crate::{
 };
 
 impl Registry {
-    /// Returns the key of the entry that a name means for a caller: in a tier, or where the name resolves to. An entry that
-    /// was removed is found by its versions; an unknown one is taken to be official.
+    /// Returns the key of the entry that a name means for a caller: in a tier, or where the name resolves to, even if that
+    /// entry serves nothing. An entry that was removed is found by its versions; an unknown one is taken to be official.
     ///
     /// Does not wait if a tier is given or the entry is in the catalog.
     ///
@@ -33,19 +33,8 @@ impl Registry {
             EntryKind::Prompt => name.parse::<PromptName>()?.to_shared(),
         };
         let catalog = self.catalog_for(caller);
-        let listed = match (kind, tier) {
-            (EntryKind::Skill, None) => {
-                catalog.stored(name).map(|row| (row.tier, Arc::clone(&row.id)))
-            }
-            (EntryKind::Skill, Some(tier)) => {
-                catalog.skill_in(tier, name).map(|row| (row.tier, Arc::clone(&row.id)))
-            }
-            (EntryKind::Prompt, None) => catalog
-                .prompt(name)
-                .filter(|row| !row.is_live())
-                .map(|row| (row.tier, Arc::clone(&row.name))),
-            (EntryKind::Prompt, Some(_)) => None,
-        };
+        let stored = catalog.stored_entry(kind, tier, name);
+        let listed = stored.map(|(tier, id)| (tier, Arc::clone(id)));
         let key = |layer, id| EntryKey { kind, layer, id };
         let layer = |tier| caller.layer(tier).ok_or(RegistryError::KeyNeeded);
         match (listed, tier) {

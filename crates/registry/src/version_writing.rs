@@ -6,7 +6,7 @@ use skills_core::{EntryKey, Field, RuleError, version::check_message};
 use skills_store::{Effect, Mutation, PublishOptions, VersionMutation};
 
 use crate::{
-    LabelRequest, PendingWrite, PublishRequest, Published, Registry, RegistryError,
+    LabelRequest, PendingWrite, PublishRequest, Published, PurgeReport, Registry, RegistryError,
     RollbackRequest, VersionState, YankRequest, writer::BatchResult, writing::to_published,
 };
 
@@ -87,20 +87,26 @@ fn yank_mutation(request: YankRequest) -> Result<VersionMutation, RuleError> {
 fn state_of(
     key: &EntryKey,
 ) -> impl FnOnce(BatchResult) -> Result<VersionState, RegistryError> + Send + 'static {
-    let id = key.id.to_string();
-    move |result| match result?.pop() {
-        Some(Effect::Changed(change) | Effect::Erased { change, .. }) => {
-            let heads = change.served.and_then(|served| served.heads);
-            Ok(VersionState {
-                id,
-                version: change.action.version(),
-                changed: true,
-                served: heads.map(|heads| heads.served),
-            })
-        }
-        Some(Effect::Unchanged { version, served }) => {
-            Ok(VersionState { id, version, changed: false, served })
-        }
-        _ => Err(RegistryError::Unexpected("a change of versions")),
+    let key = key.clone();
+    move |result| {
+        let (change, purged) = match result?.pop() {
+            Some(Effect::Changed(change)) => (change, None),
+            Some(Effect::Erased { change, bytes, holders, .. }) => {
+                (change, Some(PurgeReport::new(&key, bytes, &holders)))
+            }
+            Some(Effect::Unchanged { version, served }) => {
+                let id = key.id.to_string();
+                return Ok(VersionState { id, version, changed: false, served, purged: None });
+            }
+            _ => return Err(RegistryError::Unexpected("a change of versions")),
+        };
+        let heads = change.served.and_then(|served| served.heads);
+        Ok(VersionState {
+            id: key.id.to_string(),
+            version: change.action.version(),
+            changed: true,
+            served: heads.map(|heads| heads.served),
+            purged,
+        })
     }
 }

@@ -3,15 +3,16 @@
 //! The bus takes the requests and returns the responses as they are. HTTP adds `success` to the responses. Prompts have
 //! the same shapes; their requests may say `name` instead of `id`.
 
-use std::time::Duration;
+use std::{borrow::Cow, time::Duration};
 
 use serde::{Deserialize, Serialize};
 use skills_core::{
-    Digest, EntryKind, Field, Label, RuleError, Tier, VersionSelector, version::check_message,
+    Digest, Field, Label, RuleError, Tier, VersionSelector,
+    version::{check_message, split_version},
 };
-use skills_store::{
-    Action, CollectionSize, LogRecord, PublishOptions, Removal, Retention, StoredVersion,
-};
+use skills_store::{CollectionSize, PublishOptions, Removal, Retention, StoredVersion};
+
+use crate::PurgeReport;
 
 /// Versions on a page if the request names no limit.
 pub const DEFAULT_VERSIONS: usize = 50;
@@ -175,6 +176,22 @@ pub struct DiffRequest {
     pub to: VersionSelector,
 }
 
+/// Returns the id and the earlier version of a difference: `id@3`, or an id and `from`.
+///
+/// # Errors
+/// When the address is malformed, or the earlier version is given twice or not at all.
+pub fn diff_from(
+    address: &str,
+    from: Option<VersionSelector>,
+) -> Result<(Cow<'_, str>, VersionSelector), RuleError> {
+    let (id, version) = split_version(address)?;
+    match (version, from) {
+        (Some(version), None) | (None, Some(version)) => Ok((id, version)),
+        (Some(version), Some(from)) if version == from => Ok((id, version)),
+        _ => Err(RuleError::DiffFrom { id: id.into_owned() }),
+    }
+}
+
 /// Request to move or remove a label: `skills::label`, `prompts::label`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LabelRequest {
@@ -243,125 +260,9 @@ pub struct VersionState {
     pub changed: bool,
     /// Version that the plain id reads now; `None` if all versions are yanked or the entry is removed.
     pub served: Option<u64>,
-}
-
-/// Request for a page of the change log.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct LogRequest {
-    /// `skill` or `prompt`; `None` for both.
+    /// Content that a purge removed, and the rest that is still there; `None` for other changes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub kind: Option<EntryKindName>,
-    /// Id or name.
-    #[serde(default, alias = "name", skip_serializing_if = "Option::is_none")]
-    pub id: Option<String>,
-    /// Tier; `None` for all that the caller sees.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub tier: Option<Tier>,
-    /// Earliest time in RFC 3339.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub since: Option<String>,
-    /// Text that the actor contains.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub by: Option<String>,
-    /// Most records on the page; 50 if absent, at most 500.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub limit: Option<usize>,
-    /// `next` of the page before.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub after: Option<String>,
-}
-
-/// Kind of an entry as text.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum EntryKindName {
-    /// Skill.
-    Skill,
-    /// Prompt.
-    Prompt,
-}
-
-impl From<EntryKindName> for EntryKind {
-    fn from(name: EntryKindName) -> Self {
-        match name {
-            EntryKindName::Skill => Self::Skill,
-            EntryKindName::Prompt => Self::Prompt,
-        }
-    }
-}
-
-impl From<EntryKind> for EntryKindName {
-    fn from(kind: EntryKind) -> Self {
-        match kind {
-            EntryKind::Skill => Self::Skill,
-            EntryKind::Prompt => Self::Prompt,
-        }
-    }
-}
-
-/// Record of the change log.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct LogInfo {
-    /// Number of the record.
-    pub number: u64,
-    /// Time in RFC 3339.
-    pub at: String,
-    /// Actor.
-    pub by: String,
-    /// Act, such as `skill.put`, `skill.remove`, `skill.label` or `prompt.yank`.
-    pub action: String,
-    /// Tier of the entry.
-    pub tier: Tier,
-    /// Owner of a private entry.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub owner: Option<String>,
-    /// Id or name.
-    pub id: String,
-    /// Version that the act is about.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub version: Option<u64>,
-    /// Label that was set or removed.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub label: Option<String>,
-    /// Message of a version, or reason of a yank.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub message: Option<String>,
-    /// Version that the plain id read after the act.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub served: Option<u64>,
-}
-
-impl From<LogRecord> for LogInfo {
-    fn from(record: LogRecord) -> Self {
-        let LogRecord { revision, at, actor, key, action, served, .. } = record;
-        let label = match &action {
-            Action::Label { label, .. } => Some(label.to_string()),
-            _ => None,
-        };
-        Self {
-            number: revision,
-            at: at.to_string(),
-            by: actor.to_string(),
-            action: format!("{}.{}", key.kind.as_str(), action.as_str()),
-            tier: key.layer.tier(),
-            owner: Some(key.layer.owner().to_owned()).filter(|owner| !owner.is_empty()),
-            id: key.id.to_string(),
-            version: action.version(),
-            label,
-            message: action.note().map(str::to_owned),
-            served,
-        }
-    }
-}
-
-/// Page of the change log, newest first.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct LogPage {
-    /// Records.
-    pub data: Vec<LogInfo>,
-    /// Cursor of the next page.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub next: Option<String>,
+    pub purged: Option<PurgeReport>,
 }
 
 /// Request to remove the content of old versions: `skills::gc`. A version is kept if either limit keeps it.

@@ -63,7 +63,9 @@ impl StaleSet {
             ChangeEvent::Prompt(_) => self.prompts = true,
             // The list of tools is computed from the skills.
             // The catalog has served versions only.
-            ChangeEvent::SkillVersions(_) | ChangeEvent::PromptVersions(_) => {}
+            ChangeEvent::SkillVersions(_)
+            | ChangeEvent::SkillVersion { .. }
+            | ChangeEvent::PromptVersions(_) => {}
             ChangeEvent::Tools | ChangeEvent::Functions => {}
             ChangeEvent::Everything => self.everything = true,
         }
@@ -79,6 +81,7 @@ impl StaleSet {
                 ChangeEvent::Skill(id) => self.skills.contains(id),
                 ChangeEvent::Prompt(_) => self.prompts,
                 ChangeEvent::SkillVersions(_)
+                | ChangeEvent::SkillVersion { .. }
                 | ChangeEvent::PromptVersions(_)
                 | ChangeEvent::Tools
                 | ChangeEvent::Functions
@@ -134,7 +137,9 @@ impl Mirror {
     /// Marks the changed entries as stale and notifies subscribers.
     pub fn notify(&self, event: ChangeEvent) {
         let is_valid = match &event {
-            ChangeEvent::Skill(id) | ChangeEvent::SkillVersions(id) => rows::is_skill_id(id),
+            ChangeEvent::Skill(id)
+            | ChangeEvent::SkillVersions(id)
+            | ChangeEvent::SkillVersion { id, .. } => rows::is_skill_id(id),
             ChangeEvent::Prompt(name) | ChangeEvent::PromptVersions(name) => {
                 rows::check_prompt_name(name).is_ok()
             }

@@ -52,6 +52,14 @@ pub trait Store: Send + Sync + std::fmt::Debug + 'static {
     /// When the store cannot be read.
     fn entries(&self) -> Result<Vec<StoredEntry>, StoreError>;
 
+    /// Returns the entries that exist and serve nothing, because all versions that they could serve are yanked.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    fn withdrawn(&self) -> Result<Vec<EntryKey>, StoreError> {
+        Ok(vec![])
+    }
+
     /// Returns the revision of the newest change, or 0. Its entry may have been removed.
     ///
     /// # Errors

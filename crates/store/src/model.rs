@@ -220,6 +220,9 @@ impl Refusal {
     }
 }
 
+/// Most entries that [`Effect::Erased`] names.
+pub const MAX_HOLDERS: usize = 20;
+
 /// Effect of one mutation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Effect {
@@ -233,6 +236,9 @@ pub enum Effect {
         blobs: Vec<Digest>,
         /// Bytes of these blobs.
         bytes: u64,
+        /// Entries that still have blobs of a purged version, with the newest version of each that has one; at most
+        /// [`MAX_HOLDERS`]. Empty for a collected version.
+        holders: Vec<(EntryKey, u64)>,
     },
     /// There was nothing to do: the entry to remove did not exist, or the version to collect must stay.
     Nothing,

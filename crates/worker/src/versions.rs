@@ -6,7 +6,7 @@ use std::sync::Arc;
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use skills_core::{Caller, EntryKey, version::split_version};
-use skills_registry::{CollectRequest, HistoryPage, RegistryError, diff::VersionDiff};
+use skills_registry::{CollectRequest, HistoryPage, RegistryError, diff::VersionDiff, diff_from};
 
 use crate::{
     Context,
@@ -156,8 +156,9 @@ async fn diff<E: EntryInput>(
     input: &DiffInput<E>,
 ) -> Result<VersionDiff, RegistryError> {
     let caller = context.keys.caller(&input.entry)?;
-    let key = entry_key(context, &caller, &input.entry, input.entry.name()).await?;
-    context.registry.diff(&key, &input.from, &input.to).await
+    let (id, from) = diff_from(input.entry.name(), input.from.clone())?;
+    let key = entry_key(context, &caller, &input.entry, &id).await?;
+    context.registry.diff(&key, &from, &input.to).await
 }
 
 async fn entry_key<E: EntryInput>(

@@ -2,8 +2,7 @@
 
 use axum::{extract::State, response::Response};
 use serde::{Deserialize, Serialize};
-use skills_core::EntryKey;
-use skills_registry::{Action, Change};
+use skills_registry::LogInfo;
 use skills_vault::AuditEntry;
 use utoipa::ToSchema;
 
@@ -32,7 +31,7 @@ enum LogName {
 struct LogEntry {
     /// Time, in RFC 3339.
     at: String,
-    /// Actor: the name of an administrator's secret, the id of a key, a worker or a user of the machine.
+    /// Actor: the name of an administrator's secret, the user and the id of a key, a worker or a user of the machine.
     by: String,
     /// Equal to `by`.
     actor: String,
@@ -84,37 +83,22 @@ impl From<AuditEntry> for LogEntry {
     }
 }
 
-impl From<Change> for LogEntry {
-    fn from(change: Change) -> Self {
-        let EntryKey { kind, layer, id } = &change.key;
-        let owner = Some(layer.owner()).filter(|owner| !owner.is_empty());
-        let subject = match owner {
-            None => format!("{}/{id}", layer.tier()),
-            Some(owner) => format!("{}/{owner}/{id}", layer.tier()),
-        };
-        let label = match &change.action {
-            Action::Label { label, .. } => Some(label.to_string()),
-            _ => None,
-        };
+impl From<LogInfo> for LogEntry {
+    fn from(info: LogInfo) -> Self {
+        let subject = info.subject();
+        let LogInfo { number, at, by, action, tier, owner, id, version, label, message, served } =
+            info;
         let content = ContentChange {
-            tier: Some(layer.tier().into()),
-            owner: owner.map(str::to_owned),
-            id: Some(id.to_string()),
-            version: change.action.version(),
+            tier: Some(tier.into()),
+            owner,
+            id: Some(id),
+            version,
             label,
-            message: change.action.note().map(str::to_owned),
-            served: change.served.and_then(|served| served.heads).map(|heads| heads.served),
+            message,
+            served,
         };
-        Self {
-            at: change.at.to_string(),
-            by: change.actor.to_string(),
-            actor: change.actor.to_string(),
-            action: format!("{}.{}", kind.as_str(), change.action.as_str()),
-            subject,
-            about: LogName::Content,
-            number: change.revision,
-            content,
-        }
+        let actor = by.clone();
+        Self { at, by, actor, action, subject, about: LogName::Content, number, content }
     }
 }
 
@@ -150,8 +134,8 @@ pub(super) async fn read_log(
     let audit = gateway.vault(move |vault| vault.audit(people, limit)).await?;
     let changes = gateway.registry().await?.change_log(content, limit).await?;
     let audit = audit.into_iter().map(LogEntry::from);
-    let data: Vec<_> =
-        merge_by_time(audit, changes.into_iter().map(LogEntry::from)).take(limit).collect();
+    let changes = changes.into_iter().map(|change| LogEntry::from(LogInfo::from(change)));
+    let data: Vec<_> = merge_by_time(audit, changes).take(limit).collect();
     for entry in &data {
         match entry.about {
             LogName::Audit => people = entry.number,

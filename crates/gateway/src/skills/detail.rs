@@ -2,22 +2,17 @@
 
 use std::sync::Arc;
 
-use axum::{
-    extract::State,
-    http::{HeaderMap, HeaderName, HeaderValue},
-    response::Response,
-};
+use axum::{extract::State, http::HeaderMap, response::Response};
 use serde::{Deserialize, Deserializer, de};
 use serde_json::{
     json,
     value::{RawValue, to_raw_value},
 };
 use skills_core::{
-    Caller, Digest, SkillId, Tier, User, json_size::escaped_size, uri::percent_encode_component,
-    version::split_version,
+    Caller, Digest, SkillId, Tier, User, json_size::escaped_size, version::split_version,
 };
 use skills_execution::Manifest;
-use skills_http::TaggedBody;
+use skills_http::{TaggedBody, with_yank_warning};
 use skills_manifest::template::SecretRequirements;
 use skills_registry::{Registry, RegistryError, SizedLruCache, SkillRow};
 use skills_vault::{CalledSkill, Vault};
@@ -35,8 +30,6 @@ use crate::{
 
 /// Responses depend on the caller and must be revalidated each time.
 const CACHE_CONTROL: &str = "private, no-cache";
-/// Header with the percent-encoded reason why the version was yanked.
-const SKILL_YANKED: HeaderName = HeaderName::from_static("x-skill-yanked");
 /// Capacity of the cache of responses in bytes.
 const MAX_BYTES: usize = 32 << 20;
 /// Estimated bytes of a cached response besides its body.
@@ -150,13 +143,7 @@ pub(super) async fn detail(
 
 /// Responds with a skill, and with a warning if its version is yanked.
 fn respond(body: &TaggedBody, request: &HeaderMap, yanked: Option<&str>) -> Response {
-    let mut response = body.respond(request, CACHE_CONTROL);
-    // A header has no control characters and is not always UTF-8, so the reason is encoded.
-    let reason = yanked.map(percent_encode_component).map(HeaderValue::try_from);
-    if let Some(Ok(reason)) = reason {
-        response.headers_mut().insert(SKILL_YANKED, reason);
-    }
-    response
+    with_yank_warning(body.respond(request, CACHE_CONTROL), yanked)
 }
 
 fn tagged(detail: &SkillDetail) -> Result<TaggedBody, serde_json::Error> {

@@ -3,7 +3,7 @@
 use axum::{extract::State, response::Response};
 use serde::Deserialize;
 use skills_core::VersionSelector;
-use skills_registry::diff::MAX_SIDE_BYTES;
+use skills_registry::{RegistryError, diff::MAX_SIDE_BYTES, diff_from};
 use utoipa::IntoParams;
 
 use super::{
@@ -24,9 +24,10 @@ use crate::{
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub(super) struct DiffQuery {
-    /// Earlier version: a number, a label, the author's version, or `sha256:` and at least 12 digits.
-    #[param(value_type = String)]
-    from: Parsed<VersionSelector>,
+    /// Earlier version: a number, a label, the author's version, or `sha256:` and at least 12 digits. Required unless the
+    /// id has one, as in `pdf@3`.
+    #[param(value_type = Option<String>)]
+    from: Option<Parsed<VersionSelector>>,
     /// Later version.
     #[param(value_type = String)]
     to: Parsed<VersionSelector>,
@@ -40,7 +41,11 @@ pub(super) struct DiffQuery {
     get,
     path = "/v1/skills/{id}/diff",
     tag = "versions",
-    params(("id" = String, Path, description = "Id of the skill"), TierQuery, DiffQuery),
+    params(
+        ("id" = String, Path, description = "Id of the skill, also with the earlier version: `pdf@3`"),
+        TierQuery,
+        DiffQuery,
+    ),
     responses(
         (status = 200, description = "The difference", body = DiffResponse),
         (status = 404, response = ErrorResponse),
@@ -55,8 +60,10 @@ pub(super) async fn diff(
     budget: ResponseBudget,
     PathParam(id): PathParam<String>,
     Query(TierQuery { tier }): Query<TierQuery>,
-    Query(DiffQuery { from: Parsed(from), to: Parsed(to) }): Query<DiffQuery>,
+    Query(DiffQuery { from, to: Parsed(to) }): Query<DiffQuery>,
 ) -> Result<Response, GatewayError> {
+    let from = from.map(|Parsed(from)| from);
+    let (id, from) = diff_from(&id, from).map_err(RegistryError::from)?;
     let registry = gateway.registry().await?;
     let key = readable_entry(&registry, &caller, tier, &id).await?;
     for version in [&from, &to] {

@@ -3,7 +3,9 @@
 use serde::Serialize;
 use serde_json::Value;
 use skills_core::EntryKey;
-use skills_registry::{Published, VersionInfo, VersionState, diff::VersionDiff};
+use skills_registry::{
+    FileHolder, Published, PurgeReport, VersionInfo, VersionState, diff::VersionDiff,
+};
 use utoipa::ToSchema;
 
 use crate::{response::Success, skills::TierName};
@@ -95,11 +97,44 @@ pub(super) struct StateResponse {
     changed: bool,
     /// Version that the plain id reads now; null if it reads none.
     served: Option<u64>,
+    /// Effect of a purge; absent otherwise.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    purged: Option<Purged>,
+}
+
+/// Effect of a purge on the stored files.
+#[derive(Debug, Serialize, ToSchema)]
+struct Purged {
+    /// Bytes that are gone; absent for a private skill.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    freed_bytes: Option<u64>,
+    /// Skills that still have files of the purged version, at most 20.
+    held_by: Vec<Holder>,
+    /// Number of private skills among the holders of a public skill's files.
+    held_privately: u64,
+}
+
+/// Newest version of a skill that has a file.
+#[derive(Debug, Serialize, ToSchema)]
+struct Holder {
+    #[schema(inline)]
+    tier: TierName,
+    id: String,
+    version: u64,
+}
+
+impl From<PurgeReport> for Purged {
+    fn from(PurgeReport { freed_bytes, held_by, held_privately }: PurgeReport) -> Self {
+        let holder =
+            |FileHolder { tier, id, version }| Holder { tier: TierName::from(tier), id, version };
+        Self { freed_bytes, held_by: held_by.into_iter().map(holder).collect(), held_privately }
+    }
 }
 
 impl From<VersionState> for StateResponse {
-    fn from(VersionState { id, version, changed, served }: VersionState) -> Self {
-        Self { success: Success, id, version, changed, served }
+    fn from(VersionState { id, version, changed, served, purged }: VersionState) -> Self {
+        let purged = purged.map(Into::into);
+        Self { success: Success, id, version, changed, served, purged }
     }
 }
 

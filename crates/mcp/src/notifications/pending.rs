@@ -1,6 +1,6 @@
 //! Changes that a client has not been notified of, and their conversion to notifications.
 
-use std::{collections::HashSet, sync::Arc};
+use std::{collections::HashSet, hash::Hash, sync::Arc};
 
 use rmcp::model::{
     PromptListChangedNotification, ResourceListChangedNotification, ResourceUpdatedNotification,
@@ -8,6 +8,7 @@ use rmcp::model::{
     ToolListChangedNotification,
 };
 use skills_core::{
+    VersionSelector,
     id::INDEX_ID,
     skill::{ROOT_PATH, SKILL_LEAVES},
 };
@@ -59,6 +60,8 @@ pub(super) struct PendingChanges {
     skills: HashSet<Arc<str>>,
     /// Skills whose plain URI reads what it read before, while a URI with a version may read something else.
     versions: HashSet<Arc<str>>,
+    /// Versions that were yanked, unyanked, purged or collected.
+    withdrawn: HashSet<(Arc<str>, u64)>,
     any_skill: bool,
     prompts: bool,
     tools: bool,
@@ -71,7 +74,11 @@ impl PendingChanges {
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        !self.has_skills() && self.versions.is_empty() && !self.prompts && !self.tools
+        !self.has_skills()
+            && self.versions.is_empty()
+            && self.withdrawn.is_empty()
+            && !self.prompts
+            && !self.tools
     }
 
     pub(super) fn has_skills(&self) -> bool {
@@ -82,6 +89,9 @@ impl PendingChanges {
         match changed {
             ChangeEvent::Skill(id) => self.any_skill |= !insert(&mut self.skills, id),
             ChangeEvent::SkillVersions(id) => self.any_skill |= !insert(&mut self.versions, id),
+            ChangeEvent::SkillVersion { id, version } => {
+                self.any_skill |= !insert(&mut self.withdrawn, (id, version));
+            }
             ChangeEvent::Prompt(_) => self.prompts = true,
             // A listing has the served definition, and nothing subscribes to a prompt.
             ChangeEvent::PromptVersions(_) => {}
@@ -95,10 +105,21 @@ impl PendingChanges {
     fn affects(&self, uri: &str) -> bool {
         let Some(path) = skill_path(uri) else { return false };
         let is_index = path == INDEX_ID && !self.skills.is_empty();
-        let has_changed = ids(uri).any(|IndexedId { id, has_version }| {
-            self.skills.contains(&*id) || (has_version && self.versions.contains(&*id))
+        let has_changed = ids(uri).any(|IndexedId { id, version }| match version {
+            None => self.skills.contains(&*id),
+            Some(version) if version.is_exact() => self.affects_version(&id, &version),
+            Some(_) => self.skills.contains(&*id) || self.versions.contains(&*id),
         });
         self.any_skill || is_index || has_changed || self.affects_live(path)
+    }
+
+    /// Matches the exact address of a version, which never reads other content. A digest may mean any version.
+    fn affects_version(&self, id: &str, selector: &VersionSelector) -> bool {
+        let is_meant = |version: u64| match selector {
+            VersionSelector::Number(number) => *number == version,
+            _ => true,
+        };
+        self.withdrawn.iter().any(|(changed, version)| **changed == *id && is_meant(*version))
     }
 
     /// Matches live skills: the id of a live skill is the whole path, and the client's id alone stands for all its
@@ -117,7 +138,8 @@ impl PendingChanges {
 
     /// Returns the notifications of these changes that a client wants.
     pub(super) fn notifications(&self, filter: &NotificationFilter) -> Vec<ServerNotification> {
-        let changed = self.skills.iter().chain(&self.versions).map(|id| &**id);
+        let withdrawn = self.withdrawn.iter().map(|(id, _)| id);
+        let changed = self.skills.iter().chain(&self.versions).chain(withdrawn).map(|id| &**id);
         let uris = filter.with_uris(|uris| {
             if self.any_skill {
                 uris.all()
@@ -143,7 +165,7 @@ impl PendingChanges {
 }
 
 /// Inserts an id unless the set is full. Returns false if it is.
-fn insert(ids: &mut HashSet<Arc<str>>, id: Arc<str>) -> bool {
+fn insert<T: Eq + Hash>(ids: &mut HashSet<T>, id: T) -> bool {
     if ids.len() >= MAX_CHANGED_SKILLS {
         return false;
     }
@@ -227,6 +249,31 @@ mod tests {
                 "resources/updated iii://a@latest",
                 "resources/updated skill://market/a%40canary/x",
             ]
+        );
+    }
+
+    #[test]
+    fn an_exact_version_is_notified_of_its_own_withdrawal_alone() {
+        let digest = format!("iii://a@sha256:{}", "0".repeat(12));
+        let uris = ["iii://a@3", "iii://a%404/x.md", &*digest, "iii://b@3", "iii://a@1.0"];
+        let subscriptions = Subscriptions::default();
+        for uri in uris {
+            subscriptions.add(uri, None).unwrap();
+        }
+        let filter = NotificationFilter::Session(subscriptions);
+        let notified = |changes: &[ChangeEvent]| {
+            let mut methods = methods(changes, &filter);
+            methods.retain(|method| method.starts_with("resources/updated"));
+            methods.sort();
+            methods
+        };
+        for published in [ChangeEvent::Skill("a".into()), ChangeEvent::SkillVersions("a".into())] {
+            assert_eq!(notified(&[published]), ["resources/updated iii://a@1.0"]);
+        }
+        let yanked = ChangeEvent::SkillVersion { id: "a".into(), version: 3 };
+        assert_eq!(
+            notified(&[yanked]),
+            ["resources/updated iii://a@3".to_owned(), format!("resources/updated {digest}")]
         );
     }
 

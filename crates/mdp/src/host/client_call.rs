@@ -67,6 +67,9 @@ pub struct ClientResponse {
     /// JSON as the client wrote it; absent if the client returned nothing.
     #[serde(skip_serializing_if = "Option::is_none")]
     data: Option<Box<RawValue>>,
+    /// Reason why the version of a stored document was yanked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    yanked: Option<String>,
     #[serde(skip)]
     reserved: Option<Reservation>,
 }
@@ -85,8 +88,8 @@ impl AsRef<[u8]> for ReservedBytes {
 
 impl ClientResponse {
     /// Creates a response of this server, whose size no client controls.
-    pub(crate) const fn from_server(data: Box<RawValue>) -> Self {
-        Self { data: Some(data), reserved: None }
+    pub(crate) const fn from_server(data: Box<RawValue>, yanked: Option<String>) -> Self {
+        Self { data: Some(data), yanked, reserved: None }
     }
 
     /// Copies the data of a client, if the budget has memory for it.
@@ -95,7 +98,7 @@ impl ClientResponse {
         memory: &MemoryBudget,
     ) -> Result<Self, ClientCallError> {
         let reserved = Some(memory.try_reserve(data.map_or(0, |data| data.get().len()))?);
-        Ok(Self { data: data.map(RawValue::to_owned), reserved })
+        Ok(Self { data: data.map(RawValue::to_owned), yanked: None, reserved })
     }
 
     /// Converts the data to an HTTP body: a string to its text, anything else to `{"data": …}`. Returns whether it is

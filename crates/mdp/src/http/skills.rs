@@ -7,7 +7,7 @@ use axum::{
 };
 use serde_json::{Map, Value};
 use skills_core::{Caller, content::MARKDOWN};
-use skills_http::TaggedBody;
+use skills_http::{TaggedBody, with_yank_warning};
 use tokio::time::timeout;
 
 use super::{
@@ -18,7 +18,7 @@ use super::{
 use crate::{
     ClientCall, ClientCallError, ClientResponse, MdpHost, REGISTRY_CLIENT_ID,
     auth::RegistrationAuth,
-    builtin_client::BuiltinClient,
+    builtin_client::{BuiltinClient, StoredDocument},
     wire::{self, DescriptorKind, MdpErrorCode},
 };
 
@@ -80,10 +80,11 @@ async fn read_stored(
     let mut missing = None;
     for path in target.document_paths() {
         match builtin.read(&path).await {
-            Ok(document) => {
+            Ok(StoredDocument { document, yanked }) => {
                 let media_type = valid_or_markdown(Some(document.media_type));
                 let body = TaggedBody::with_digest(media_type, document.body, &document.digest);
-                return Ok(body.respond(headers, CACHE_CONTROL));
+                let response = body.respond(headers, CACHE_CONTROL);
+                return Ok(with_yank_warning(response, yanked.as_deref()));
             }
             Err(error @ ClientCallError::NotFound { .. }) => missing = Some(error),
             Err(error) => return Err(error),

@@ -4,7 +4,7 @@ use std::sync::{Arc, OnceLock};
 
 use imbl::OrdMap;
 use skills_core::{EntryKey, EntryKind, Layer, Timestamp, resolve::Prefix};
-use skills_store::{EntryContent, ServedVersion, StoredEntry, VersionHeads};
+use skills_store::{Action, EntryContent, ServedVersion, StoredEntry, VersionHeads};
 
 use super::{
     Catalog, PromptRow, SkillRow, layer_index::LayerIndex, live_index::LiveIndex, tools::ToolList,
@@ -45,7 +45,10 @@ impl CatalogData {
             Some(ServedVersion { content: None, heads, .. }) => {
                 self.update_heads(&change.key, heads.as_ref());
             }
-            None => self.remove(&change.key),
+            None if change.action == Action::Remove => self.remove(&change.key),
+            // All versions are yanked. A change of an entry that served nothing before leaves it as it is.
+            None if change.affects_served => self.withdraw(&change.key),
+            None => {}
         }
         if tools != self.tools_around(change)
             && let Some(layer) = self.layers.get_mut(&change.key.layer)
@@ -123,6 +126,15 @@ impl CatalogData {
                     }
                 }
             }
+        }
+    }
+
+    /// Marks an entry as one that exists and serves nothing.
+    pub(super) fn withdraw(&mut self, key: &EntryKey) {
+        let layer = self.layer_mut(&key.layer);
+        match key.kind {
+            EntryKind::Skill => layer.withdraw_skill(&key.id),
+            EntryKind::Prompt => layer.prompts.withdraw(&key.id),
         }
     }
 

@@ -27,22 +27,22 @@ pub(super) fn with_private(
     rest_count: usize,
     prefix: &Prefix,
 ) -> usize {
-    let exact = first.skills.ids().map(|id| &**id);
+    let exact = first.skills.all_ids().map(|id| &**id);
     // A name that is shadowed twice counts once.
-    let shorter = first.skills.ids().filter_map(|id| prefix.strip(id));
-    let shorter = shorter.filter(|name| first.skills.get(name).is_none());
+    let shorter = first.skills.all_ids().filter_map(|id| prefix.strip(id));
+    let shorter = shorter.filter(|name| first.skills.slot(name).is_none());
     let shadowed = exact.chain(shorter).filter(|name| is_effective(rest, name, prefix)).count();
     first.skills.len() + rest_count - shadowed
 }
 
 /// Returns whether a layer has an entry that an id resolves to.
 fn shadows(layer: &LayerIndex, id: &str, prefix: &Prefix) -> bool {
-    Candidates::new(id, prefix).iter().any(|name| layer.skills.get(name).is_some())
+    Candidates::new(id, prefix).iter().any(|name| layer.skills.slot(name).is_some())
 }
 
 /// Returns whether an id resolves to an entry of the same id.
 fn is_effective(layers: &[Arc<LayerIndex>], id: &str, prefix: &Prefix) -> bool {
     let names = Candidates::new(id, prefix);
-    let hit = resolve::hits(layers, &names, |layer, name| layer.skills.get(name)).next();
-    hit.is_some_and(|(_, row)| &*row.id == id)
+    let hit = resolve::hits(layers, &names, |layer, name| layer.skills.slot(name)).next();
+    hit.and_then(|(_, slot)| slot.row()).is_some_and(|row| &*row.id == id)
 }

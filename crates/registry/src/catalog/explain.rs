@@ -22,7 +22,7 @@ pub struct ExplainedLayer {
 /// Result and steps of the resolution of a name.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Explanation {
-    /// Entry that the name resolves to.
+    /// Entry that the name resolves to. If its versions are all yanked, it serves nothing.
     pub answer: Option<ExplainedLayer>,
     /// Entries that it shadows, in order.
     pub shadows: Vec<ExplainedLayer>,
@@ -51,8 +51,11 @@ impl Catalog {
 
     /// Iterates over the entries that the names lead to, in the order of resolution.
     fn hits(&self, names: &Candidates<'_>) -> impl Iterator<Item = ExplainedLayer> {
-        let rows = resolve::hits(&self.layers, names, |layer, id| layer.skills.get(id));
-        rows.map(|(_, row)| ExplainedLayer { tier: row.tier, id: row.id.to_string() })
+        let slots = resolve::hits(&self.layers, names, |layer, id| layer.skills.slot(id));
+        slots.map(|(layer, slot)| {
+            let (tier, id) = (layer.layer.tier(), slot.id(|row| &row.id).to_string());
+            ExplainedLayer { tier, id }
+        })
     }
 
     /// Resolves the name of a skill for an owner.

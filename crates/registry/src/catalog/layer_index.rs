@@ -1,11 +1,12 @@
 //! Index of one layer of the catalog, and the merge of several layers in order.
 //!
 //! A table has two maps: a hash map for lookups in constant time, and a sorted one for listings that continue after a
-//! page. Both share structure with earlier snapshots.
+//! page. Both share structure with earlier snapshots. Entries whose versions are all yanked have no row, and shadow those
+//! of later layers all the same.
 
 use std::{iter::Peekable, ops::Bound, sync::Arc};
 
-use imbl::{OrdMap, ordmap::DiffItem};
+use imbl::{OrdMap, OrdSet, ordmap::DiffItem};
 use skills_core::Layer;
 
 use super::{PromptRow, SkillRow, row_map::RowMap};
@@ -15,18 +16,48 @@ use super::{PromptRow, SkillRow, row_map::RowMap};
 pub(super) struct Table<T> {
     hashed: RowMap<T>,
     sorted: OrdMap<Arc<str>, Arc<T>>,
+    withdrawn: OrdSet<Arc<str>>,
+}
+
+/// Entry of a layer.
+pub(super) enum Slot<'a, T> {
+    /// Entry that serves a version.
+    Row(&'a Arc<T>),
+    /// Entry whose versions are all yanked.
+    Withdrawn(&'a Arc<str>),
+}
+
+impl<'a, T> Slot<'a, T> {
+    pub(super) const fn row(self) -> Option<&'a Arc<T>> {
+        match self {
+            Self::Row(row) => Some(row),
+            Self::Withdrawn(_) => None,
+        }
+    }
+
+    /// Returns the id, which `of_row` takes from a row.
+    pub(super) fn id(self, of_row: impl Fn(&'a T) -> &'a Arc<str>) -> &'a Arc<str> {
+        match self {
+            Self::Row(row) => of_row(row),
+            Self::Withdrawn(id) => id,
+        }
+    }
 }
 
 impl<T> Default for Table<T> {
     fn default() -> Self {
-        Self { hashed: RowMap::default(), sorted: OrdMap::new() }
+        Self { hashed: RowMap::default(), sorted: OrdMap::new(), withdrawn: OrdSet::new() }
     }
 }
 
 // A derived impl would require `T: Clone`.
 impl<T> Clone for Table<T> {
     fn clone(&self) -> Self {
-        Self { hashed: self.hashed.clone(), sorted: self.sorted.clone() }
+        Self {
+            hashed: self.hashed.clone(),
+            sorted: self.sorted.clone(),
+            withdrawn: self.withdrawn.clone(),
+        }
     }
 }
 
@@ -35,8 +66,18 @@ impl<T> Table<T> {
         self.hashed.get(id)
     }
 
+    /// Returns the entry of an id, whether it serves a version or not.
+    pub(super) fn slot(&self, id: &str) -> Option<Slot<'_, T>> {
+        match self.get(id) {
+            Some(row) => Some(Slot::Row(row)),
+            None if self.withdrawn.is_empty() => None,
+            None => self.withdrawn.get(id).map(Slot::Withdrawn),
+        }
+    }
+
     pub(super) fn insert(&mut self, id: &Arc<str>, row: impl Into<Arc<T>>) {
         let row = row.into();
+        self.withdrawn.remove(&**id);
         self.hashed.insert(Arc::clone(id), Arc::clone(&row));
         self.sorted.insert(Arc::clone(id), row);
     }
@@ -44,6 +85,13 @@ impl<T> Table<T> {
     pub(super) fn remove(&mut self, id: &str) {
         self.hashed.remove(id);
         self.sorted.remove(id);
+        self.withdrawn.remove(id);
+    }
+
+    /// Replaces a row by an entry that serves nothing.
+    pub(super) fn withdraw(&mut self, id: &Arc<str>) {
+        self.remove(id);
+        self.withdrawn.insert(Arc::clone(id));
     }
 
     pub(super) fn len(&self) -> usize {
@@ -51,11 +99,21 @@ impl<T> Table<T> {
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.sorted.is_empty()
+        self.sorted.is_empty() && self.withdrawn.is_empty()
     }
 
+    /// Iterates over the ids of rows.
     pub(super) fn ids(&self) -> impl Iterator<Item = &Arc<str>> {
         self.sorted.keys()
+    }
+
+    /// Iterates over the ids of rows and of withdrawn entries.
+    pub(super) fn all_ids(&self) -> impl Iterator<Item = &Arc<str>> {
+        self.sorted.keys().chain(&self.withdrawn)
+    }
+
+    pub(super) fn has_withdrawn(&self) -> bool {
+        !self.withdrawn.is_empty()
     }
 
     pub(super) fn rows(&self) -> impl Iterator<Item = &Arc<T>> {
@@ -115,6 +173,11 @@ impl LayerIndex {
     pub(super) fn remove_skill(&mut self, id: &str) {
         self.tools.remove(id);
         self.skills.remove(id);
+    }
+
+    pub(super) fn withdraw_skill(&mut self, id: &Arc<str>) {
+        self.tools.remove(id);
+        self.skills.withdraw(id);
     }
 
     pub(super) fn is_empty(&self) -> bool {

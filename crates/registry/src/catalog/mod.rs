@@ -5,7 +5,7 @@
 //! - `live_index`: entries of live clients, below all layers
 //! - `rows`: rows of listings; `page`: pages of them; `count`: their number; `tools`: the tools among them
 //! - `markdown_index`: the document `iii://skills`
-//! - `explain`: the steps of a resolution; `differences`: what is new in a later snapshot
+//! - `resolution`: the entry that a name means; `explain`: its steps; `differences`: what is new in a later snapshot
 //!
 //! Snapshots and views share structure: a commit costs O(log n) on average, a view next to nothing, and a reader may
 //! keep its snapshot. [`Catalog::skill`] and [`Catalog::prompt`] resolve names for every surface; the rule itself is
@@ -20,6 +20,7 @@ mod layer_index;
 mod live_index;
 mod markdown_index;
 mod page;
+mod resolution;
 mod row_map;
 mod rows;
 #[cfg(test)]
@@ -34,8 +35,8 @@ use std::{
 use lru::LruCache;
 use parking_lot::Mutex;
 use skills_core::{
-    Caller, EntryKind, Layer, Owner, Tier, Timestamp,
-    resolve::{self, Candidates, Prefix},
+    Caller, EntryKey, EntryKind, Layer, Owner, Tier, Timestamp,
+    resolve::{Candidates, Prefix},
 };
 use skills_store::StoredEntry;
 
@@ -53,7 +54,7 @@ use self::{
     layer_index::{LayerIndex, MergedRows, Table, after},
 };
 use crate::{
-    Change, RegistryError,
+    Change,
     live::{LiveChange, LiveUpdate},
     search::RowSearch,
 };
@@ -197,65 +198,13 @@ impl Catalog {
         &self.data.prefix
     }
 
-    /// Resolves a name in the visible layers.
-    fn resolve<'a, T>(
-        &'a self,
-        name: &str,
-        get: impl Fn(&'a Arc<LayerIndex>, &str) -> Option<&'a Arc<T>> + Copy,
-    ) -> Option<&'a Arc<T>> {
-        let names = Candidates::new(name, &self.data.prefix);
-        resolve::hits(&self.layers, &names, get).next().map(|(_, row)| row)
-    }
-
-    /// Resolves the name of a skill. The skill may be corrupt: see [`SkillRow::readable`].
+    /// Adds entries that exist and serve nothing, because their versions are all yanked.
     #[must_use]
-    pub fn skill(&self, name: &str) -> Option<&Arc<SkillRow>> {
-        let stored = self.resolve(name, |layer, id| layer.skills.get(id));
-        stored.or_else(|| self.data.live.skills.get(name))
-    }
-
-    /// Resolves the name of a skill to a stored one, never to one of a live client.
-    #[must_use]
-    pub fn stored(&self, name: &str) -> Option<&Arc<SkillRow>> {
-        self.skill(name).filter(|row| !row.is_live())
-    }
-
-    /// Resolves the name of a prompt. The prompt may be corrupt: see [`PromptRow::readable`].
-    #[must_use]
-    pub fn prompt(&self, name: &str) -> Option<&Arc<PromptRow>> {
-        let stored = self.resolve(name, |layer, id| layer.prompts.get(id));
-        stored.or_else(|| self.data.live.prompts.get(name))
-    }
-
-    /// Resolves the name of a skill in one visible tier.
-    #[must_use]
-    pub fn skill_in(&self, tier: Tier, name: &str) -> Option<&Arc<SkillRow>> {
-        self.resolve(name, |layer, id| layer.skills.get(id).filter(|row| row.tier == tier))
-    }
-
-    /// Returns the skill of a tier with exactly this id, for callers that replace it.
-    #[must_use]
-    pub fn exact_skill(&self, tier: Tier, id: &str) -> Option<&Arc<SkillRow>> {
-        self.skill_in(tier, id).filter(|row| *row.id == *id)
-    }
-
-    /// Resolves the name of a stored skill, in one tier or in all.
-    ///
-    /// # Errors
-    /// When the skill does not exist or is corrupt.
-    pub fn readable_skill(
-        &self,
-        tier: Option<Tier>,
-        name: &str,
-    ) -> Result<&Arc<SkillRow>, RegistryError> {
-        let row = match tier {
-            Some(tier) => self.skill_in(tier, name),
-            None => self.stored(name),
-        };
-        let not_found = || RegistryError::NotFound { kind: EntryKind::Skill, id: name.to_owned() };
-        let row = row.ok_or_else(not_found)?;
-        row.readable()?;
-        Ok(row)
+    pub fn with_withdrawn(&self, keys: &[EntryKey]) -> Self {
+        let mut data = self.data.clone();
+        keys.iter().for_each(|key| data.withdraw(key));
+        data.public_count = Arc::default();
+        Self::new(data, self.owner.clone())
     }
 
     /// Returns the skill of any layer, visible or not, for administrators.
@@ -284,9 +233,7 @@ impl Catalog {
         let layers = self.skill_tables().map(move |table| table.range_from(after(id)));
         let first = MergedRows::new(layers).first_of_each();
         first
-            .filter(|(layer, row)| {
-                !self.is_shadowed_by_prefix(*layer, &row.id, |layer| &layer.skills)
-            })
+            .filter(|(layer, row)| !self.is_shadowed(*layer, &row.id, |layer| &layer.skills))
             .map(|(_, row)| row)
     }
 
@@ -361,14 +308,13 @@ impl Catalog {
         let layers = tables.map(move |table| table.range_from(after(name)));
         let first = MergedRows::new(layers).first_of_each();
         first
-            .filter(|(layer, row)| {
-                !self.is_shadowed_by_prefix(*layer, &row.name, |layer| &layer.prompts)
-            })
+            .filter(|(layer, row)| !self.is_shadowed(*layer, &row.name, |layer| &layer.prompts))
             .map(|(_, row)| row)
     }
 
-    /// Returns whether an id resolves to an entry of an earlier layer whose id has the prefix.
-    fn is_shadowed_by_prefix<T>(
+    /// Returns whether an id resolves to an entry of an earlier layer whose id has the prefix, or that is withdrawn. Other
+    /// entries of earlier layers are listed themselves.
+    fn is_shadowed<T>(
         &self,
         layer: usize,
         id: &str,
@@ -379,7 +325,9 @@ impl Catalog {
             return false;
         }
         let names = Candidates::new(id, &self.data.prefix);
-        let is_there = |name: &str| earlier.iter().any(|layer| table(layer).get(name).is_some());
-        names.iter().skip(1).any(is_there)
+        let is_there = |name: &str| earlier.iter().any(|layer| table(layer).slot(name).is_some());
+        let has_withdrawn = earlier.iter().any(|layer| table(layer).has_withdrawn());
+        // The exact name of a listed entry was merged away already.
+        names.iter().skip(if has_withdrawn { 0 } else { 1 }).any(is_there)
     }
 }

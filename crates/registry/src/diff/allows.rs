@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use skills_agent_skills::{agent_skill::allowed_tools, frontmatter};
-use skills_core::FileMeta;
+use skills_core::{Digest, FileMeta};
 use skills_manifest::ParseMode;
 
 use super::{Allowance, AllowanceKind, ComparedSkill};
@@ -13,7 +13,7 @@ const SCRIPTS: &str = "scripts/";
 /// Longest URL that is listed, in bytes.
 const MAX_URL_BYTES: usize = 2048;
 
-/// Returns what the later side adds, and whether a file was too large to be looked into.
+/// Returns what the later side adds, and whether a file of either side was too large to be looked into.
 pub(super) fn added(from: &ComparedSkill, to: &ComparedSkill) -> (Vec<Allowance>, bool) {
     let mut added = Vec::new();
     let of = |kind, value: String, path| Allowance { kind, value, path };
@@ -28,7 +28,10 @@ pub(super) fn added(from: &ComparedSkill, to: &ComparedSkill) -> (Vec<Allowance>
     added.extend(new_scripts.map(|file| of(AllowanceKind::Script, file.path.clone(), None)));
     let known: BTreeSet<&str> = texts(from).flat_map(|(_, text)| urls(text)).collect();
     let mut seen = BTreeSet::new();
-    for (path, text) in texts(to) {
+    // The earlier side may be too large to be read in full. A file that it has too adds nothing.
+    let known_files: BTreeSet<&Digest> = from.files().iter().map(|file| &file.digest).collect();
+    let is_new = |path: &str| to.file(path).is_none_or(|file| !known_files.contains(&file.digest));
+    for (path, text) in texts(to).filter(|(path, _)| is_new(path)) {
         for url in urls(text).filter(|url| !known.contains(url)) {
             if seen.insert(url) {
                 added.push(of(AllowanceKind::Url, url.to_owned(), Some(path.to_owned())));
@@ -38,8 +41,14 @@ pub(super) fn added(from: &ComparedSkill, to: &ComparedSkill) -> (Vec<Allowance>
     if let Some(endpoint) = endpoint(to).filter(|_| endpoint(from) != endpoint(to)) {
         added.push(of(AllowanceKind::Endpoint, endpoint, None));
     }
-    let is_unread = to.files().iter().any(|file| to.bytes(&file.path).is_none());
+    // A URL may be in a part of the earlier side that was not read: it is listed all the same, and the result says so.
+    let is_unread = has_unread(to, is_new) || (!seen.is_empty() && has_unread(from, |_| true));
     (added, is_unread)
+}
+
+/// Returns whether a file that counts was too large to be looked into.
+fn has_unread(input: &ComparedSkill, counts: impl Fn(&str) -> bool) -> bool {
+    input.files().iter().any(|file| counts(&file.path) && input.bytes(&file.path).is_none())
 }
 
 /// Returns the tools that the frontmatter allows.

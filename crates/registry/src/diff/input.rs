@@ -82,6 +82,12 @@ impl ComparedSkill {
         self.bytes.insert(path, bytes);
     }
 
+    /// Drops the bytes of a file, as if the side were too large to be read.
+    #[cfg(test)]
+    pub(super) fn forget(&mut self, path: &str) {
+        self.bytes.remove(path);
+    }
+
     /// Returns the files to read: the root document and those that the other side does not have as they are, up to the
     /// limit. Files that both sides have come last, as they tell only which URLs are not new.
     pub(super) fn wanted_files(&self, other: &Self) -> Vec<(String, Digest)> {

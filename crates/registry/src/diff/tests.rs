@@ -186,6 +186,30 @@ fn a_large_difference_is_cut_and_says_so() {
 }
 
 #[test]
+fn a_url_of_a_file_that_the_earlier_side_has_is_not_new() {
+    let urls = |diff: &VersionDiff| -> Vec<String> {
+        let urls = diff.allows.iter().filter(|allowed| allowed.kind == AllowanceKind::Url);
+        urls.map(|url| url.value.clone()).collect()
+    };
+    let page: &[u8] = b"see https://known.example/a";
+    let mut from = bundle("# T\n", &[("a.md", page), ("old.md", page)]);
+    let to = bundle("# T\n\nhttps://new.example/b\n", &[("a.md", page), ("moved.md", page)]);
+    // A large bundle is not read in full: these files were beyond the limit.
+    from.forget("a.md");
+    from.forget("old.md");
+    let diff = diff_skills(&from, &to);
+    assert_eq!(urls(&diff), ["https://new.example/b"]);
+    assert!(
+        diff.truncated,
+        "the earlier side may have had the new one in a file that was not read"
+    );
+    let mut to = bundle("# T\n", &[("a.md", page)]);
+    to.forget("a.md");
+    let diff = diff_skills(&bundle("# T\n", &[("a.md", page)]), &to);
+    assert_eq!((urls(&diff).len(), diff.truncated), (0, false), "it is the same file");
+}
+
+#[test]
 fn prompts_differ_in_their_fields() {
     let prompt = |description: &str| PromptDefinition {
         description: description.to_owned(),

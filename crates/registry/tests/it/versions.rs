@@ -156,6 +156,8 @@ async fn subscribers_hear_of_what_is_served_and_of_nothing_else() {
         assert_eq!(events.next().await, Some(skill()), "a promotion");
         SkillRegistry::yank(&*skills, SKILL, &yank("a", 3)).await.unwrap();
         assert_eq!(events.next().await, Some(skill()), "a yank of the served version");
+        let exact = ChangeEvent::SkillVersion { id: "a".into(), version: 3 };
+        assert_eq!(events.next().await, Some(exact), "its exact address warns now");
         let rollback: RollbackRequest = request(json!({ "id": "a", "to": 1 }));
         SkillRegistry::rollback(&*skills, SKILL, &rollback).await.unwrap();
         assert_eq!(events.next().await, Some(versions()), "a rollback under a label");
@@ -210,6 +212,121 @@ async fn a_yanked_version_warns_and_all_yanked_is_not_found() {
             let error = SkillRegistry::yank(&*skills, SKILL, &request(bad)).await.unwrap_err();
             assert!(matches!(error, RegistryError::Rule(_)), "{error}");
         }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn an_entry_whose_versions_are_all_yanked_shadows_lower_tiers() {
+    let dir = tempfile::tempdir().unwrap();
+    let yanked = |error: RegistryError| {
+        assert_eq!(error.code(), Code::NotFound, "{error}");
+        assert!(error.to_string().contains("all versions of x that could be served are yanked"));
+    };
+    {
+        let skills = open(Arc::new(SqliteStore::open(dir.path()).unwrap()));
+        let ann: Arc<dyn SkillRegistry> = skills.clone().view(&user("ann")).unwrap();
+        publish(&*skills, "x", &["official"]).await;
+        publish(&*skills, "y", &["other"]).await;
+        ann.register_skill(Tier::Private, "x", "private one".to_owned()).await.unwrap();
+        let prompt = |text: &str| PromptDefinition {
+            description: text.to_owned(),
+            arguments: vec![],
+            function_id: "a::b".to_owned(),
+        };
+        for (tier, text) in [(Tier::Official, "official"), (Tier::Private, "private")] {
+            ann.register_prompt(tier, "x", prompt(text)).await.unwrap();
+        }
+        let state = ann.yank(SKILL, &yank("x", 1)).await.unwrap();
+        assert_eq!(state.served, None);
+        ann.yank(EntryKind::Prompt, &yank("x", 1)).await.unwrap();
+    }
+    // The second round reads a catalog that was built from the store.
+    for round in 0..2 {
+        let skills = open(Arc::new(SqliteStore::open(dir.path()).unwrap()));
+        let ann: Arc<dyn SkillRegistry> = skills.clone().view(&user("ann")).unwrap();
+        yanked(read(&*ann, "iii://x").await.unwrap_err());
+        yanked(ann.render_prompt("x", json!({})).await.unwrap_err());
+        assert_eq!(read(&*ann, "iii://x@1").await.unwrap(), "private one", "the same entry");
+        assert_eq!(read(&*ann, "skill://official/x").await.unwrap(), "official");
+        assert_eq!(read(&*skills, "iii://x").await.unwrap(), "official", "others see no change");
+        let catalog = ann.catalog().await.unwrap();
+        let listed: Vec<&str> = catalog.skills_after(None).map(|row| &*row.id).collect();
+        assert_eq!((listed, catalog.skill_count()), (vec!["y"], 1));
+        assert_eq!(catalog.prompts().len(), 0);
+        assert_eq!(skills.catalog().skill_count(), 2);
+        let answer = ann.explain("x").await.unwrap();
+        assert_eq!(answer.answer.unwrap().tier, Tier::Private);
+        assert_eq!(answer.shadows[0].tier, Tier::Official);
+        let undo: YankRequest = request(json!({ "id": "x", "version": 1, "undo": true }));
+        assert_eq!(ann.yank(SKILL, &undo).await.unwrap().served, Some(1), "in the private tier");
+        assert_eq!(read(&*ann, "iii://x").await.unwrap(), "private one");
+        assert_eq!(ann.catalog().await.unwrap().skill_count(), 2);
+        ann.yank(SKILL, &yank("x", 1)).await.unwrap();
+        yanked(read(&*ann, "iii://x").await.unwrap_err());
+        if round == 1 {
+            assert!(ann.remove_skill(Tier::Private, "x").await.unwrap());
+            assert_eq!(read(&*ann, "iii://x").await.unwrap(), "official", "without the entry");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_purge_says_what_is_gone_and_where_the_rest_is() {
+    on_each_store(|skills| async move {
+        let ann: Arc<dyn SkillRegistry> = skills.clone().view(&user("ann")).unwrap();
+        let bob: Arc<dyn SkillRegistry> = skills.clone().view(&user("bob")).unwrap();
+        publish(&*skills, "a", &["secret", "two", "secret", "four"]).await;
+        publish(&*skills, "b", &["secret"]).await;
+        for view in [&ann, &bob] {
+            view.register_skill(Tier::Private, "c", "secret".to_owned()).await.unwrap();
+        }
+        let purge = |id: &str, tier: &str, version: u64| -> YankRequest {
+            request(json!({
+                "id": id, "tier": tier, "version": version, "reason": "leak", "purge": true
+            }))
+        };
+        let report = |state: skills_registry::VersionState| {
+            serde_json::to_value(state.purged.expect("a purge")).unwrap()
+        };
+        let state = SkillRegistry::yank(&*skills, SKILL, &purge("a", "official", 1)).await.unwrap();
+        let holder = |tier: &str, id: &str, version: u64| {
+            json!({ "tier": tier, "id": id, "version": version })
+        };
+        assert_eq!(
+            report(state),
+            json!({
+                "freed_bytes": 0,
+                "held_by": [holder("official", "a", 3), holder("official", "b", 1)],
+                "held_privately": 2,
+            })
+        );
+        let state = ann.yank(SKILL, &purge("c", "private", 1)).await.unwrap();
+        assert_eq!(
+            report(state),
+            json!({ "held_by": [holder("official", "a", 3), holder("official", "b", 1)] }),
+            "it does not tell of files of other users"
+        );
+        let state = SkillRegistry::yank(&*skills, SKILL, &purge("a", "official", 2)).await.unwrap();
+        assert_eq!(report(state), json!({ "freed_bytes": 3 }));
+        let again = SkillRegistry::yank(&*skills, SKILL, &purge("a", "official", 2)).await.unwrap();
+        assert_eq!((again.changed, again.purged), (false, None));
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn the_log_of_a_user_is_found_by_name() {
+    on_each_store(|skills| async move {
+        let ann: Arc<dyn SkillRegistry> = skills.clone().view(&user("ann")).unwrap();
+        ann.register_skill(Tier::Private, "x", "one".to_owned()).await.unwrap();
+        publish(&*skills, "y", &["other"]).await;
+        let log: LogRequest = request(json!({ "by": "ann" }));
+        let found = ann.log(&log).await.unwrap().data;
+        assert_eq!((found.len(), &*found[0].id), (1, "x"));
+        let key = format!("{:.8}", Digest::of(b"ann").to_string());
+        assert_eq!(found[0].by, format!("key:ann/{key}"));
+        assert_eq!(found[0].subject(), "private/ann/x");
     })
     .await;
 }

@@ -1,19 +1,16 @@
 //! Entries with all their versions, in memory.
 
-use std::{collections::BTreeMap, convert::Infallible, sync::Arc};
+use std::{collections::BTreeMap, sync::Arc};
 
 use skills_core::{
-    AvailableVersions, Digest, EntryKey, Label, Timestamp, VersionError, VersionSelector,
-    limits::MAX_LABELS, version::STABLE,
+    Digest, EntryKey, Label, Timestamp, VersionError, VersionSelector, limits::MAX_LABELS,
+    version::STABLE,
 };
 
 use crate::{
-    Action, BatchError, EntryContent, FoundVersion, Labels, PublishOptions, Removal, Retention,
-    ServedVersion, StoredEntry, StoredVersion, VersionHeads, VersionMutation, VersionPage,
-    selection::{
-        PublishKind, SelectedNumber, SelectionPurpose, VersionCriteria, VersionIndex,
-        protected_versions, select_version,
-    },
+    Action, BatchError, EntryContent, Labels, PublishOptions, Removal, Retention, ServedVersion,
+    StoredEntry, StoredVersion, VersionHeads, VersionMutation, VersionPage,
+    selection::{PublishKind, SelectionPurpose, VersionCriteria, protected_versions},
     versions::{rollback_message, too_many_labels},
 };
 
@@ -30,7 +27,7 @@ pub(super) struct Version {
 /// Entry with its versions, oldest first. The number of a version is its position, from 1.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Entry {
-    is_present: bool,
+    pub(super) is_present: bool,
     pub(super) versions: Vec<Version>,
     labels: BTreeMap<Label, u64>,
 }
@@ -52,41 +49,14 @@ pub(super) enum Outcome {
     Kept,
 }
 
-/// Result of selecting a version.
-enum Selection<'a> {
-    Found(&'a Version),
-    AllYanked,
-    Missing,
-}
-
 impl Outcome {
     const fn done(action: Action) -> Self {
         Self::Done(action, None)
     }
 }
 
-impl VersionIndex for Entry {
-    type Error = Infallible;
-
-    fn is_present(&self) -> bool {
-        self.is_present
-    }
-
-    fn latest(&self) -> u64 {
-        self.latest()
-    }
-
-    fn labels(&self) -> Result<Labels, Infallible> {
-        Ok(self.labels())
-    }
-
-    fn newest(&self, criteria: &VersionCriteria<'_>) -> Result<Option<u64>, Infallible> {
-        Ok(self.newest(criteria))
-    }
-}
-
 impl Entry {
-    fn latest(&self) -> u64 {
+    pub(super) fn latest(&self) -> u64 {
         self.versions.len() as u64
     }
 
@@ -95,7 +65,7 @@ impl Entry {
         if self.is_present { self.latest() } else { 0 }
     }
 
-    fn get(&self, number: u64) -> Option<&Version> {
+    pub(super) fn get(&self, number: u64) -> Option<&Version> {
         usize::try_from(number).ok()?.checked_sub(1).and_then(|at| self.versions.get(at))
     }
 
@@ -103,7 +73,7 @@ impl Entry {
         usize::try_from(number).ok()?.checked_sub(1).and_then(|at| self.versions.get_mut(at))
     }
 
-    fn newest(&self, criteria: &VersionCriteria<'_>) -> Option<u64> {
+    pub(super) fn newest(&self, criteria: &VersionCriteria<'_>) -> Option<u64> {
         let versions = self.versions.iter().rev().map(|version| &version.info);
         versions.into_iter().find(|version| criteria.admits(version)).map(|found| found.number)
     }
@@ -114,12 +84,17 @@ impl Entry {
         self.is_present.then(|| self.newest(&VersionCriteria::servable(limit))).flatten()
     }
 
+    /// Returns whether the entry exists and serves nothing.
+    pub(super) fn is_withdrawn(&self) -> bool {
+        self.is_present && self.served().is_none()
+    }
+
     pub(super) fn heads(&self) -> Option<VersionHeads> {
         let served = self.served()?;
         Some(VersionHeads { served, latest: self.latest(), labels: self.labels() })
     }
 
-    fn labels(&self) -> Labels {
+    pub(super) fn labels(&self) -> Labels {
         self.labels.iter().map(|(label, number)| (label.clone(), *number)).collect()
     }
 
@@ -334,101 +309,6 @@ impl Entry {
             served: self.served(),
             labels: self.labels(),
             is_present: self.is_present,
-        }
-    }
-
-    pub(super) fn find(&self, selector: &VersionSelector) -> FoundVersion {
-        match self.select(selector, SelectionPurpose::Read) {
-            Selection::Found(version) => FoundVersion::Found {
-                version: version.info.clone(),
-                content: version.content.clone(),
-            },
-            Selection::AllYanked => FoundVersion::AllYanked,
-            Selection::Missing => FoundVersion::Missing,
-        }
-    }
-
-    fn select(&self, selector: &VersionSelector, purpose: SelectionPurpose) -> Selection<'_> {
-        let Ok(selected) = select_version(self, selector, purpose);
-        match selected {
-            SelectedNumber::Number(number) => {
-                self.get(number).map_or(Selection::Missing, Selection::Found)
-            }
-            SelectedNumber::AllYanked => Selection::AllYanked,
-            SelectedNumber::Missing => Selection::Missing,
-        }
-    }
-
-    fn missing(&self, key: &EntryKey, selector: &VersionSelector) -> BatchError {
-        let (kind, id) = (key.kind, key.id.to_string());
-        let page = self.page(None, AvailableVersions::LISTED);
-        if page.count == 0 {
-            return VersionError::NoEntry { kind, id }.into();
-        }
-        let numbers = page.versions.iter().map(|version| version.number).collect();
-        let available = AvailableVersions::new(numbers, page.count);
-        VersionError::NotFound { kind, id, selector: selector.to_string(), available }.into()
-    }
-
-    /// Returns a version that retention has not taken.
-    fn find_existing(
-        &self,
-        key: &EntryKey,
-        selector: &VersionSelector,
-        purpose: SelectionPurpose,
-    ) -> Result<&Version, BatchError> {
-        let (kind, id) = (key.kind, key.id.to_string());
-        let version = match self.select(selector, purpose) {
-            Selection::Found(version) => version,
-            Selection::AllYanked => return Err(VersionError::AllYanked { kind, id }.into()),
-            Selection::Missing => return Err(self.missing(key, selector)),
-        };
-        if version.info.removal == Some(Removal::Collected) {
-            let page = self.page(None, AvailableVersions::LISTED);
-            let numbers = page.versions.iter().map(|version| version.number).collect();
-            let available = AvailableVersions::new(numbers, page.count);
-            let version = version.info.number;
-            return Err(VersionError::Collected { id, version, available }.into());
-        }
-        Ok(version)
-    }
-
-    /// Returns a version that may be yanked or unyanked.
-    fn withdrawable(
-        &self,
-        key: &EntryKey,
-        selector: &VersionSelector,
-    ) -> Result<&Version, BatchError> {
-        self.readable(key, selector, SelectionPurpose::Withdraw)
-    }
-
-    /// Returns a version whose content is there.
-    fn readable(
-        &self,
-        key: &EntryKey,
-        selector: &VersionSelector,
-        purpose: SelectionPurpose,
-    ) -> Result<&Version, BatchError> {
-        let found = self.find_existing(key, selector, purpose)?;
-        let (id, version) = (key.id.to_string(), found.info.number);
-        match (&found.info.removal, &found.info.yanked) {
-            (Some(_), reason) => {
-                let reason = reason.clone().unwrap_or_default();
-                Err(VersionError::Purged { id, version, reason }.into())
-            }
-            (None, _) => Ok(found),
-        }
-    }
-
-    /// Returns a version that may be promoted or rolled back to.
-    fn usable(&self, key: &EntryKey, selector: &VersionSelector) -> Result<&Version, BatchError> {
-        let found = self.readable(key, selector, SelectionPurpose::Read)?;
-        match &found.info.yanked {
-            Some(reason) => {
-                let (id, version) = (key.id.to_string(), found.info.number);
-                Err(VersionError::Yanked { id, version, reason: reason.clone() }.into())
-            }
-            None => Ok(found),
         }
     }
 }

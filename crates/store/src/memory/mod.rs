@@ -1,8 +1,9 @@
 //! Store in memory, for tests: same rules, nothing durable.
 //!
-//! - `entries`: entries with their versions
+//! - `entries`: entries with their versions; `entry_selection`: the version that a selector means
 
 mod entries;
+mod entry_selection;
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -17,7 +18,7 @@ use self::entries::{Entry, Outcome, Stamp};
 use crate::{
     Action, Batch, BatchError, Change, CollectionSize, Effect, EntryContent, ExpiredVersions,
     FoundVersion, GroupOutcome, LogFilter, LogRecord, Mutation, NewValue, Retention, StateChange,
-    StateEntry, Store, StoreError, StoredEntry, VersionPage,
+    StateEntry, Store, StoreError, StoredEntry, VersionPage, model::MAX_HOLDERS,
 };
 
 /// Store in memory.
@@ -139,11 +140,30 @@ impl Tables {
 
     /// Removes the blobs of a version whose content is gone, unless other versions have them.
     fn erase(&mut self, change: Change, content: &EntryContent) -> Effect {
-        let mut blobs = content.blob_digests();
+        let digests = content.blob_digests();
+        let holders = match change.action {
+            Action::Purge { .. } => self.holders(&digests),
+            _ => vec![],
+        };
+        let mut blobs = digests;
         blobs.retain(|digest| !self.is_referenced(digest, &[]));
         let removed = blobs.iter().filter_map(|digest| self.blobs.remove(digest));
         let bytes = removed.map(|bytes| bytes.len() as u64).sum();
-        Effect::Erased { change, blobs, bytes }
+        Effect::Erased { change, blobs, bytes, holders }
+    }
+
+    /// Returns the entries that have one of some blobs, with the newest version of each that has one.
+    fn holders(&self, digests: &[Digest]) -> Vec<(EntryKey, u64)> {
+        let has_blob = |content: &Arc<EntryContent>| {
+            content.blob_digests().iter().any(|digest| digests.contains(digest))
+        };
+        let holders = self.entries.iter().filter_map(|(key, entry)| {
+            let mut newest_first = entry.versions.iter().rev();
+            let holder =
+                newest_first.find(|version| version.content.as_ref().is_some_and(has_blob));
+            Some((key.clone(), holder?.info.number))
+        });
+        holders.take(MAX_HOLDERS).collect()
     }
 
     /// Returns whether a version that is not among `except` has a blob.
@@ -197,6 +217,12 @@ impl Store for MemoryStore {
     fn entries(&self) -> Result<Vec<StoredEntry>, StoreError> {
         let tables = self.0.lock();
         Ok(tables.entries.iter().filter_map(|(key, entry)| entry.stored(key)).collect())
+    }
+
+    fn withdrawn(&self) -> Result<Vec<EntryKey>, StoreError> {
+        let tables = self.0.lock();
+        let withdrawn = tables.entries.iter().filter(|(_, entry)| entry.is_withdrawn());
+        Ok(withdrawn.map(|(key, _)| key.clone()).collect())
     }
 
     fn revision(&self) -> Result<u64, StoreError> {

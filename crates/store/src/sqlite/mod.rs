@@ -170,6 +170,16 @@ impl Store for SqliteStore {
         })
     }
 
+    fn withdrawn(&self) -> Result<Vec<EntryKey>, StoreError> {
+        self.read(|connection| {
+            let sql = "SELECT kind, tier, owner, id, latest FROM entry
+                       WHERE is_present = 1 AND served IS NULL";
+            let mut statement = connection.prepare(sql)?;
+            let keys = statement.query_map([], |row| rows::key(row, 0, row.get(4)?))?;
+            keys.collect()
+        })
+    }
+
     fn revision(&self) -> Result<u64, StoreError> {
         self.read(|connection| {
             let sql = "SELECT coalesce(max(revision), 0) FROM change";

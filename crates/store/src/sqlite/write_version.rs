@@ -1,18 +1,25 @@
 //! Changes of labels and versions of an entry.
 
+use std::collections::BTreeMap;
+
 use rusqlite::{OptionalExtension as _, params};
 use skills_core::{EntryKey, Label, VersionError, VersionSelector, limits::MAX_LABELS};
 
 use super::{
     entry_rows::{self, EntryRow, EntryVersions, Selection, VersionRow},
+    rows,
     write::{SqlResult as _, TxError},
     write_entry::{EntryWriter, NewContent},
 };
 use crate::{
     Action, Effect, EntryContent, PublishOptions, Removal, VersionMutation,
+    model::MAX_HOLDERS,
     selection::{PublishKind, SelectionPurpose, protected_versions},
     versions::{rollback_message, too_many_labels},
 };
+
+/// Most versions with one blob that are searched for the entries that have it.
+const MAX_SCANNED_USES: usize = 10_000;
 
 impl EntryWriter<'_> {
     pub(super) fn change_version(
@@ -184,7 +191,7 @@ impl EntryWriter<'_> {
         let sql = "UPDATE version SET content = NULL, removal = ?2 WHERE seq = ?1";
         let params = params![found.seq, removal.as_str()];
         self.connection.prepare_cached(sql)?.execute(params)?;
-        let (mut blobs, mut bytes) = (Vec::new(), 0);
+        let (mut blobs, mut bytes, mut holders) = (Vec::new(), 0, BTreeMap::new());
         for (number, digest) in self.blobs_of(found)? {
             let sql = "DELETE FROM blob_use WHERE blob = ?1 AND version = ?2";
             self.connection.prepare_cached(sql)?.execute([number, found.seq])?;
@@ -196,10 +203,34 @@ impl EntryWriter<'_> {
                     statement.query_row([number], |row| row.get(0)).optional()?;
                 bytes += size.unwrap_or(0);
                 blobs.push(skills_core::Digest::from_bytes(digest));
+            } else if removal == Removal::Purged {
+                self.add_holders(number, &mut holders)?;
             }
         }
         let change = self.log(key, entry.number, action, entry.served, None)?;
-        Ok(Effect::Erased { change, blobs, bytes })
+        let holders = holders.into_iter().take(MAX_HOLDERS).collect();
+        Ok(Effect::Erased { change, blobs, bytes, holders })
+    }
+
+    /// Adds the entries that have a blob, with the newest version of each that has it. A blob that very many versions
+    /// have, such as a licence, adds some of them.
+    fn add_holders(
+        &self,
+        blob: i64,
+        holders: &mut BTreeMap<EntryKey, u64>,
+    ) -> rusqlite::Result<()> {
+        let sql = "SELECT e.kind, e.tier, e.owner, e.id, max(v.number)
+                   FROM (SELECT version FROM blob_use WHERE blob = ?1 LIMIT ?2) u
+                   JOIN version v ON v.seq = u.version JOIN entry e ON e.number = v.entry
+                   GROUP BY e.number LIMIT ?3";
+        let mut statement = self.connection.prepare_cached(sql)?;
+        let mut found = statement.query(params![blob, MAX_SCANNED_USES, MAX_HOLDERS])?;
+        while let Some(row) = found.next()? {
+            let number: u64 = row.get(4)?;
+            let newest = holders.entry(rows::key(row, 0, number)?).or_default();
+            *newest = number.max(*newest);
+        }
+        Ok(())
     }
 
     /// Returns numbers and digests of the blobs of a version.

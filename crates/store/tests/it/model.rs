@@ -313,9 +313,11 @@ fn collect(store: &dyn Store, keep: u64) -> (u64, u64) {
 }
 
 fn check(store: &dyn Store, models: &[Model; 2]) -> Result<(), TestCaseError> {
-    let entries = store.entries().unwrap();
+    let (entries, withdrawn) = (store.entries().unwrap(), store.withdrawn().unwrap());
     for (id, model) in IDS.iter().zip(models) {
         let key = key(EntryKind::Skill, id);
+        let is_withdrawn = model.is_present && model.served().is_none();
+        prop_assert_eq!(withdrawn.contains(&key), is_withdrawn);
         let page = store.versions(&key, None, 100).unwrap();
         let listed: Vec<u64> = page.versions.iter().map(|version| version.number).collect();
         let expected: Vec<u64> = (1..=model.versions.len() as u64)

@@ -95,7 +95,7 @@ fn read(store: &dyn Store, version: &str) -> Option<(u64, String)> {
 
 fn erased(effect: Effect) -> (Change, Vec<Digest>, u64) {
     match effect {
-        Effect::Erased { change, blobs, bytes } => (change, blobs, bytes),
+        Effect::Erased { change, blobs, bytes, .. } => (change, blobs, bytes),
         other => panic!("nothing was erased: {other:?}"),
     }
 }
@@ -331,8 +331,10 @@ fn a_yanked_version_is_read_by_its_number_only() {
         assert!(store.entries().unwrap().is_empty());
         assert_eq!(store.version(&skill(), &selector("latest")).unwrap(), FoundVersion::AllYanked);
         assert!(store.versions(&skill(), None, 0).unwrap().is_present);
+        assert_eq!(store.withdrawn().unwrap(), [skill()]);
         let back = changed(commit(store, unyank("1"), 1));
         assert_eq!((back.affects_served, served(store)), (true, Some(1)));
+        assert!(store.withdrawn().unwrap().is_empty());
         publish(store, &["three"]);
         assert_eq!(served(store), Some(1), "yanked content that is registered again stays yanked");
         assert_eq!(numbers(store), [3, 2, 1]);
@@ -478,7 +480,10 @@ fn a_purge_removes_the_bytes_that_no_other_version_has() {
     on_each_store(|store| {
         publish(store, &["one", "secret", "three"]);
         commit(store, put("b", "secret"), 1);
-        let (change, blobs, bytes) = erased(commit(store, purge("2"), 1));
+        let effect = commit(store, purge("2"), 1);
+        let Effect::Erased { holders, .. } = &effect else { panic!("{effect:?}") };
+        assert_eq!(*holders, [(key(EntryKind::Skill, "b"), 1)]);
+        let (change, blobs, bytes) = erased(effect);
         assert_eq!((blobs.len(), bytes, change.affects_served), (0, 0, false), "b has it too");
         assert!(store.blob(&Digest::of(b"secret")).unwrap().is_some());
         let FoundVersion::Found { version, content } =

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use skills_core::{EntryKind, Label, VersionSelector};
 use skills_registry::{
     CollectRequest, HistoryRequest, LabelRequest, LogRequest, PublishRequest, Published,
-    RollbackRequest, YankRequest, versions::EntryKindName,
+    RollbackRequest, YankRequest, log_info::EntryKindName,
 };
 
 use super::{HasKey, TierInput};
@@ -104,9 +104,10 @@ pub struct HistoryInput<E> {
 pub struct DiffInput<E> {
     #[serde(flatten)]
     pub entry: E,
-    /// Earlier version.
-    #[schemars(with = "VersionSchema")]
-    pub from: VersionSelector,
+    /// Earlier version; required unless the id has one, as in `pdf@3`.
+    #[serde(default)]
+    #[schemars(with = "Option<VersionSchema>")]
+    pub from: Option<VersionSelector>,
     /// Later version.
     #[schemars(with = "VersionSchema")]
     pub to: VersionSelector,

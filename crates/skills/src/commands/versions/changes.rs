@@ -1,12 +1,15 @@
 //! `label`, `rollback` and `yank`.
 
 use serde::Serialize;
-use skills_core::{Code, EntryKind, uri::SCHEME};
+use skills_core::{
+    Code, EntryKind, Tier, VersionSelector, uri::SCHEME, version::VERSION_SEPARATOR,
+};
 use skills_registry::{
-    LabelRequest, Published, RollbackRequest, SkillRegistry, VersionState, YankRequest,
+    FileHolder, HistoryRequest, LabelRequest, Published, PurgeReport, RollbackRequest,
+    SkillRegistry, VersionInfo, VersionState, YankRequest,
 };
 
-use super::{command, parse_address, parse_version_address};
+use super::{command, find_version, parse_address, parse_version_address};
 use crate::{
     Failure,
     cli::{LabelArgs, OutputFormat, RollbackArgs, YankArgs},
@@ -80,11 +83,14 @@ pub(super) async fn yank(
     args: YankArgs,
 ) -> Result<(), Failure> {
     let YankArgs { address, reason, undo, purge, yes, tier, format } = args;
-    let (id, version) = parse_version_address(kind, &address)?;
-    if purge && !yes {
-        confirm_purge(&id, &address, format)?;
-    }
+    let (id, mut version) = parse_version_address(kind, &address)?;
     let (tier, reason) = (tier.map(Into::into), reason.unwrap_or_default());
+    if purge && !yes {
+        // The version that the question names is the one that is purged, even if a label moves meanwhile.
+        let number = withdrawn_number(skills, kind, tier, &id, &version).await?;
+        confirm_purge(&id, number, format)?;
+        version = VersionSelector::Number(number);
+    }
     let request = YankRequest { id, tier, version, reason, undo, purge };
     let state = skills.yank(kind, &request).await?;
     let number = state.version.map(|version| version.to_string()).unwrap_or_default();
@@ -96,12 +102,66 @@ pub(super) async fn yank(
         (false, false, true) => "yanked",
         (false, false, false) => "is yanked already:",
     };
-    let sentence = format!("{action} version {number} of {}; {}", state.id, served(kind, &state));
-    print(format, &state, &sentence)
+    let freed = state.purged.as_ref().and_then(|purged| purged.freed_bytes);
+    let freed = freed.map(|bytes| format!(", freed {}", output::size(bytes))).unwrap_or_default();
+    let served = served(kind, &state);
+    let sentence = format!("{action} version {number} of {}{freed}; {served}", state.id);
+    print(format, &state, &sentence)?;
+    if let Some(purged) = &state.purged {
+        warn_of_holders(purged);
+    }
+    Ok(())
+}
+
+/// Warns that files of a purged version can still be read elsewhere.
+fn warn_of_holders(PurgeReport { held_by, held_privately, .. }: &PurgeReport) {
+    let address = |FileHolder { tier, id, version }: &FileHolder| format!("{tier}/{id}@{version}");
+    let mut holders: Vec<String> = held_by.iter().map(address).collect();
+    if *held_privately > 0 {
+        let count = usize::try_from(*held_privately).unwrap_or(usize::MAX);
+        holders.push(output::counted(count, "private entry"));
+    }
+    if !holders.is_empty() {
+        let sentence = format!("files of this version are still in {}", holders.join(", "));
+        output::notice("warning", &output::plain(&sentence));
+    }
+}
+
+/// Returns the number of the version that a yank or a purge is about, as the store decides it: the version that a label
+/// points at, and otherwise the newest match, whether it is yanked or not.
+async fn withdrawn_number(
+    skills: &dyn SkillRegistry,
+    kind: EntryKind,
+    tier: Option<Tier>,
+    id: &str,
+    selector: &VersionSelector,
+) -> Result<u64, Failure> {
+    let request = || HistoryRequest { id: id.to_owned(), tier, limit: None, after: None };
+    let newest =
+        |is_wanted: &dyn Fn(&VersionInfo) -> bool| find_version(skills, kind, request(), is_wanted);
+    let found = match selector {
+        VersionSelector::Number(number) => return Ok(*number),
+        VersionSelector::Latest => newest(&|_| true).await?,
+        VersionSelector::Digest(prefix) => {
+            newest(&|version| prefix.matches(&version.digest)).await?
+        }
+        VersionSelector::Name(name) => {
+            match newest(&|version| version.labels.contains(name)).await? {
+                Some(labelled) => Some(labelled),
+                None => newest(&|version| version.author_version.as_ref() == Some(name)).await?,
+            }
+        }
+    };
+    match found {
+        Some(version) => Ok(version.version),
+        // The registry knows why there is none.
+        None => Ok(skills.version(kind, tier, id, selector).await?.version),
+    }
 }
 
 /// Asks for the id again before content is removed for good.
-fn confirm_purge(id: &str, address: &str, format: OutputFormat) -> Result<(), Failure> {
+fn confirm_purge(id: &str, version: u64, format: OutputFormat) -> Result<(), Failure> {
+    let address = format!("{id}{VERSION_SEPARATOR}{version}");
     let question = format!("Purging {address} removes its content for good. Type {id} to go on:");
     let answer = if format.json { Answer::NotAsked } else { output::ask(&question)? };
     match answer {

@@ -40,12 +40,7 @@ struct ContentRecord {
 
 impl From<LogInfo> for ContentRecord {
     fn from(info: LogInfo) -> Self {
-        let LogInfo { tier, owner, id, .. } = &info;
-        let subject = match owner {
-            Some(owner) => format!("{tier}/{owner}/{id}"),
-            None => format!("{tier}/{id}"),
-        };
-        Self { subject, info }
+        Self { subject: info.subject(), info }
     }
 }
 

@@ -27,4 +27,19 @@ async fn a_command_may_name_a_version() {
         let said = client.turn(&session, typed).await;
         assert!(said.contains(words), "{typed}: {said}");
     }
+    for version in [2, 3] {
+        worker
+            .ok("skills::yank", json!({ "id": "alpha", "version": version, "reason": "r" }))
+            .await;
+    }
+    for (typed, words) in [
+        ("/alpha@2", "Two."),
+        ("/alpha@2", "`alpha@2` is yanked: r"),
+        ("/alpha@9", "it has 3, 2, 1"),
+        ("/alpha@latest", "yanked"),
+        ("/beta@1", "There is no prompt or skill"),
+    ] {
+        let said = client.turn(&session, typed).await;
+        assert!(said.contains(words), "all versions are yanked, {typed}: {said}");
+    }
 }

@@ -449,6 +449,8 @@ async fn requests_that_break_a_rule_are_refused_with_a_code() {
         ("skills::history", json!({ "id": "alpha", "tier": "private" }), "key_needed"),
         ("skills::history", json!({ "id": "alpha", "key": "us-made-up" }), "unknown_key"),
         ("skills::diff", json!({ "id": "alpha", "from": 1 }), "invalid_input"),
+        ("skills::diff", json!({ "id": "alpha", "to": 1 }), "invalid_input"),
+        ("skills::diff", json!({ "id": "alpha@1", "from": 2, "to": 2 }), "invalid_input"),
         ("skills::diff", json!({ "id": "alpha", "from": 1, "to": 9 }), "not_found"),
         ("skills::label", json!({ "id": "alpha", "label": "stable" }), "invalid_input"),
         ("skills::label", json!({ "id": "alpha", "label": "7", "version": 1 }), "invalid_input"),
@@ -502,7 +504,7 @@ async fn the_difference_of_large_bundles_is_bounded_and_says_what_it_left_out() 
         let data = json!({ "id": "alpha", "skill": body(1), "files": files });
         worker.ok("skills::register", data).await;
     }
-    let diff = worker.ok("skills::diff", json!({ "id": "alpha", "from": 1, "to": 2 })).await;
+    let diff = worker.ok("skills::diff", json!({ "id": "alpha@1", "to": 2 })).await;
     assert!(diff.to_string().len() < 4 << 20, "{} bytes", diff.to_string().len());
     assert_eq!(diff["files"].as_array().unwrap().len(), 12);
     let is_cut = |file: &Value| file["truncated"] == true;

@@ -271,6 +271,28 @@ fn a_purge_asks_for_the_id_on_a_terminal() {
 }
 
 #[test]
+fn a_yank_and_a_purge_of_the_newest_version_mean_the_same_one() {
+    let dir = tempfile::tempdir().unwrap();
+    let data = dir.path().join("data");
+    let commands = Commands::on_data(&data);
+    let folder = SkillFolder::new("pdf");
+    (1..=3).for_each(|number| drop(folder.publish(&commands, number)));
+    let yank = || commands.json(&["yank", "pdf@latest", "--reason", "wrong"]);
+    let state = yank();
+    assert_eq!((&state["version"], &state["changed"]), (&json!(3), &json!(true)));
+    let state = yank();
+    assert_eq!((&state["version"], &state["changed"]), (&json!(3), &json!(false)), "again");
+    let mut purge = skills_testkit::program(crate::support::BINARY);
+    purge.args(["--data-dir", data.to_str().unwrap()]);
+    purge.args(["yank", "pdf@latest", "--reason", "a secret", "--purge"]);
+    let (said, code) = with_typed_line(purge, "pdf");
+    assert_eq!(code, Some(0), "{said}");
+    assert!(said.contains("Purging pdf@3 removes"), "the question names the version: {said}");
+    assert_eq!(commands.code(&["read", "iii://pdf@3"]), "purged");
+    assert_eq!(read(&commands, "pdf"), document("pdf", 2), "the good version is untouched");
+}
+
+#[test]
 fn bad_addresses_and_labels_are_refused_with_a_code_and_a_hint() {
     let dir = tempfile::tempdir().unwrap();
     let commands = Commands::on_data(&dir.path().join("data"));

@@ -131,6 +131,8 @@ async fn versions_are_listed_compared_promoted_rolled_back_and_yanked() {
     assert_refused(&get(&server, "/v1/skills/alpha/diff?from=1&to=3"), 410, "purged");
 
     let diff = get(&server, "/v1/skills/alpha/diff?from=1&to=5");
+    let short = get(&server, "/v1/skills/alpha@1/diff?to=5");
+    assert_eq!(short.json(), diff.json(), "the earlier version may be in the address");
     let diff = diff.json();
     assert_eq!((&diff["success"], &diff["to"]["version"]), (&json!(true), &json!(5)), "{diff}");
     assert_eq!(diff["files"][0]["status"], "changed");
@@ -302,6 +304,8 @@ async fn malformed_requests_are_refused_with_a_code() {
         ("/v1/skills/alpha/diff", 400, "invalid_query"),
         ("/v1/skills/alpha/diff?from=1&to=0", 400, "invalid_query"),
         ("/v1/skills/alpha/diff?from=1&to=9", 404, "not_found"),
+        ("/v1/skills/alpha/diff?to=2", 422, "invalid_input"),
+        ("/v1/skills/alpha@1/diff?from=2&to=2", 422, "invalid_input"),
     ] {
         assert_refused(&get(&server, target), status, code);
     }
