@@ -25,7 +25,8 @@ const MAX_NAMES: usize = 50;
 /// Renders the page.
 pub(crate) async fn page(visit: Visit) -> Result<Response, ConsoleError> {
     let (skills, catalog) = (visit.skills()?, visit.catalog().await?);
-    let workers = skills.workers().await;
+    let is_admin = visit.person()?.is_admin();
+    let workers = if is_admin { skills.workers().await } else { Ok(vec![]) };
     let clients = if skills.hosts_live_clients().await {
         skills.call_live(LiveOperation::ListClients, Map::new()).await
     } else {
@@ -35,10 +36,15 @@ pub(crate) async fn page(visit: Visit) -> Result<Response, ConsoleError> {
     let body = html! {
         h1 { "Live" }
         p.lead { "Programs that are connected to this registry now, and the places that its skills come from." }
-        section #workers data-live aria-label="Workers" { h2 { "Workers" } (worker_list(workers)) }
+        @if is_admin {
+            section #workers data-live aria-label="Workers" { h2 { "Workers" } (worker_list(workers)) }
+        }
         section #clients data-live aria-label="Live clients" { h2 { "Live clients" } (client_list(clients)) }
-        section #sessions data-live aria-label="Sessions" { h2 { "Sessions" } (session_list(&connections)) }
+        @if is_admin {
+            section #sessions data-live aria-label="Sessions" { h2 { "Sessions" } (session_list(&connections)) }
+        }
         section #sources data-live aria-label="Sources" { h2 { "Sources" } (source_list(&catalog)) }
+        @if !is_admin { p.muted { "An administrator also sees workers and sessions." } }
     };
     Ok(Page::new("Live", Section::Live, body).polling().respond(&visit))
 }

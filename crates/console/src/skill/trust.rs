@@ -15,13 +15,13 @@ use crate::{
 pub(super) async fn render(skill: &ShownSkill) -> Result<Markup, ConsoleError> {
     let row = &skill.row;
     let document = skill.document().await?;
-    let paths = skill.paths();
-    let bundle = BundleFiles {
-        directory: Some(&row.id),
-        document: document.as_bytes(),
-        files: Some(&paths),
-    };
-    let report = validate(bundle, Options::default());
+    let (id, paths) = (row.id.to_string(), skill.paths());
+    let report = tokio::task::spawn_blocking(move || {
+        let document = document.as_bytes();
+        let bundle = BundleFiles { directory: Some(&id), document, files: Some(&paths) };
+        validate(bundle, Options::default())
+    });
+    let report = report.await.map_err(|_| ConsoleError::Internal)?;
     let agent = row.meta.agent.as_deref();
     Ok(html! {
         dl.facts {
