@@ -16,6 +16,11 @@ pub(crate) fn token_field(visit: &Visit) -> Markup {
     html! { input type="hidden" name=(TOKEN_FIELD) value=(visit.form_token()); }
 }
 
+/// Renders the text of a `textarea`. Browsers drop a line end right after the tag, so there is always one to drop.
+pub(crate) fn textarea_text(text: &str) -> Markup {
+    html! { "\n" (text) }
+}
+
 /// Renders text that a user wrote: hidden characters are visible, and it cannot reorder the text around it.
 pub(crate) fn user_text(text: &str) -> Markup {
     html! { bdi { (reveal_hidden(text)) } }
@@ -65,6 +70,12 @@ pub(crate) fn origin(row: &SkillRow) -> Markup {
 /// Returns the provenance of a skill that is published in the console.
 pub(crate) fn console_provenance() -> Provenance {
     Provenance::new(SourceKind::Command, CONSOLE_LOCATION)
+}
+
+/// Returns whether a kind and a location are those of the console.
+pub(crate) fn is_console(kind: &str, location: &str) -> bool {
+    let console = console_provenance();
+    kind == console.kind.as_str() && location == console.location
 }
 
 /// Renders the place that a skill came from, after `before` unless it was published in the console.

@@ -20,7 +20,7 @@ pub(crate) use self::{
     files::{raw, zip},
     install::clients,
     run::run,
-    trust::finding_row,
+    trust::{LineLink, finding_row},
 };
 use crate::{
     HOME,

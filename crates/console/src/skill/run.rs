@@ -8,7 +8,7 @@ use skills_core::Coded as _;
 
 use super::{ShownSkill, Tab, respond};
 use crate::{
-    components::{skill_part, token_field, user_text},
+    components::{skill_part, textarea_text, token_field, user_text},
     error::{ConsoleError, ErrorPage},
     form::Form,
     layout::error_body,
@@ -231,7 +231,7 @@ impl Field<'_> {
             } @else if self.kind() == "string" {
                 input id=(id) name=(name) value=(text) required[self.is_required] aria-describedby=[hint];
             } @else {
-                textarea id=(id) name=(name) rows="4" placeholder="JSON" required[self.is_required] aria-describedby=[hint] { (text) }
+                textarea id=(id) name=(name) rows="4" placeholder="JSON" required[self.is_required] aria-describedby=[hint] { (textarea_text(text)) }
             }
         }
     }

@@ -6,14 +6,14 @@ use axum::Router;
 use skills_client_setup::ServerCommand;
 use skills_console::{Console, ConsoleParts, routes};
 use skills_core::{
-    Layer, MemoryBudget, Owner, PromptDefinition, Provenance, SourceKind, SurfaceStats, Timestamp,
+    Layer, MemoryBudget, Owner, PromptDefinition, Provenance, SourceKind, SurfaceStats, Timestamp, ToolMeta,
     caller::KEY_PREFIX,
 };
 use skills_execution::{CallerLimiter, NoExecutor};
 use skills_http::{
     Access, App, Connection, Guard, Readiness, ServerInfo, ServerProblem, ServerStatus, serve,
 };
-use skills_registry::{Registry, RegistryConfig};
+use skills_registry::{Registry, RegistryConfig, Tool};
 use skills_store::MemoryStore;
 use skills_vault::{
     Actor, AdminSecrets, KeySelector, MasterKeys, NewKey, PlanLimits, RateLimits, Vault,
@@ -160,6 +160,13 @@ impl TestConsole {
         bundle: skills_agent_skills::Bundle<bytes::Bytes>,
     ) {
         let write = self.registry.register_bundle("test", layer, id, bundle);
+        self.runtime.block_on(write).unwrap();
+    }
+
+    /// Registers a tool with the metadata of a manifest.
+    pub(crate) fn register_tool(&self, id: &str, meta: ToolMeta) {
+        let tool = Tool { body: "# Tool".to_owned(), source: "{}".to_owned(), meta };
+        let write = self.registry.register_tool("test", &Layer::Official, id, tool);
         self.runtime.block_on(write).unwrap();
     }
 
