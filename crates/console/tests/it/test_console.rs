@@ -6,8 +6,8 @@ use axum::Router;
 use skills_client_setup::ServerCommand;
 use skills_console::{Console, ConsoleParts, routes};
 use skills_core::{
-    Layer, MemoryBudget, Owner, PromptDefinition, Provenance, SourceKind, SurfaceStats, Timestamp, ToolMeta,
-    caller::KEY_PREFIX,
+    Layer, MemoryBudget, Owner, PromptDefinition, Provenance, SourceKind, SurfaceStats, Timestamp,
+    ToolMeta, caller::KEY_PREFIX,
 };
 use skills_execution::{CallerLimiter, NoExecutor};
 use skills_http::{
