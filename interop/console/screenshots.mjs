@@ -1,6 +1,8 @@
 // Screenshots of the main pages, for the documentation.
 
 import { spawn } from 'node:child_process';
+import { randomBytes, randomUUID } from 'node:crypto';
+import { get } from 'node:http';
 import { join } from 'node:path';
 
 import { RELEASE_NOTES, addExamples } from './content.mjs';
@@ -14,7 +16,6 @@ export default async function screenshots(run) {
   await changeReleaseNotes(window, run.origin);
   await createKeys(window);
   await makeRequests(run.origin);
-  const programs = await connectPrograms(run);
   const shot = async (name, path, options = {}) => {
     const view = await run.browser.window(options);
     await view.open(path);
@@ -32,6 +33,7 @@ export default async function screenshots(run) {
       await page.locator('#findings .error').first().waitFor();
     },
   });
+  const programs = await connectPrograms(run);
   await shot('live', '/ui/live', {
     scheme: 'dark',
     before: async (page) => {
@@ -40,7 +42,7 @@ export default async function screenshots(run) {
   });
   await shot('overview', '/ui/overview', { scheme: 'dark' });
   await shot('people', '/ui/people');
-  await programs.close();
+  programs.close();
   await window.close();
   run.checks.that(true, 'made');
 }
@@ -91,23 +93,39 @@ async function connectPrograms(run) {
   });
   const stdio = spawn(run.binary, ['mcp', '--data-dir', run.data], { stdio: ['pipe', 'ignore', 'ignore'] });
   stdio.stdin.write(`${hello('editor')}\n`);
-  // The browser has WebSockets. The policy of the page does not concern what stands for other programs.
-  const window = await run.browser.window({ bypassCSP: true });
-  await window.open('/ui/sign-in');
-  await window.page.evaluate(async ({ bus }) => {
-    const connect = (address) => new Promise((resolve, reject) => {
-      const socket = new WebSocket(address);
-      (window.sockets ??= []).push(socket);
-      socket.onopen = () => resolve((message) => socket.send(JSON.stringify(message)));
-      socket.onerror = reject;
-    });
-    const client = await connect(`ws://${location.host}/`);
-    const paths = ['/tabs/skill.md', '/tabs/notes/skill.md'].map((path) => ({ type: 'skill', path }));
-    client({ type: 'registerClient', client: { id: 'desk', name: 'Desk', platform: 'browser', paths } });
-    const worker = await connect(bus);
-    const data = { runtime: 'node', version: '0.25.0', name: 'team' };
-    worker({ type: 'invokefunction', invocation_id: crypto.randomUUID(), function_id: 'engine::workers::register', data });
-    for (const id of ['team::standup', 'team::calendar']) worker({ type: 'registerfunction', id });
-  }, { bus: run.bus });
-  return { close: async () => { stdio.kill(); await window.close(); } };
+  const paths = ['/tabs/skill.md', '/tabs/notes/skill.md'].map((path) => ({ type: 'skill', path }));
+  const desk = await connect(run.origin, [
+    { type: 'registerClient', client: { id: 'desk', name: 'Desk', platform: 'browser', paths } },
+  ]);
+  const data = { runtime: 'node', version: '0.25.0', name: 'team' };
+  const worker = await connect(run.bus.replace(/^ws/, 'http'), [
+    { type: 'invokefunction', invocation_id: randomUUID(), function_id: 'engine::workers::register', data },
+    ...['team::standup', 'team::calendar'].map((id) => ({ type: 'registerfunction', id })),
+  ]);
+  const deadline = Date.now() + 30_000;
+  const isListed = async () => {
+    const page = await (await fetch(`${run.origin}/ui/live`, { headers: { Accept: 'text/html' } })).text();
+    return ['team::calendar', 'Desk', 'claude-code', 'mcp over stdio'].every((words) => page.includes(words));
+  };
+  while (!await isListed()) {
+    if (Date.now() > deadline) throw new Error('the programs are not listed');
+    await new Promise((resolve) => setTimeout(resolve, 100));
+  }
+  return { close: () => { stdio.kill(); desk.destroy(); worker.destroy(); } };
+}
+
+/** Opens a WebSocket and sends messages. It only writes, which is enough for what is shown. */
+async function connect(address, messages) {
+  const headers = { Connection: 'Upgrade', Upgrade: 'websocket', 'Sec-WebSocket-Version': 13, 'Sec-WebSocket-Key': randomBytes(16).toString('base64') };
+  const socket = await new Promise((resolve, reject) => {
+    const request = get(address, { headers });
+    request.on('upgrade', (_, upgraded) => resolve(upgraded)).on('response', ({ statusCode }) => reject(new Error(`${address}: ${statusCode}`))).on('error', reject);
+  });
+  for (const message of messages) {
+    const text = Buffer.from(JSON.stringify(message));
+    const length = text.length < 126 ? [0x80 | text.length] : [0x80 | 126, text.length >> 8, text.length & 255];
+    // A text frame with a mask of zeros.
+    socket.write(Buffer.concat([Buffer.from([0x81, ...length, 0, 0, 0, 0]), text]));
+  }
+  return socket;
 }
