@@ -53,6 +53,13 @@ export class Browser {
       document.addEventListener('securitypolicyviolation', (event) => {
         console.error(`violation of ${event.violatedDirective}: ${event.blockedURI}`);
       });
+      window.layoutShifts = [];
+      new PerformanceObserver((list) => {
+        for (const { value, hadRecentInput, sources } of list.getEntries()) {
+          const nodes = (sources ?? []).map(({ node }) => node?.id || node?.className || node?.nodeName);
+          if (!hadRecentInput) window.layoutShifts.push([value, ...nodes]);
+        }
+      }).observe({ type: 'layout-shift', buffered: true });
     });
     const page = await context.newPage();
     return new Window(this, context, page, faults);
@@ -64,7 +71,7 @@ export class Browser {
       dialog.dismiss();
     });
     page.on('console', (message) => {
-      const isExpected = /status of (401|403|404|409|422)/.test(message.text());
+      const isExpected = /status of (400|401|403|404|409|422)/.test(message.text());
       if (message.type() === 'error' && !isExpected) faults.push(`console: ${message.text()}`);
     });
     page.on('pageerror', (error) => faults.push(`error: ${error.message}`));
@@ -92,6 +99,14 @@ export class Window {
     checks.equal(this.faults, [], `${about}: faults`);
     const wide = await this.page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
     checks.that(wide <= 1, `${about}: the page is ${wide} px wider than the window`);
+  }
+
+  /** Checks that nothing moved while the page was loaded. */
+  async expectStill(checks, about) {
+    const shifts = await this.page.evaluate(() => new Promise((resolve) => {
+      requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(() => resolve(window.layoutShifts), 50)));
+    }));
+    checks.equal(shifts, [], `${about}: layout shifts`);
   }
 
   /** Checks that axe finds nothing serious or critical, with the rule on the size of targets switched on. */

@@ -17,6 +17,17 @@ function tryAdd(run, path, id) {
   }
 }
 
+/** Runs a tool from its form. Its endpoint does not exist, so the answer is an error with a code. */
+async function runTool(run, at) {
+  const window = await run.browser.window();
+  await window.open(`/ui/skills/m${at}?tab=tools`);
+  await window.page.getByRole('button', { name: 'Run' }).click();
+  await window.page.locator('.answer .notice.error code').waitFor();
+  await window.expectCalm(run.checks, 'the answer of a tool');
+  await window.expectAccessible(run.checks, 'the answer of a tool');
+  await window.close();
+}
+
 export default async function hostile(run) {
   const { documents, files, manifests, prompts } = JSON.parse(readFileSync(CORPUS));
   const addresses = [];
@@ -44,6 +55,7 @@ export default async function hostile(run) {
     const response = await fetch(`${run.origin}/v1/admin/sync_skill`, { method: 'POST', body: JSON.stringify(body), headers: { 'Content-Type': 'application/json', Authorization: `Bearer ${process.env.INTERNAL_API_SECRET}` } });
     if (response.ok) addresses.push(`/ui/skills/m${at}`, `/ui/skills/m${at}?tab=tools`);
   }
+  await runTool(run, manifests.findIndex(({ name }) => name === 'manifest-script'));
   addresses.push('/ui', '/ui?view=table', '/ui?page=1', '/ui/live');
   run.checks.that(addresses.length >= 120, `only ${addresses.length} addresses`);
   for (const size of ['laptop', 'phone']) {

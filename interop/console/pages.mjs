@@ -18,16 +18,19 @@ export default async function pages(run) {
       for (const path of PAGES) {
         await window.open(path);
         const about = `${path} on a ${size}, ${scheme}`;
+        await window.expectStill(run.checks, about);
         await window.expectCalm(run.checks, about);
         await window.expectAccessible(run.checks, about);
       }
       await window.close();
+      const plain = await run.browser.window({ script: false, size, scheme });
+      for (const path of PAGES) {
+        await plain.open(path);
+        const about = `${path} without scripts on a ${size}, ${scheme}`;
+        await plain.expectCalm(run.checks, about);
+        run.checks.equal(await plain.page.locator('[data-copy]:visible').count(), 0, `${about}: copy buttons`);
+      }
+      await plain.close();
     }
   }
-  const plain = await run.browser.window({ script: false, size: 'phone' });
-  for (const path of PAGES) {
-    await plain.open(path);
-    await plain.expectCalm(run.checks, `${path} without scripts`);
-  }
-  await plain.close();
 }

@@ -8,7 +8,8 @@ export default async function publish(run) {
   await page.fill('#text', '---\nname: Bad Name\n---\n# X\n');
   await page.locator('#findings .error').first().waitFor();
   checks.that((await page.locator('#findings').textContent()).includes('line 2'), 'findings name the line');
-  await page.locator('#findings [data-line="2"]').first().click();
+  await page.locator('#findings button[data-line="2"]').first().focus();
+  await page.keyboard.press('Enter');
   checks.equal(await page.evaluate(() => document.activeElement.id), 'text', 'a finding leads to its line');
 
   await drop(page, [{ path: 'dropped.md', text: '---\nname: dropped\ndescription: Dropped as a file. Use it never.\n---\n# Dropped\n' }]);
@@ -24,6 +25,33 @@ export default async function publish(run) {
   await page.locator('#dropped', { hasText: '2 files dropped' }).waitFor();
   await confirm(page, 'folder');
   checks.that((await page.locator('.meta').first().textContent()).includes('2 files'), 'dropped files are published');
+
+  await window.open('/ui/publish');
+  await dropFolder(page, { name: 'tree', entries: [
+    { name: 'SKILL.md', text: '---\nname: tree\ndescription: Dropped as a folder. Use it never.\n---\n# Tree\n' },
+    { name: 'docs', entries: [{ name: 'a.md', text: '# A\n' }] },
+    { name: '.git', entries: [{ name: 'config', text: 'x' }] },
+  ] });
+  await page.locator('#dropped', { hasText: '2 files dropped: tree/SKILL.md, tree/docs/a.md' }).waitFor();
+  await confirm(page, 'tree');
+  checks.equal(run.skills('read', 'iii://tree/docs/a.md'), '# A\n', 'a dropped folder is published');
+
+  const zip = [...await (await page.request.get(`${origin}/ui/zip/tree.zip`)).body()];
+  await window.open('/ui/publish');
+  await page.fill('#id', 'zipped');
+  await drop(page, [{ path: 'tree.zip', bytes: zip }]);
+  await page.locator('#dropped', { hasText: '1 file dropped: tree.zip' }).waitFor();
+  await confirm(page, 'zipped');
+  checks.equal(run.skills('read', 'iii://zipped/docs/a.md'), '# A\n', 'a dropped archive is published');
+
+  await window.open('/ui/publish');
+  await drop(page, [{ path: 'a.txt', text: 'a' }, { path: 'b.txt', text: 'b' }]);
+  await page.locator('#dropped', { hasText: '2 files dropped' }).waitFor();
+  await page.getByRole('button', { name: 'Review' }).click();
+  await page.locator('#dropped.problem', { hasText: 'no file has the name SKILL.md' }).waitFor();
+  await dropFolder(page, { name: 'broken', entries: null });
+  await page.locator('#dropped.problem', { hasText: 'cannot be read' }).waitFor();
+  checks.that(true, 'a drop that fails says why');
 
   await page.goto(`${origin}/ui/publish?id=folder&tier=official`);
   const text = await page.inputValue('#text');
@@ -50,9 +78,30 @@ export default async function publish(run) {
 async function drop(page, files) {
   await page.evaluate((files) => {
     const transfer = new DataTransfer();
-    for (const { path, text } of files) transfer.items.add(new File([text], path));
+    for (const { path, text, bytes } of files) transfer.items.add(new File([text ?? new Uint8Array(bytes)], path));
     document.dispatchEvent(new DragEvent('drop', { dataTransfer: transfer, bubbles: true, cancelable: true }));
   }, files);
+}
+
+/** Drops a folder: a script cannot make one, so the event has entries that behave like those of a browser. */
+async function dropFolder(page, folder) {
+  await page.evaluate((folder) => {
+    const entryOf = ({ name, text, entries }) => (text === undefined ? {
+      name, isDirectory: true, isFile: false,
+      createReader: () => {
+        let left = entries;
+        return { readEntries: (resolve, reject) => {
+          if (!entries) reject(new Error('the folder is gone'));
+          else resolve(left.map(entryOf));
+          left = [];
+        } };
+      },
+    } : { name, isFile: true, isDirectory: false, file: (resolve) => resolve(new File([text], name)) });
+    const event = new DragEvent('drop', { bubbles: true, cancelable: true });
+    const items = [{ webkitGetAsEntry: () => entryOf(folder) }];
+    Object.defineProperty(event, 'dataTransfer', { value: { types: ['Files'], items, files: [] } });
+    document.dispatchEvent(event);
+  }, folder);
 }
 
 async function confirm(page, id) {

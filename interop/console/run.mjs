@@ -15,6 +15,7 @@ const run = {
   origin,
   bus,
   data,
+  binary,
   /** Prints a time. The bound only tells a broken page from a busy machine. */
   measure: (what, milliseconds, bound) => {
     run.checks.that(milliseconds < bound, `${what} took ${milliseconds} ms`);

@@ -21,6 +21,12 @@ export default async function users({ browser, checks }) {
   checks.that(key.startsWith('us-'), 'a key is shown once');
   await admin.expectAccessible(checks, 'people');
 
+  await admin.page.goto('about:blank');
+  await admin.page.setContent(`<a href="${browser.origin}/ui/overview">a link on another site</a>`);
+  await admin.page.getByRole('link').click();
+  await admin.page.locator('.person summary', { hasText: 'Administrator' }).waitFor();
+  checks.that(admin.page.url().endsWith('/ui/overview'), 'a link of another site opens the page, and the session stays');
+
   const ann = await browser.window();
   await signIn(ann, key, 'ann');
   const stored = await ann.page.evaluate(() => [localStorage.length, sessionStorage.length, document.cookie]);
@@ -32,6 +38,7 @@ export default async function users({ browser, checks }) {
   await ann.open('/ui');
   await ann.page.locator('#connection', { hasText: 'Live' }).waitFor();
   await admin.open('/ui/people');
+  await admin.page.locator('.confirm summary').first().click();
   await admin.page.getByRole('button', { name: /^Revoke key/ }).first().click();
   await ann.page.waitForURL('**/ui/sign-in**', { timeout: 20_000 });
   checks.that(true, 'a revoked key ends the session at once');

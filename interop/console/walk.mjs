@@ -1,5 +1,6 @@
 // First visit, adding skills in each way, search, reading, live updates and the keyboard, with and without scripts.
 
+import { SIZES } from './browser.mjs';
 import { EVERYTHING, RELEASE_NOTES, addExamples } from './content.mjs';
 
 const PIXEL = Buffer.from('iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8BQDwAEhQGAhKmMIQAAAABJRU5ErkJggg==', 'base64');
@@ -10,19 +11,30 @@ export default async function walk(run) {
   await searchAndRead(run);
   await everyFeature(run);
   await keyboardOnly(run);
+  await fastEnter(run);
+  await typedTextStays(run);
   await secondTab(run);
   await withoutScripts(run);
 }
 
 async function firstVisit({ browser, checks }) {
-  for (const script of [true, false]) {
-    const window = await browser.window({ script });
+  const sizes = Object.keys(SIZES).flatMap((size) => [true, false].map((script) => ({ size, script })));
+  for (const { size, script } of sizes) {
+    const window = await browser.window({ size, script, permissions: ['clipboard-read', 'clipboard-write'] });
     const response = await window.open('/');
     checks.equal(response.status(), 200, 'the first page');
     for (const words of ['skills add ./my-skills', 'skills add owner/repo', 'Publish a skill']) {
       checks.that(await window.page.getByText(words).first().isVisible(), `an empty registry shows ${words}`);
     }
     await window.expectCalm(checks, 'first visit');
+    if (script) {
+      await window.expectStill(checks, `first visit on a ${size}`);
+      await window.expectAccessible(checks, `first visit on a ${size}`);
+      await window.page.locator('[data-copy]').first().click();
+      await window.page.getByRole('button', { name: 'Copied' }).waitFor();
+      const copied = await window.page.evaluate(() => navigator.clipboard.readText());
+      checks.equal(copied, 'skills add ./my-skills', 'what a copy button copies');
+    }
     await window.close();
   }
 }
@@ -33,7 +45,8 @@ async function addFromCommandLine(run) {
   await window.page.locator('#connection', { hasText: 'Live' }).waitFor();
   addExamples(run);
   await window.page.locator('a.entry', { hasText: 'Release notes' }).waitFor();
-  await window.expectCalm(run.checks, 'a change appears on the empty page');
+  await window.page.locator('form[data-search]').waitFor();
+  await window.expectCalm(run.checks, 'a change appears on the empty page, with the search');
   await window.close();
 }
 
@@ -102,6 +115,42 @@ async function keyboardOnly({ browser, checks }) {
   await page.keyboard.press('ArrowDown');
   await page.keyboard.press('Enter');
   await page.waitForURL('**/ui/skills/**');
+  await window.close();
+}
+
+/** Enter right after the last letter opens the first result of what was typed, not of what was shown before. */
+async function fastEnter({ browser, checks }) {
+  const window = await browser.window();
+  const { page } = window;
+  await window.open('/ui/live');
+  await page.keyboard.press('/');
+  await page.waitForFunction(() => document.activeElement?.id === 'q');
+  checks.equal(new URL(page.url()).hash, '', 'the slash on another page leads to the search');
+  await page.keyboard.insertText('forecasts city');
+  await page.keyboard.press('Enter');
+  await page.waitForURL('**/ui/skills/weather');
+  checks.that(true, 'Enter opens what was typed');
+  await window.close();
+}
+
+/** What is typed in a form stays while others change the skill, and the page catches up when the field is empty again. */
+async function typedTextStays(run) {
+  const window = await run.browser.window();
+  const { page } = window;
+  await window.open('/ui/skills/weather?tab=versions');
+  await page.locator('#connection', { hasText: 'Live' }).waitFor();
+  await page.locator('#v1 summary').click();
+  const reason = page.locator('#v1').getByLabel('Yank');
+  await reason.fill('Half a sentence');
+  await page.locator('h1').click();
+  run.write('examples/weather/SKILL.md', '---\nname: weather\ndescription: Forecasts for any city. Use before a trip.\n---\n# Weather\n\nNew.\n');
+  run.skills('add', run.write('examples/weather/.keep', '').replace('/.keep', ''));
+  await page.locator('#head', { hasText: 'version 2' }).waitFor();
+  run.checks.equal(await reason.inputValue(), 'Half a sentence', 'what was typed is kept without the focus');
+  await reason.fill('');
+  await page.locator('h1').click();
+  await page.locator('#v2').waitFor();
+  await window.expectCalm(run.checks, 'typed text');
   await window.close();
 }
 

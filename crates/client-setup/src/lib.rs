@@ -67,7 +67,8 @@ impl ServerCommand {
 }
 
 /// Quotes a word for a POSIX shell, if it needs quotes.
-fn shell_quote(word: &str) -> String {
+#[must_use]
+pub fn shell_quote(word: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=@%+,~".contains(c);
     if !word.is_empty() && word.chars().all(is_plain) {
         return word.to_owned();

@@ -1,15 +1,7 @@
 // Enhancements of every page: copy buttons, relative times, search while typing, keyboard, live updates.
 // Every page works without this module; nothing here is needed to read or to send a form.
 
-document.documentElement.classList.add('scripted');
-
-const main = document.getElementById('main');
-
 // Copy buttons.
-
-function showCopyButtons(root) {
-  for (const button of root.querySelectorAll('[data-copy]')) button.hidden = false;
-}
 
 document.addEventListener('click', async (event) => {
   const button = event.target.closest?.('[data-copy]');
@@ -71,25 +63,46 @@ setInterval(updateTimes, 30_000);
 
 // Parts of a page that are fetched again.
 
-let latest = 0;
-
-async function fetchPage(address, options = {}) {
-  const number = ++latest;
-  const response = await fetch(address, { headers: { Accept: 'text/html' }, ...options });
-  const text = await response.text();
-  // A later request has overtaken this one.
-  if (number !== latest) return null;
-  return { response, page: new DOMParser().parseFromString(text, 'text/html') };
+async function fetchPage(address) {
+  const response = await fetch(address, { headers: { Accept: 'text/html' } });
+  const page = new DOMParser().parseFromString(await response.text(), 'text/html');
+  return { response, page };
 }
 
-// Replaces the live parts of this page by those of another one. A part that has the focus in a field is left alone.
+// Whether another page is needed: the session has ended or is that of another person, or the first skill has come.
+function isOtherPage({ response, page }) {
+  const person = (root) => root.querySelector('.person')?.textContent;
+  const hasSearch = (root) => root.querySelector('form[data-search]') !== null;
+  return response.redirected || person(page) !== person(document) || hasSearch(page) !== hasSearch(document);
+}
+
+// Whether a control has another value than the page gave it: something was typed or chosen.
+function isChanged(control) {
+  if (control.matches('[type="hidden"]')) return false;
+  if (control.matches('select')) {
+    const options = [...control.options];
+    const selected = options.findLastIndex((option) => option.defaultSelected);
+    return control.selectedIndex !== Math.max(selected, 0);
+  }
+  return control.value !== control.defaultValue || control.checked !== control.defaultChecked;
+}
+
+const CONTROLS = 'input, textarea, select';
+// Whether a part was left as it is because of what is being typed in it.
+let isBehind = false;
+
+// Replaces the live parts of this page by those of another one. A part in which something is being typed stays.
 function replaceParts(page, mark) {
+  isBehind = false;
   for (const part of document.querySelectorAll('[data-live][id]')) {
     const next = page.getElementById(part.id);
     if (!next || next.innerHTML === part.innerHTML) continue;
-    const active = document.activeElement;
-    if (part.contains(active) && active.matches('input, textarea, select')) continue;
-    const focused = part.contains(active) ? active.getAttribute('href') : null;
+    const active = part.contains(document.activeElement) ? document.activeElement : null;
+    if (active?.matches(CONTROLS) || [...part.querySelectorAll(CONTROLS)].some(isChanged)) {
+      isBehind = true;
+      continue;
+    }
+    const focused = active?.getAttribute('href');
     const open = [...part.querySelectorAll('details')].map((details) => details.open);
     part.replaceChildren(...[...next.childNodes].map((node) => document.importNode(node, true)));
     part.querySelectorAll('details').forEach((details, at) => { details.open ||= open[at] ?? false; });
@@ -99,39 +112,59 @@ function replaceParts(page, mark) {
       void part.offsetWidth;
       part.classList.add('changed');
     }
-    showCopyButtons(part);
   }
 }
 
 // Search while typing.
 
 const search = document.querySelector('form[data-search]');
+// Address whose results are shown, and the number of the latest request for results.
+let shown = location.pathname + location.search;
+let latest = 0;
+
+function searchAddress() {
+  const query = new URLSearchParams(new FormData(search));
+  for (const [name, value] of [...query]) if (!value) query.delete(name);
+  // The form has no page: the address keeps it while nothing else is different.
+  const current = new URLSearchParams(location.search);
+  const page = current.get('page');
+  current.delete('page');
+  query.sort();
+  current.sort();
+  if (page && `${query}` === `${current}`) query.set('page', page);
+  return query.size ? `/ui?${query}` : '/ui';
+}
+
+// Shows the results of the form; returns whether they are shown.
+async function updateResults(mark) {
+  const number = ++latest;
+  const address = searchAddress();
+  const found = await fetchPage(address);
+  // A later request has overtaken this one.
+  if (number !== latest) return false;
+  if (isOtherPage(found)) {
+    location.reload();
+    return false;
+  }
+  shown = address;
+  if (address !== location.pathname + location.search) history.replaceState(null, '', address);
+  replaceParts(found.page, mark);
+  return true;
+}
+
 if (search) {
   let timer;
-  const update = async () => {
-    const query = new URLSearchParams(new FormData(search));
-    for (const [name, value] of [...query]) if (!value) query.delete(name);
-    const address = query.size ? `/ui?${query}` : '/ui';
-    try {
-      const found = await fetchPage(address);
-      if (!found) return;
-      if (found.response.redirected || !found.page.getElementById('results')) return location.reload();
-      history.replaceState(null, '', address);
-      replaceParts(found.page, false);
-    } catch {
-      search.requestSubmit();
-    }
-  };
+  const update = () => updateResults(false).catch(() => search.submit());
   search.addEventListener('input', (event) => {
     clearTimeout(timer);
     timer = setTimeout(update, event.target.type === 'search' ? 70 : 0);
   });
-  search.addEventListener('submit', (event) => {
+  search.addEventListener('submit', async (event) => {
     event.preventDefault();
     clearTimeout(timer);
-    const first = document.querySelector('#results a.entry');
-    if (search.q.value.trim() && first && document.activeElement === search.q) first.click();
-    else update();
+    const isCurrent = shown === searchAddress() || await update();
+    if (!isCurrent || !search.q.value.trim() || document.activeElement !== search.q) return;
+    document.querySelector('#results a.entry')?.click();
   });
 }
 
@@ -144,7 +177,7 @@ document.addEventListener('keydown', (event) => {
   if (event.key === '/' && !isField) {
     event.preventDefault();
     if (field) field.select();
-    else location.assign('/ui');
+    else location.assign('/ui#q');
     return;
   }
   if (event.key !== 'ArrowDown' && event.key !== 'ArrowUp') return;
@@ -158,41 +191,79 @@ document.addEventListener('keydown', (event) => {
   event.preventDefault();
 });
 
+if (location.hash === '#q' && search) {
+  history.replaceState(null, '', '/ui');
+  search.q.focus();
+}
+
+// Runs an action soon after it is asked for: one at a time, with a pause between two, and once more for what came meanwhile.
+const DELAY = 30;
+const PAUSE = 150;
+
+function coalesced(action) {
+  let timer = null;
+  let isRunning = false;
+  let again = false;
+  let last = -PAUSE;
+  const ask = () => {
+    if (isRunning) {
+      again = true;
+      return;
+    }
+    timer ??= setTimeout(async () => {
+      timer = null;
+      isRunning = true;
+      try {
+        await action();
+      } finally {
+        isRunning = false;
+        last = performance.now();
+        if (again) {
+          again = false;
+          ask();
+        }
+      }
+    }, Math.max(DELAY, last + PAUSE - performance.now()));
+  };
+  return ask;
+}
+
 // Live updates. The stream is only open while the page is visible: browsers allow few connections to a server.
 
 if (document.body.hasAttribute('data-events')) {
   const status = document.getElementById('connection');
   let source = null;
-  let timer = null;
   let missed = false;
-  const refresh = async () => {
-    timer = null;
+  const refresh = coalesced(async () => {
     try {
+      if (search) {
+        await updateResults(true);
+        return;
+      }
       const found = await fetchPage(location.href);
-      // The session has ended: the server shows who we are now.
-      if (found?.response.redirected) return location.reload();
-      if (found) replaceParts(found.page, true);
+      if (isOtherPage(found)) location.reload();
+      else replaceParts(found.page, true);
     } catch {
       missed = true;
     }
-  };
-  const schedule = () => { timer ??= setTimeout(refresh, 40); };
+  });
   const open = () => {
     if (source || document.hidden) return;
     source = new EventSource('/ui/events');
     source.addEventListener('open', () => {
       status.textContent = 'Live';
-      if (missed) schedule();
+      if (missed) refresh();
       missed = false;
     });
-    source.addEventListener('change', schedule);
+    source.addEventListener('change', refresh);
     source.addEventListener('error', () => {
       status.textContent = 'Reconnecting…';
       missed = true;
       if (source?.readyState === EventSource.CLOSED) {
         source = null;
         // Refused: the session has ended, or the server is busy.
-        setTimeout(() => { refresh(); open(); }, 3000);
+        refresh();
+        setTimeout(open, 3000);
       }
     });
   };
@@ -204,9 +275,8 @@ if (document.body.hasAttribute('data-events')) {
   document.addEventListener('visibilitychange', () => (document.hidden ? close() : open()));
   addEventListener('pagehide', close);
   addEventListener('pageshow', open);
+  document.addEventListener('focusout', () => { if (isBehind) refresh(); });
   open();
   const interval = Number(document.body.dataset.events) || 0;
-  if (interval) setInterval(() => { if (!document.hidden) schedule(); }, interval);
+  if (interval) setInterval(() => { if (!document.hidden) refresh(); }, interval);
 }
-
-showCopyButtons(main);

@@ -37,7 +37,7 @@ if (form) {
   // A finding leads to its line.
 
   findings.addEventListener('click', (event) => {
-    const line = Number(event.target.closest('[data-line]')?.dataset.line);
+    const line = Number(event.target.closest('button[data-line]')?.dataset.line);
     if (!line) return;
     const lines = text.value.split('\n');
     const start = lines.slice(0, line - 1).join('\n').length + (line > 1 ? 1 : 0);
@@ -47,8 +47,9 @@ if (form) {
 
   // Dropped files are sent with the form, by their paths.
 
+  const MAX_FILES = 2000;
   const readEntry = async (entry, path, files) => {
-    if (files.length > 2000) return;
+    if (files.length >= MAX_FILES) throw new Error(`there are more than ${MAX_FILES} files`);
     if (entry.isFile) {
       const file = await new Promise((resolve, reject) => entry.file(resolve, reject));
       files.push({ path: path + entry.name, file });
@@ -62,8 +63,26 @@ if (form) {
     }
   };
 
+  const readDrop = async (transfer) => {
+    // The browser forgets the items with the event, so the entries are taken first.
+    const entries = [...transfer.items].map((item) => item.webkitGetAsEntry?.()).filter(Boolean);
+    const files = [];
+    if (entries.length) for (const entry of entries) await readEntry(entry, '', files);
+    else for (const file of transfer.files) files.push({ path: file.name, file });
+    if (!files.length) throw new Error('it has no files');
+    return files;
+  };
+
+  const say = (sentence, isError = false) => {
+    hint.textContent = sentence;
+    hint.classList.toggle('problem', isError);
+  };
+
   const drop = document.getElementById('drop');
+  // Text that is dragged into a field is left to the browser.
+  const hasFiles = (event) => event.dataTransfer?.types.includes('Files');
   document.addEventListener('dragover', (event) => {
+    if (!hasFiles(event)) return;
     event.preventDefault();
     drop.classList.add('over');
   });
@@ -71,41 +90,53 @@ if (form) {
     if (!event.relatedTarget) drop.classList.remove('over');
   });
   document.addEventListener('drop', async (event) => {
+    if (!hasFiles(event)) return;
     event.preventDefault();
     drop.classList.remove('over');
-    const entries = [...event.dataTransfer.items].map((item) => item.webkitGetAsEntry?.()).filter(Boolean);
-    const files = [];
-    if (entries.length) for (const entry of entries) await readEntry(entry, '', files);
-    else for (const file of event.dataTransfer.files) files.push({ path: file.name, file });
-    if (!files.length) return;
-    const [only] = files;
-    if (files.length === 1 && /\.(md|markdown)$/i.test(only.path)) {
-      text.value = await only.file.text();
+    try {
+      const files = await readDrop(event.dataTransfer);
+      const [only] = files;
+      if (files.length === 1 && /\.(md|markdown)$/i.test(only.path)) {
+        text.value = await only.file.text();
+        dropped = null;
+        say(`${only.path} is in the document field.`);
+        check();
+        text.focus();
+        return;
+      }
+      dropped = files;
+      const names = files.slice(0, 5).map((it) => it.path).join(', ');
+      say(`${files.length} ${files.length === 1 ? 'file' : 'files'} dropped: ${names}${files.length > 5 ? ', …' : ''}`);
+      form.querySelector('button[type="submit"]').focus();
+    } catch (error) {
       dropped = null;
-      hint.textContent = `${only.path} is in the document field.`;
-      check();
-      text.focus();
-      return;
+      say(`What was dropped cannot be read: ${error.message}. Choose it below, or drop it again.`, true);
     }
-    dropped = files;
-    hint.textContent = `${files.length} ${files.length === 1 ? 'file' : 'files'} dropped: ${files.slice(0, 5).map((it) => it.path).join(', ')}${files.length > 5 ? ', …' : ''}`;
-    form.querySelector('button[type="submit"]').focus();
   });
+  for (const field of form.querySelectorAll('input[type="file"]')) {
+    field.addEventListener('change', () => { dropped = null; });
+  }
 
   form.addEventListener('submit', async (event) => {
     if (!dropped) return;
     event.preventDefault();
-    const data = new FormData();
-    for (const name of ['token', 'id', 'tier', 'message']) {
-      if (form.elements[name]) data.append(name, form.elements[name].value);
-    }
+    const data = new FormData(form);
+    for (const field of form.querySelectorAll('input[type="file"]')) data.delete(field.name);
     for (const { path, file } of dropped) data.append('files', file, path);
-    const response = await fetch(form.action, { method: 'POST', body: data, headers: { Accept: 'text/html' } });
-    const page = new DOMParser().parseFromString(await response.text(), 'text/html');
-    // The review is a page of its own, without an address: it answers a form.
-    document.title = page.title;
-    document.getElementById('main').replaceChildren(...page.getElementById('main').childNodes);
-    document.getElementById('main').focus();
-    scrollTo(0, 0);
+    try {
+      const response = await fetch(form.action, { method: 'POST', body: data, headers: { Accept: 'text/html' } });
+      const page = new DOMParser().parseFromString(await response.text(), 'text/html');
+      if (!response.ok) {
+        const reasons = [...page.querySelectorAll('.notice.error p')].map((it) => it.textContent);
+        throw new Error(reasons.slice(0, 2).join('. ') || `the server answered ${response.status}`);
+      }
+      // The review is a page of its own, without an address: it answers a form.
+      document.title = page.title;
+      document.getElementById('main').replaceChildren(...page.getElementById('main').childNodes);
+      document.getElementById('main').focus();
+      scrollTo(0, 0);
+    } catch (error) {
+      say(`The files were not reviewed: ${error.message}`, true);
+    }
   });
 }

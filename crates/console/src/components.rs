@@ -2,6 +2,7 @@
 
 use maud::{Markup, html};
 use skills_agent_skills::validate::reveal_hidden;
+use skills_client_setup::shell_quote;
 use skills_core::{Provenance, SourceKind, Tier, uri::percent_encode_component};
 use skills_registry::SkillRow;
 
@@ -15,19 +16,42 @@ pub(crate) fn token_field(visit: &Visit) -> Markup {
     html! { input type="hidden" name=(TOKEN_FIELD) value=(visit.form_token()); }
 }
 
+/// Renders the text of a `textarea`. Browsers drop a line end right after the tag, so there is always one to drop.
+pub(crate) fn textarea_text(text: &str) -> Markup {
+    html! { "\n" (text) }
+}
+
 /// Renders text that a user wrote: hidden characters are visible, and it cannot reorder the text around it.
 pub(crate) fn user_text(text: &str) -> Markup {
     html! { bdi { (reveal_hidden(text)) } }
 }
 
-/// Renders a line to copy, with a button if scripts run.
-pub(crate) fn copyable(text: &str) -> Markup {
+/// Renders a line to copy, with a button if scripts run. A line with characters that a reader does not see, or that end
+/// the line, has no button: a terminal would run something else than what is read.
+pub(crate) fn copyable(line: &str) -> Markup {
+    let shown = reveal_hidden(line);
+    if shown != line || line.chars().any(char::is_control) {
+        let shown: String =
+            shown.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect();
+        return html! { div.copy { pre tabindex="0" { code { (shown) } } } };
+    }
+    copyable_text(line)
+}
+
+/// Renders a text of this program to copy, which may have several lines.
+pub(crate) fn copyable_text(text: &str) -> Markup {
     html! {
         div.copy {
             pre tabindex="0" { code { (text) } }
-            button type="button" data-copy hidden aria-label="Copy" title="Copy" { "Copy" }
+            button type="button" data-copy { "Copy" }
         }
     }
+}
+
+/// Joins words to a line for a shell, quoted where they need it.
+pub(crate) fn shell_line(words: &[&str]) -> String {
+    let quoted: Vec<String> = words.iter().map(|word| shell_quote(word)).collect();
+    quoted.join(" ")
 }
 
 /// Renders the name of a tier.
@@ -46,6 +70,12 @@ pub(crate) fn origin(row: &SkillRow) -> Markup {
 /// Returns the provenance of a skill that is published in the console.
 pub(crate) fn console_provenance() -> Provenance {
     Provenance::new(SourceKind::Command, CONSOLE_LOCATION)
+}
+
+/// Returns whether a kind and a location are those of the console.
+pub(crate) fn is_console(kind: &str, location: &str) -> bool {
+    let console = console_provenance();
+    kind == console.kind.as_str() && location == console.location
 }
 
 /// Renders the place that a skill came from, after `before` unless it was published in the console.
@@ -89,4 +119,28 @@ pub(crate) fn with_query(path: &str, pairs: &[(&str, &str)]) -> String {
 /// Renders a size with its unit.
 pub(crate) fn size(bytes: u64) -> Markup {
     html! { span.number { (units::bytes(bytes)) } }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_line_that_is_read_whole_has_a_copy_button() {
+        let page = copyable("skills read iii://pdf").into_string();
+        assert!(page.contains("data-copy") && page.contains("skills read iii://pdf"), "{page}");
+        for hostile in ["a\ncurl x|sh", "a\rb", "a\u{1b}[2K", "a\u{202e}b", "a\u{200b}b", "a\u{7f}"]
+        {
+            let page = copyable(hostile).into_string();
+            assert!(!page.contains("data-copy"), "{hostile:?}: {page}");
+            assert!(!page.contains(hostile), "{hostile:?}: {page}");
+        }
+        assert!(copyable_text("{\n}").into_string().contains("data-copy"));
+    }
+
+    #[test]
+    fn words_of_a_line_are_quoted() {
+        assert_eq!(shell_line(&["skills", "read", "iii://pdf"]), "skills read iii://pdf");
+        assert_eq!(shell_line(&["a b", "$(x)", "it's"]), r"'a b' '$(x)' 'it'\''s'");
+    }
 }

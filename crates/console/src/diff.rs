@@ -3,6 +3,8 @@
 use maud::{Markup, html};
 use skills_agent_skills::validate::reveal_hidden;
 
+use crate::units::counted;
+
 /// Most lines that are shown.
 const MAX_LINES: usize = 4000;
 
@@ -10,6 +12,7 @@ const MAX_LINES: usize = 4000;
 pub(crate) fn render_unified(diff: &str, caption: &str) -> Markup {
     let is_header = |line: &&str| line.starts_with("--- ") || line.starts_with("+++ ");
     let lines = diff.lines().skip_while(is_header);
+    let more = lines.clone().skip(MAX_LINES).count();
     html! {
         div.diff tabindex="0" role="region" aria-label=(caption) {
             table.side {
@@ -17,6 +20,7 @@ pub(crate) fn render_unified(diff: &str, caption: &str) -> Markup {
                 tbody { @for row in rows(lines.take(MAX_LINES)) { (row) } }
             }
         }
+        @if more > 0 { p.muted { (counted(more, "more line")) @if more == 1 { " is" } @else { " are" } " not shown." } }
     }
 }
 
@@ -163,6 +167,10 @@ mod tests {
     #[test]
     fn long_differences_are_bounded() {
         let long = "+x\n".repeat(MAX_LINES + 100);
-        assert_eq!(render_unified(&long, "x").into_string().matches("<tr>").count(), MAX_LINES);
+        let page = render_unified(&long, "x").into_string();
+        assert_eq!(page.matches("<tr>").count(), MAX_LINES);
+        assert!(page.contains("100 more lines are not shown."), "{page}");
+        let whole = "+x\n".repeat(MAX_LINES);
+        assert!(!render_unified(&whole, "x").into_string().contains("not shown"));
     }
 }

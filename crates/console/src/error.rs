@@ -13,6 +13,8 @@ use skills_http::ErrorCode;
 use skills_registry::RegistryError;
 use skills_vault::VaultError;
 
+use crate::response;
+
 /// Failure of a page.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ConsoleError {
@@ -51,6 +53,12 @@ pub(crate) enum ConsoleError {
     /// Another version was published after the review.
     #[error("{0} was changed after your review")]
     ChangedMeanwhile(String),
+    /// The tool is another one than the form was made for.
+    #[error("{0} was changed after this form was made, so it was not called")]
+    ToolChanged(String),
+    /// The session ended while a form was filled in.
+    #[error("you are not signed in any more, so the form was not sent on")]
+    SessionEnded,
     /// A task was interrupted.
     #[error("an internal error interrupted the request")]
     Internal,
@@ -69,12 +77,12 @@ impl Coded for ConsoleError {
             Self::Execute(error) => error.code(),
             Self::Vault(error) => error.code(),
             Self::Bundle(error) => error.code(),
-            Self::SignInNeeded => Code::Unauthorized,
+            Self::SignInNeeded | Self::SessionEnded => Code::Unauthorized,
             Self::Forbidden(_) => Code::AccessDenied,
             Self::FormToken => Code::FormExpired,
             Self::Form(_) => Code::InvalidInput,
             Self::NoPage | Self::NoFile(_) => Code::NotFound,
-            Self::ChangedMeanwhile(_) => Code::Conflict,
+            Self::ChangedMeanwhile(_) | Self::ToolChanged(_) => Code::Conflict,
             Self::Internal => Code::Internal,
         }
     }
@@ -98,6 +106,12 @@ impl Coded for ConsoleError {
             Self::FormToken => Some("go back, reload the page, and send the form again"),
             Self::NoPage => Some("search for it on the first page"),
             Self::ChangedMeanwhile(_) => Some("review the difference to the new version"),
+            Self::ToolChanged(_) => {
+                Some("look at the form, which is that of the present tool, and run it")
+            }
+            Self::SessionEnded => Some(
+                "sign in in another tab; then go back, copy what you typed, reload the page, and send it again",
+            ),
             Self::Form(_) | Self::NoFile(_) | Self::Internal => None,
         }
     }
@@ -107,12 +121,12 @@ impl ConsoleError {
     /// Returns the HTTP status.
     fn status(&self) -> StatusCode {
         match self {
-            Self::SignInNeeded => StatusCode::UNAUTHORIZED,
+            Self::SignInNeeded | Self::SessionEnded => StatusCode::UNAUTHORIZED,
             Self::Forbidden(_) | Self::FormToken => StatusCode::FORBIDDEN,
             Self::NoPage | Self::NoFile(_) => StatusCode::NOT_FOUND,
             Self::Form(_) => StatusCode::BAD_REQUEST,
             Self::Internal => StatusCode::INTERNAL_SERVER_ERROR,
-            Self::ChangedMeanwhile(_) => StatusCode::CONFLICT,
+            Self::ChangedMeanwhile(_) | Self::ToolChanged(_) => StatusCode::CONFLICT,
             Self::Bundle(_) => StatusCode::UNPROCESSABLE_ENTITY,
             Self::Registry(_) | Self::Execute(_) | Self::Vault(_) => match self.code() {
                 Code::NotFound | Code::NoSuchKey => StatusCode::NOT_FOUND,
@@ -168,6 +182,11 @@ impl IntoResponse for ConsoleError {
         response.extensions_mut().insert(page);
         response
     }
+}
+
+/// Redirects from the address with a slash at its end to the first page.
+pub(crate) async fn home() -> Response {
+    response::see_other(crate::HOME)
 }
 
 /// Answers paths that no page has.

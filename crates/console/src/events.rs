@@ -7,12 +7,12 @@ use axum::{
     http::{StatusCode, header},
     response::{IntoResponse as _, Response},
 };
-use futures_util::{Stream, StreamExt as _, stream};
+use futures_util::{Stream, StreamExt as _, future, stream};
 use serde::Serialize;
 use skills_registry::ChangeEvent;
 use tokio::time::{Instant, interval_at};
 
-use crate::{error::ConsoleError, visit::Visit};
+use crate::{error::ConsoleError, session::SessionEnd, visit::Visit};
 
 /// Most open streams of all browsers.
 pub(crate) const MAX_STREAMS: usize = 512;
@@ -21,9 +21,11 @@ const MAX_DURATION: Duration = Duration::from_secs(15 * 60);
 /// Interval of comments that keep a connection open and find those that are gone.
 const KEEP_ALIVE: Duration = Duration::from_secs(20);
 
-/// Streams the changes that the person may see, until their key ends.
+/// Streams the changes that the person may see, until their session or key ends.
 pub(crate) async fn stream(visit: Visit) -> Result<Response, ConsoleError> {
-    if visit.identity.is_none() {
+    let session = visit.console.sessions.end_of(&visit.session);
+    let is_open = visit.identity.as_ref().is_some_and(|it| !it.is_signed_in() || session.is_some());
+    if !is_open {
         // Tells the browser not to try again; the script then loads the page anew.
         return Ok(StatusCode::NO_CONTENT.into_response());
     }
@@ -32,7 +34,7 @@ pub(crate) async fn stream(visit: Visit) -> Result<Response, ConsoleError> {
         return Ok((StatusCode::SERVICE_UNAVAILABLE, [(header::RETRY_AFTER, "10")]).into_response());
     };
     let changes = skills.changes().map(|event| text(&event));
-    let end = Box::pin(tokio::time::sleep(MAX_DURATION));
+    let end = Box::pin(end_of(session));
     let events = with_keep_alive(changes).take_until(end).map(move |text| {
         // The permit lives as long as the stream.
         let _ = &permit;
@@ -42,6 +44,15 @@ pub(crate) async fn stream(visit: Visit) -> Result<Response, ConsoleError> {
     let headers =
         [(header::CONTENT_TYPE, "text/event-stream"), (header::CACHE_CONTROL, "no-store")];
     Ok((headers, Body::from_stream(first.chain(events))).into_response())
+}
+
+/// Completes when a stream has to end.
+async fn end_of(session: Option<SessionEnd>) {
+    let Some(SessionEnd { ended, remaining }) = session else {
+        return tokio::time::sleep(MAX_DURATION).await;
+    };
+    let time = tokio::time::sleep(MAX_DURATION.min(remaining));
+    future::select(Box::pin(time), Box::pin(ended.cancelled())).await;
 }
 
 /// Data of an event.
@@ -96,6 +107,26 @@ mod tests {
             event,
             "event: change\ndata: {\"kind\":\"skill\",\"id\":\"a/b\\n\\ndata: x\"}\n\n"
         );
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_stream_ends_with_its_session() {
+        let ended = tokio_util::sync::CancellationToken::new();
+        let short = Duration::from_secs(1);
+        let session = |remaining| Some(SessionEnd { ended: ended.clone(), remaining });
+        for (session, after) in [
+            (None, MAX_DURATION),
+            (session(short), short),
+            (session(MAX_DURATION * 9), MAX_DURATION),
+        ] {
+            let start = Instant::now();
+            end_of(session).await;
+            assert_eq!(start.elapsed().as_secs(), after.as_secs());
+        }
+        ended.cancel();
+        let start = Instant::now();
+        end_of(session(short)).await;
+        assert!(start.elapsed().is_zero());
     }
 
     #[tokio::test(start_paused = true)]

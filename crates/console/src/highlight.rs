@@ -107,7 +107,9 @@ fn comments(language: &str) -> Option<Comments> {
 pub(crate) fn highlight(code: &str, language: &str) -> Markup {
     let mut html = String::with_capacity(code.len() + code.len() / 4);
     match comments(language).filter(|_| code.len() <= MAX_BYTES) {
-        Some(comments) => Highlighter { code, comments, html: &mut html }.run(),
+        Some(comments) => {
+            Highlighter::new(code, comments, &mut html).run();
+        }
         None => escape(&mut html, code),
     }
     PreEscaped(html)
@@ -124,14 +126,27 @@ fn escape(html: &mut String, text: &str) {
     let _ = Escaper::new(html).write_str(text);
 }
 
+/// Quotes that begin and end a string.
+const QUOTES: [char; 3] = ['"', '\'', '`'];
+
 struct Highlighter<'a> {
     code: &'a str,
     comments: Comments,
     html: &'a mut String,
+    /// Position up to which no quote of a kind closes a string. A quote that a failed search passed was escaped, so a
+    /// search that starts at it would fail too: each line is searched at most once for each kind.
+    unclosed_until: [usize; QUOTES.len()],
+    /// Bytes that searches for closing quotes have read.
+    searched: usize,
 }
 
-impl Highlighter<'_> {
-    fn run(mut self) {
+impl<'a> Highlighter<'a> {
+    const fn new(code: &'a str, comments: Comments, html: &'a mut String) -> Self {
+        Self { code, comments, html, unclosed_until: [0; QUOTES.len()], searched: 0 }
+    }
+
+    /// Highlights the code, and returns the bytes that were read for closing quotes.
+    fn run(mut self) -> usize {
         let mut at = 0;
         while at < self.code.len() {
             let rest = &self.code[at..];
@@ -139,17 +154,18 @@ impl Highlighter<'_> {
             self.push(class, &rest[..len]);
             at += len;
         }
+        self.searched
     }
 
     /// Returns the class and the length of the token that a text begins with.
-    fn token(&self, rest: &str, at: usize) -> (Option<&'static str>, usize) {
+    fn token(&mut self, rest: &str, at: usize) -> (Option<&'static str>, usize) {
         if let Some(len) = self.comment(rest, at) {
             return (Some("hl-c"), len);
         }
         let Some(first) = rest.chars().next() else { return (None, 1) };
         match first {
             '"' | '\'' | '`' => {
-                string_len(rest, first).map_or((None, 1), |len| (Some("hl-s"), len))
+                self.string(rest, first, at).map_or((None, 1), |len| (Some("hl-s"), len))
             }
             '0'..='9' => (
                 Some("hl-n"),
@@ -180,6 +196,21 @@ impl Highlighter<'_> {
         Some(end.unwrap_or(rest.len()))
     }
 
+    /// Returns the length of the string that a text begins with; `None` if it does not end on its line.
+    fn string(&mut self, rest: &str, quote: char, at: usize) -> Option<usize> {
+        let kind = QUOTES.iter().position(|it| *it == quote)?;
+        if at < self.unclosed_until[kind] {
+            return None;
+        }
+        let (len, is_closed) = string_len(rest, quote);
+        self.searched += len;
+        if is_closed {
+            return Some(len);
+        }
+        self.unclosed_until[kind] = at + len;
+        None
+    }
+
     fn push(&mut self, class: Option<&str>, text: &str) {
         match class {
             Some(class) => {
@@ -194,19 +225,19 @@ impl Highlighter<'_> {
     }
 }
 
-/// Returns the length of a string that ends on its line; `None` if it does not.
-fn string_len(rest: &str, quote: char) -> Option<usize> {
+/// Returns the bytes up to the closing quote or the end of the line, and whether there is a closing quote.
+fn string_len(rest: &str, quote: char) -> (usize, bool) {
     let mut is_escaped = false;
     for (at, c) in rest.char_indices().skip(1) {
         match c {
-            '\n' => return None,
+            '\n' => return (at, false),
             _ if is_escaped => is_escaped = false,
             '\\' => is_escaped = true,
-            _ if c == quote => return Some(at + c.len_utf8()),
+            _ if c == quote => return (at + c.len_utf8(), true),
             _ => {}
         }
     }
-    None
+    (rest.len(), false)
 }
 
 fn prefix_len(text: &str, is_part: impl Fn(char) -> bool) -> usize {
@@ -240,6 +271,21 @@ mod tests {
     fn text_in_an_unknown_language_is_only_escaped() {
         assert_eq!(html("if <x>", "nonsense\"><script>"), "if &lt;x&gt;");
         assert_eq!(html("/* open", "c"), "<span class=\"hl-c\">/* open</span>");
+    }
+
+    #[test]
+    fn the_search_for_closing_quotes_takes_linear_time() {
+        for part in ["'\\", "\"\\'\\`\\", "'\\\"\\", "'\n", "it's \"a\\\" `\\` ", "\\'"] {
+            let code = part.repeat(MAX_BYTES / part.len());
+            let mut html = String::new();
+            let searched = Highlighter::new(&code, HASH, &mut html).run();
+            assert!(searched <= 3 * code.len(), "{part:?}: {searched} of {}", code.len());
+        }
+        assert_eq!(
+            html("'\\' 'a' \"b\"", "sh"),
+            "<span class=\"hl-s\">'\\' '</span>a' <span class=\"hl-s\">&quot;b&quot;</span>"
+        );
+        assert_eq!(html("it's\n'a'", "sh"), "it's\n<span class=\"hl-s\">'a'</span>");
     }
 
     #[test]

@@ -1,7 +1,8 @@
 //! The frame of every page: head, navigation, the person, footer.
 
-use axum::{http::StatusCode, response::Response};
+use axum::{body::Bytes, http::StatusCode, response::Response};
 use maud::{DOCTYPE, Markup, html};
+use skills_core::Code;
 
 use crate::{
     HOME, assets, components::token_field, error::ErrorPage, response, session::Identity,
@@ -81,24 +82,32 @@ fn frame(visit: &Visit, page: &Page) -> Markup {
     html! {
         (DOCTYPE)
         html lang="en" {
-            head {
-                meta charset="utf-8";
-                meta name="viewport" content="width=device-width, initial-scale=1";
-                meta name="color-scheme" content="light dark";
-                title { (title) " · skills" }
-                link rel="icon" type="image/svg+xml" href=(assets::ICON.path);
-                link rel="stylesheet" href=(assets::STYLE.path);
+            (head(title, html! {
                 script type="module" src=(assets::SCRIPT.path) {}
                 @if *section == Section::Publish {
                     script type="module" src=(assets::PUBLISH_SCRIPT.path) {}
                 }
-            }
+            }))
             body data-events=[updates.attribute()] {
                 a.skip href="#main" { "Skip to content" }
                 (header(visit, *section))
                 main #main tabindex="-1" { (body) }
                 (footer(visit))
             }
+        }
+    }
+}
+
+fn head(title: &str, scripts: Markup) -> Markup {
+    html! {
+        head {
+            meta charset="utf-8";
+            meta name="viewport" content="width=device-width, initial-scale=1";
+            meta name="color-scheme" content="light dark";
+            title { (title) " · skills" }
+            link rel="icon" type="image/svg+xml" href=(assets::ICON.path);
+            link rel="stylesheet" href=(assets::STYLE.path);
+            (scripts)
         }
     }
 }
@@ -135,7 +144,7 @@ fn person(visit: &Visit, identity: Option<&Identity>) -> Markup {
                 Some(identity) => {
                     details.menu {
                         summary title=(identity.description()) {
-                            span.visually-hidden { "Signed in as " }
+                            span.visually-hidden { @if identity.is_signed_in() { "Signed in as " } @else { "You are at " } }
                             bdi { (identity.name()) }
                         }
                         div {
@@ -161,7 +170,7 @@ fn footer(visit: &Visit) -> Markup {
     html! {
         footer.bottom {
             span { "skills " (env!("CARGO_PKG_VERSION")) }
-            span { "MCP at " code { "http://" (visit.host) "/mcp" } }
+            span { "MCP at " code { (visit.server_address()) "/mcp" } }
             span #connection role="status" aria-live="polite" {}
         }
     }
@@ -186,6 +195,42 @@ pub(crate) fn error_page(visit: &Visit, error: &ErrorPage) -> Response {
     let title = error.status.canonical_reason().unwrap_or("Error");
     let body = html! { h1 { (title) } (body) p { a href=(HOME) { "All skills" } } };
     Page::new(title, Section::None, body).respond_with(visit, error.status)
+}
+
+/// Renders the page about a request that the server refuses before it knows the person. It has no navigation.
+pub(crate) fn refusal_page(code: Code, message: &str) -> Bytes {
+    let page = html! {
+        (DOCTYPE)
+        html lang="en" {
+            (head("Refused", html! {}))
+            body {
+                main #main {
+                    h1 { "Refused" }
+                    div.notice.error role="alert" { p { (message) "." } p.code { code { (code.as_str()) } } }
+                    p { a href=(HOME) { "All skills" } }
+                }
+            }
+        }
+    };
+    page.into_string().into()
+}
+
+/// Renders the page that a link of another site opens. Browsers send no cookie with such a request; they do when this
+/// page, which is ours, opens the same address again.
+pub(crate) fn arrival_page(target: &str) -> Response {
+    let page = html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                meta http-equiv="refresh" content=(format!("0; url={target}"));
+                title { "skills" }
+            }
+            body { p { a href=(target) { "Open the page" } } }
+        }
+    };
+    response::html(StatusCode::OK, page)
 }
 
 /// Renders the sentences of an error.

@@ -43,7 +43,7 @@ use axum::{
     routing::{get, post},
 };
 use skills_core::limits::MAX_BUNDLE_BYTES;
-use skills_http::{BodyLimit, RouteGroup, RoutePolicy};
+use skills_http::{BodyLimit, ErrorBody, ErrorFormat, RouteGroup, RoutePolicy};
 
 pub use state::{Console, ConsoleParts};
 
@@ -63,6 +63,8 @@ pub struct ConsoleRoutes {
     pub groups: Vec<RouteGroup>,
     /// Page at `/`.
     pub front_page: RouteGroup,
+    /// Page about a request that the server refuses before a page could.
+    pub error_format: ErrorFormat,
 }
 
 /// Returns the routes. The console authenticates all of them itself, by cookie.
@@ -71,6 +73,7 @@ pub fn routes(console: &Console) -> ConsoleRoutes {
     let policy = RoutePolicy {
         auth_bypass: Some(|_, _| true),
         same_origin: true,
+        linkable: false,
         surface: Some(SURFACE),
         ..RoutePolicy::default()
     };
@@ -81,8 +84,6 @@ pub fn routes(console: &Console) -> ConsoleRoutes {
     let pages = Router::new()
         .route(HOME, get(browse::page))
         .route("/ui/skills/{*id}", get(skill::page))
-        .route("/ui/raw/{id}/{*path}", get(skill::raw))
-        .route("/ui/zip/{name}", get(skill::zip))
         .route("/ui/run/{*id}", post(skill::run))
         .route("/ui/prompts/{name}", get(prompt::page).post(prompt::render))
         .route("/ui/publish", get(publish::page))
@@ -100,7 +101,12 @@ pub fn routes(console: &Console) -> ConsoleRoutes {
         .route("/ui/people/revoke", post(people::revoke_key))
         .route("/ui/sign-in", get(sign_in::page).post(sign_in::sign_in))
         .route("/ui/sign-out", post(sign_in::sign_out))
+        .route("/ui/", get(error::home))
         .route("/ui/{*path}", get(error::not_found));
+    let page_policy = RoutePolicy { linkable: true, ..policy.clone() };
+    let files = Router::new()
+        .route("/ui/raw/{id}/{*path}", get(skill::raw))
+        .route("/ui/zip/{name}", get(skill::zip));
     // Only this form has files.
     let uploads = Router::new().route("/ui/publish/review", post(publish::review));
     let upload_policy =
@@ -110,11 +116,16 @@ pub fn routes(console: &Console) -> ConsoleRoutes {
     let front_page = Router::new().route("/", get(browse::page));
     ConsoleRoutes {
         groups: vec![
-            with_visit(pages, policy.clone()),
+            with_visit(pages, page_policy.clone()),
+            with_visit(files, policy.clone()),
             with_visit(uploads, upload_policy),
             with_visit(streams, RoutePolicy { long_poll: true, ..policy.clone() }),
-            RouteGroup::new(assets, RoutePolicy { surface: None, ..policy.clone() }),
+            RouteGroup::new(assets, RoutePolicy { surface: None, ..policy }),
         ],
-        front_page: with_visit(front_page, policy),
+        front_page: with_visit(front_page, page_policy),
+        error_format: ErrorFormat {
+            path_prefix: "/ui/",
+            body: ErrorBody::Page(layout::refusal_page),
+        },
     }
 }

@@ -10,7 +10,7 @@ use skills_registry::{Catalog, ConnectedWorker, RegistryError, live::LiveOperati
 
 use crate::{
     browse::source_of,
-    components::{user_text, with_query},
+    components::{is_console, user_text, with_query},
     error::ConsoleError,
     layout::{Page, Section},
     units::{ago, counted},
@@ -19,13 +19,27 @@ use crate::{
 
 /// Most rows of a list.
 const MAX_ROWS: usize = 200;
+/// Id of the registry among live clients.
+const REGISTRY_CLIENT: &str = "registry";
+/// Surfaces over stdio. Their processes connect to the bus as workers, each named after its surface.
+const STDIO_SURFACES: [(&str, &str); 2] =
+    [("skills-mcp-", "mcp over stdio"), ("skills-acp-", "acp over stdio")];
 /// Functions or paths of a row that are listed.
 const MAX_NAMES: usize = 50;
 
 /// Renders the page.
 pub(crate) async fn page(visit: Visit) -> Result<Response, ConsoleError> {
     let (skills, catalog) = (visit.skills()?, visit.catalog().await?);
-    let workers = skills.workers().await;
+    let is_admin = visit.person()?.is_admin();
+    let workers = if is_admin { skills.workers().await } else { Ok(vec![]) };
+    let (sessions, workers) = match workers {
+        Ok(workers) => {
+            let is_session = |worker: &ConnectedWorker| stdio_surface(worker).is_some();
+            let (sessions, workers) = workers.into_iter().partition(is_session);
+            (sessions, Ok(workers))
+        }
+        Err(error) => (vec![], Err(error)),
+    };
     let clients = if skills.hosts_live_clients().await {
         skills.call_live(LiveOperation::ListClients, Map::new()).await
     } else {
@@ -35,12 +49,23 @@ pub(crate) async fn page(visit: Visit) -> Result<Response, ConsoleError> {
     let body = html! {
         h1 { "Live" }
         p.lead { "Programs that are connected to this registry now, and the places that its skills come from." }
-        section #workers data-live aria-label="Workers" { h2 { "Workers" } (worker_list(workers)) }
+        @if is_admin {
+            section #workers data-live aria-label="Workers" { h2 { "Workers" } (worker_list(workers)) }
+        }
         section #clients data-live aria-label="Live clients" { h2 { "Live clients" } (client_list(clients)) }
-        section #sessions data-live aria-label="Sessions" { h2 { "Sessions" } (session_list(&connections)) }
+        @if is_admin {
+            section #sessions data-live aria-label="Sessions" { h2 { "Sessions" } (session_list(&connections, &sessions)) }
+        }
         section #sources data-live aria-label="Sources" { h2 { "Sources" } (source_list(&catalog)) }
+        @if !is_admin { p.muted { "An administrator also sees workers and sessions." } }
     };
     Ok(Page::new("Live", Section::Live, body).polling().respond(&visit))
+}
+
+/// Returns the surface that a worker serves over stdio, if it is one of ours.
+fn stdio_surface(worker: &ConnectedWorker) -> Option<&'static str> {
+    let mut surfaces = STDIO_SURFACES.iter();
+    surfaces.find_map(|(prefix, surface)| worker.name.starts_with(prefix).then_some(*surface))
 }
 
 fn failure(error: &RegistryError) -> Markup {
@@ -87,6 +112,8 @@ fn client_list(clients: Result<Value, RegistryError>) -> Markup {
         Err(error) => return failure(&error),
     };
     let rows = clients["clients"].as_array().map(Vec::as_slice).unwrap_or_default();
+    // The registry offers its own entries to live clients as one of them.
+    let rows: Vec<&Value> = rows.iter().filter(|row| row["id"] != REGISTRY_CLIENT).collect();
     let text = |row: &Value, field: &str| row[field].as_str().unwrap_or_default().to_owned();
     let paths = |row: &Value| -> Vec<String> {
         let paths = row["paths"].as_array().into_iter().flatten();
@@ -109,9 +136,9 @@ fn client_list(clients: Result<Value, RegistryError>) -> Markup {
     }
 }
 
-fn session_list(connections: &[Connection]) -> Markup {
+fn session_list(connections: &[Connection], processes: &[ConnectedWorker]) -> Markup {
     html! {
-        @if connections.is_empty() { p.muted { "No MCP session is open over HTTP. Clients that start " code { "skills mcp" } " or " code { "skills acp" } " appear as workers." } }
+        @if connections.is_empty() && processes.is_empty() { p.muted { "No client of MCP or ACP is connected." } }
         @else {
             div.scroll tabindex="0" role="region" aria-label="Sessions" { table {
                 thead { tr { th scope="col" { "Client" } th scope="col" { "Surface" } th scope="col" { "Open" } th scope="col" { "Notifications" } } }
@@ -120,10 +147,21 @@ fn session_list(connections: &[Connection]) -> Markup {
                     td { (connection.surface) }
                     td { (ago(connection.since)) }
                     td { @if connection.is_listening { span.badge.good { "listening" } } @else { span.muted { "not listening" } } }
+                } }
+                @for process in processes.iter().take(MAX_ROWS) { tr {
+                    th scope="row" { (user_text(&process.name)) }
+                    td { (stdio_surface(process).unwrap_or_default()) }
+                    td { @if let Some(since) = process.since { (ago(since)) } }
+                    td { span.badge.good { "listening" } }
                 } } }
             } }
         }
     }
+}
+
+/// Returns the name of a kind of source. The console is the source of what is published in it.
+fn kind_name<'a>(kind: &'a str, location: &str) -> &'a str {
+    if is_console(kind, location) { "console" } else { kind }
 }
 
 fn source_list(catalog: &Catalog) -> Markup {
@@ -144,7 +182,7 @@ fn source_list(catalog: &Catalog) -> Markup {
                 thead { tr { th scope="col" { "Source" } th scope="col" { "Kind" } th.number scope="col" { "Skills" } th scope="col" { "Last change" } } }
                 tbody { @for (location, (kind, count, last)) in sources.iter().take(MAX_ROWS) { tr {
                     th scope="row" { a href=(with_query(crate::HOME, &[("source", location)])) { (user_text(location)) } }
-                    td { (kind) } td.number { (count) } td { (ago(*last)) }
+                    td { (kind_name(kind, location)) } td.number { (count) } td { (ago(*last)) }
                 } } }
             } }
         }

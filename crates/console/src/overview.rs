@@ -10,7 +10,7 @@ use crate::{
     components::user_text,
     error::ConsoleError,
     layout::{Page, Section},
-    plot::{Bars, render as render_plot, sum_into},
+    plot::{Bars, Series, render as render_plot, sum_into},
     units::{ago, bytes, number},
     visit::Visit,
 };
@@ -31,12 +31,14 @@ pub(crate) async fn page(visit: Visit) -> Result<Response, ConsoleError> {
         h1 { "Overview" }
         div #state data-live { (state(&status)) }
         div #figures data-live { (figures(&catalog, &status, &stats, is_admin)) }
-        div #requests data-live {
-            h2 { "Requests" }
-            h3 { "Last hour" } (render_plot(&bars(&stats, HOUR, ["60 minutes ago", "now"], "hour")))
-            h3 { "Last day" } (render_plot(&bars(&stats, MINUTES, ["24 hours ago", "now"], "day")))
-            (surfaces(&stats))
-        }
+        @if is_admin {
+            div #requests data-live {
+                h2 { "Requests" }
+                h3 { "Last hour" } (render_plot(&bars(&stats, HOUR, ["60 minutes ago", "now"], "hour")))
+                h3 { "Last day" } (render_plot(&bars(&stats, MINUTES, ["24 hours ago", "now"], "day")))
+                (surfaces(&stats))
+            }
+        } @else { p.muted { "An administrator also sees requests, sizes and memory." } }
     };
     Ok(Page::new("Overview", Section::Overview, body).polling().respond(&visit))
 }
@@ -45,7 +47,7 @@ fn state(status: &ServerStatus) -> Markup {
     html! {
         @if status.problems.is_empty() { div.notice.good role="status" { p { "Everything works." } } }
         @for problem in &status.problems {
-            div.notice.error role="alert" { p { "Something does not work: " (problem) "." } p { "Next: look at the log of the server." } }
+            div.notice.error role="alert" { p { "Something does not work: " (problem.message) "." } p { "Next: " (problem.hint) "." } }
         }
     }
 }
@@ -64,17 +66,23 @@ fn figures(
     };
     let (requests, errors) = total(HOUR);
     let tools = catalog.skills_after(None).filter(|row| row.meta.tool.is_some()).count();
+    let of_skills = catalog.skills_after(None).filter_map(|row| row.heads.as_ref());
+    let of_prompts = catalog.prompts_after(None).filter_map(|row| row.heads.as_ref());
+    let versions: u64 = of_skills.chain(of_prompts).map(|heads| heads.latest).sum();
     let figure = |value: String, label: &str| html! { li { strong { (value) } span { (label) } } };
     html! {
         ul.figures {
             (figure(number(catalog.skill_count() as u64), "skills that you see"))
             (figure(number(tools as u64), "of them tools"))
             (figure(number(catalog.prompts_after(None).count() as u64), "prompts"))
-            (figure(number(catalog.revision()), "changes since the beginning"))
-            (figure(number(requests), "requests in the last hour"))
-            (figure(number(errors), "of them failed"))
-            @if let Some(size) = status.store_bytes { (figure(bytes(size), "in the data directory")) }
-            @if let Some(size) = status.memory_bytes { (figure(bytes(size), "memory of the process")) }
+            (figure(number(versions), "versions published"))
+            @if is_admin {
+                (figure(number(catalog.revision()), "changes since the beginning"))
+                (figure(number(requests), "requests in the last hour"))
+                (figure(number(errors), "of them failed"))
+                @if let Some(size) = status.store_bytes { (figure(bytes(size), "in the data directory")) }
+                @if let Some(size) = status.memory_bytes { (figure(bytes(size), "memory of the process")) }
+            }
             li { strong { (status.version) } span { "version, started " (ago(status.started_at)) } }
         }
         @if is_admin { p.muted { "Data directory: " code { (user_text(&status.data_dir)) } } }
@@ -82,16 +90,22 @@ fn figures(
 }
 
 fn bars(stats: &[SurfaceStats], minutes: usize, ends: [&'static str; 2], period: &str) -> Bars {
-    let mut counts = vec![(0, 0); minutes];
+    let mut failed = vec![0; minutes];
+    let mut series = Vec::with_capacity(stats.len());
     for surface in stats {
-        let requests = surface.requests.iter().zip(&surface.errors).rev().take(minutes);
-        for (sum, (requests, errors)) in counts.iter_mut().rev().zip(requests) {
-            *sum = (sum.0 + u64::from(*requests), sum.1 + u64::from(*errors));
+        let mut answered = vec![0; minutes];
+        let counted = surface.requests.iter().zip(&surface.errors).rev().take(minutes);
+        let sums = answered.iter_mut().rev().zip(failed.iter_mut().rev());
+        for ((answered, failed), (requests, errors)) in sums.zip(counted) {
+            *answered = u64::from(requests.saturating_sub(*errors));
+            *failed += u64::from(*errors);
         }
+        series.push(Series { name: surface.surface, counts: sum_into(&answered, BARS) });
     }
-    let all: u64 = counts.iter().map(|it| it.0).sum();
-    let description = format!("Requests in the last {period}: {all} in all");
-    Bars { counts: sum_into(&counts, BARS), ends, description }
+    let totals = stats.iter().map(|it| (it.surface, it.total(minutes).0));
+    let words: Vec<String> = totals.map(|(name, total)| format!("{name} {total}")).collect();
+    let description = format!("Requests in the last {period} by surface: {}", words.join(", "));
+    Bars { series, errors: sum_into(&failed, BARS), ends, description }
 }
 
 fn surfaces(stats: &[SurfaceStats]) -> Markup {

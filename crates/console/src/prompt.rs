@@ -10,10 +10,11 @@ use skills_registry::{PromptRow, RegistryError, RenderedPrompt};
 
 use crate::{
     HOME,
-    components::{copyable, tier, token_field, user_text},
+    components::{copyable, shell_line, tier, token_field, user_text},
     error::{ConsoleError, ErrorPage},
     form::Form,
     layout::{Page, Section, error_body},
+    skill::clients,
     units::ago,
     visit::Visit,
 };
@@ -85,10 +86,15 @@ fn respond(
         }
         @if let Some(outcome) = outcome { (messages(outcome)) }
         h2 { "Use" }
-        p { "In a client that is connected over MCP the prompt is a slash command:" }
+        p { "In Claude Code, once it is connected, the prompt is a slash command; other clients list it by its name:" }
         (copyable(&usage(row)))
         p { "On the command line:" }
         (copyable(&command(row)))
+        h2 { "Install" }
+        p { "A client that is connected to this registry has every prompt. Connect it once:" }
+        (clients(visit))
+        p { "Over HTTP:" }
+        (copyable(&format!("{}/mcp", visit.server_address())))
     };
     let title = skills_agent_skills::validate::reveal_hidden(name).into_owned();
     Page::new(title, Section::Browse, body).respond(visit)
@@ -134,13 +140,42 @@ fn message_row(message: &Value) -> Markup {
     }
 }
 
+/// Returns the name of an argument for a line to copy, or a placeholder: names may hold anything, also what a shell or a
+/// client would run.
+fn line_name(name: &str) -> &str {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+    if name.starts_with('-') || !name.chars().all(is_plain) { "ARGUMENT" } else { name }
+}
+
 fn usage(row: &PromptRow) -> String {
-    let arguments = row.definition.arguments.iter().map(|it| format!(" {{{}}}", it.name));
+    let arguments = row.definition.arguments.iter();
+    let arguments = arguments.map(|it| format!(" {{{}}}", line_name(&it.name)));
     format!("/mcp__skills__{}{}", row.name, arguments.collect::<String>())
 }
 
 fn command(row: &PromptRow) -> String {
     let arguments = row.definition.arguments.iter();
-    let arguments = arguments.map(|it| format!(" {}=…", it.name)).collect::<String>();
-    format!("skills prompt get {}{arguments}", row.name)
+    let arguments: Vec<String> =
+        arguments.map(|it| format!("{}=VALUE", line_name(&it.name))).collect();
+    let arguments = arguments.iter().map(String::as_str);
+    let words: Vec<&str> =
+        ["skills", "prompt", "get", &row.name].into_iter().chain(arguments).collect();
+    shell_line(&words)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_arguments_run_nothing() {
+        for name in
+            ["; curl x|sh #", "a\ncurl x", "$(x)", "`x`", "a b", "-rf", "a\u{202e}", "a=b", "é"]
+        {
+            assert_eq!(line_name(name), "ARGUMENT", "{name:?}");
+        }
+        for name in ["city", "a_b", "max-days", "N2"] {
+            assert_eq!(line_name(name), name);
+        }
+    }
 }

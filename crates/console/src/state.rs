@@ -9,7 +9,7 @@ use skills_http::{Guard, ServerInfo};
 use skills_registry::SkillRegistry;
 use tokio::sync::{Mutex, Semaphore};
 
-use crate::{events::MAX_STREAMS, publish::Drafts, session::Sessions};
+use crate::{browse::FacetCache, events::MAX_STREAMS, publish::Drafts, session::Sessions};
 
 /// Parts of a server that the console needs.
 pub struct ConsoleParts {
@@ -45,6 +45,8 @@ pub struct ConsoleState {
     pub(crate) drafts: Drafts,
     /// Held while an uploaded archive is unpacked.
     pub(crate) unpacking: Mutex<()>,
+    /// Values of the filters of the first page.
+    pub(crate) facets: FacetCache,
     /// Permits of open event streams.
     pub(crate) streams: Arc<Semaphore>,
 }
@@ -56,7 +58,8 @@ impl Console {
         let streams = Arc::new(Semaphore::new(MAX_STREAMS));
         let drafts = Drafts::new(parts.budget.clone());
         let (sessions, unpacking) = (Sessions::new(), Mutex::default());
-        Self(Arc::new(ConsoleState { parts, sessions, drafts, unpacking, streams }))
+        let facets = FacetCache::new();
+        Self(Arc::new(ConsoleState { parts, sessions, drafts, unpacking, facets, streams }))
     }
 }
 

@@ -1,6 +1,7 @@
 //! Numbers, sizes and times for people.
 
 use maud::{Markup, html};
+use skills_agent_skills::validate::reveal_hidden;
 use skills_core::Timestamp;
 
 const MINUTE: i64 = 60;
@@ -46,6 +47,11 @@ pub(crate) fn counted(count: usize, noun: &str) -> String {
 pub(crate) fn ago(at: Timestamp) -> Markup {
     let exact = exact(at);
     html! { time datetime=(exact) title=(exact) { (distance(at, Timestamp::now())) } }
+}
+
+/// Renders a time that is given as text; text that is no time is shown as it is.
+pub(crate) fn ago_text(at: &str) -> Markup {
+    at.parse().map_or_else(|_| html! { (reveal_hidden(at)) }, ago)
 }
 
 /// Formats a time in full, to the second.

@@ -4,11 +4,11 @@ use std::{convert::Infallible, sync::Arc};
 
 use axum::{
     extract::{FromRequestParts, Request, State},
-    http::{HeaderMap, HeaderValue, StatusCode, header, request::Parts},
+    http::{HeaderMap, HeaderValue, Method, StatusCode, header, request::Parts},
     middleware::Next,
     response::{IntoResponse as _, Response},
 };
-use skills_core::Tier;
+use skills_core::{Tier, origin::WebHost};
 use skills_http::is_local_request;
 use skills_registry::{Catalog, SkillRegistry};
 use skills_vault::now;
@@ -30,8 +30,12 @@ pub(crate) struct VisitData {
     pub(crate) session: SessionId,
     /// `None` if the person has to sign in.
     pub(crate) identity: Option<Identity>,
-    /// Address that the browser used, such as `127.0.0.1:47372`.
-    pub(crate) host: String,
+    /// Host and port that the browser used, such as `127.0.0.1:47372`.
+    host: String,
+    /// True if the browser used TLS: browsers send metadata about a request to other hosts over TLS only.
+    is_tls: bool,
+    /// True if the browser runs on this machine, as far as the server can tell.
+    pub(crate) is_local: bool,
     /// Path and query of the request.
     pub(crate) target: String,
     /// True if the request wants a part of a page for a script.
@@ -87,6 +91,13 @@ impl Visit {
         Ok(())
     }
 
+    /// Returns the address of the server for clients of the person, without a path: the one that their browser used.
+    /// Every page that shows an address takes it from here.
+    pub(crate) fn server_address(&self) -> String {
+        let scheme = if self.is_tls { "https" } else { "http" };
+        format!("{scheme}://{}", self.host)
+    }
+
     /// Returns the token for the forms of the page.
     pub(crate) fn form_token(&self) -> String {
         self.console.sessions.form_token(&self.session)
@@ -113,16 +124,23 @@ pub(crate) async fn provide(
     next: Next,
 ) -> Response {
     let (mut parts, body) = request.into_parts();
+    if site(&parts.headers) == Some("cross-site") {
+        return layout::arrival_page(&target(&parts));
+    }
     let cookie = CookieName::from_headers(&parts.headers);
     let presented = cookie.session_id(&parts.headers);
     let is_new = presented.is_none();
     let Ok(session) = presented.map_or_else(SessionId::random, Ok) else {
         return StatusCode::SERVICE_UNAVAILABLE.into_response();
     };
-    let identity = identify(&console, &session, &parts);
+    let is_local = !console.parts.guard.serves_other_machines() && is_local_request(&parts);
+    let identity = identify(&console, &session, is_local);
+    let (host, is_local_host) = host(&parts.headers);
     let visit = Visit(Arc::new(VisitData {
-        host: host(&parts.headers),
-        target: parts.uri.path_and_query().map_or_else(String::new, ToString::to_string),
+        host,
+        is_tls: !is_local_host && site(&parts.headers).is_some(),
+        is_local,
+        target: target(&parts),
         is_fragment: parts.headers.contains_key("x-fragment"),
         console,
         session,
@@ -130,12 +148,16 @@ pub(crate) async fn provide(
     }));
     parts.extensions.insert(visit.clone());
     let headers = parts.headers.clone();
+    let is_read = matches!(parts.method, Method::GET | Method::HEAD);
     let mut response = next.run(Request::from_parts(parts, body)).await;
     if let Some(page) = response.extensions().get::<ErrorPage>().cloned() {
-        response = if page.needs_sign_in() && !visit.is_fragment {
+        response = if !page.needs_sign_in() || visit.is_fragment {
+            layout::error_page(&visit, &page)
+        } else if is_read {
             sign_in::redirect(&visit)
         } else {
-            layout::error_page(&visit, &page)
+            // The address of a form is no page, and what was typed must not be lost.
+            layout::error_page(&visit, &ErrorPage::from(&ConsoleError::SessionEnded))
         };
     }
     let answer = response.headers_mut();
@@ -147,7 +169,7 @@ pub(crate) async fn provide(
 }
 
 /// Identifies the person: by their session, or as the person at this machine where the server has no token.
-fn identify(console: &Console, session: &SessionId, parts: &Parts) -> Option<Identity> {
+fn identify(console: &Console, session: &SessionId, is_local: bool) -> Option<Identity> {
     let guard = &console.parts.guard;
     if let Some(identity) = console.sessions.identity(session) {
         if guard.is_active(&identity.caller()) {
@@ -155,11 +177,25 @@ fn identify(console: &Console, session: &SessionId, parts: &Parts) -> Option<Ide
         }
         console.sessions.sign_out(session);
     }
-    let is_local = !guard.has_token() && is_local_request(parts);
-    is_local.then_some(Identity::Local { is_admin: !console.parts.has_admin_key })
+    let needs_no_credential = is_local && !guard.has_token();
+    needs_no_credential.then_some(Identity::Local { is_admin: !console.parts.has_admin_key })
 }
 
-fn host(headers: &HeaderMap) -> String {
-    let host = headers.get(header::HOST).and_then(|host| host.to_str().ok());
-    host.unwrap_or("localhost").to_owned()
+/// Returns path and query of a request.
+fn target(parts: &Parts) -> String {
+    parts.uri.path_and_query().map_or_else(String::new, ToString::to_string)
+}
+
+/// Returns the relation of the page that caused a request to this server, where the browser says it.
+fn site(headers: &HeaderMap) -> Option<&str> {
+    headers.get("sec-fetch-site").and_then(|site| site.to_str().ok())
+}
+
+/// Returns the host that a request is addressed to, and whether it is a name of this machine.
+fn host(headers: &HeaderMap) -> (String, bool) {
+    let host = headers.get(header::HOST).and_then(|host| host.to_str().ok()).unwrap_or("localhost");
+    let is_local = WebHost::parse_authority(host).is_some_and(|(host, _)| {
+        host.is_local() || matches!(host, WebHost::Ip(ip) if ip.is_loopback())
+    });
+    (host.to_owned(), is_local)
 }

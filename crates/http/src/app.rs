@@ -11,7 +11,7 @@ use crate::{
     client_shares::ClientShares,
     error::{self, ErrorFormat},
     front_page,
-    guard::{Authenticator, BoundGuard},
+    guard::{Authenticator, BoundGuard, OwnPages},
     health,
     limits::ConcurrencyLimit,
     middleware::{GroupRules, MiddlewareLayer, ServerRules},
@@ -88,7 +88,11 @@ impl App {
                     is_public: policy.is_public,
                 },
                 decorator: policy.decorator,
-                same_origin: policy.same_origin,
+                own_pages: policy.same_origin.then_some(if policy.linkable {
+                    OwnPages::Linkable
+                } else {
+                    OwnPages::Unlinkable
+                }),
                 counter: policy.surface.map(|surface| stats.surface(surface)),
             };
             routes

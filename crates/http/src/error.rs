@@ -12,7 +12,7 @@ use axum::{
 use serde_json::json;
 use skills_core::{Code, RequestId};
 
-use crate::ErrorCode;
+use crate::{ErrorCode, OwnPage};
 
 /// Error response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -128,27 +128,47 @@ impl IntoResponse for ErrorResponse {
 /// Error format of one surface.
 #[derive(Debug, Clone, Copy)]
 pub struct ErrorFormat {
-    /// Prefix of the surface's paths.
+    /// Prefix of the surface's paths. The path without the slash at its end belongs to the surface too.
     pub path_prefix: &'static str,
-    /// Builds the JSON body from a code and a message. The id of the request is [`RequestId::current`].
-    pub body: fn(Code, &str) -> Bytes,
+    /// Builds the body from a code and a message. The id of the request is [`RequestId::current`].
+    pub body: ErrorBody,
+}
+
+/// Builds the body of an error response.
+#[derive(Debug, Clone, Copy)]
+pub enum ErrorBody {
+    /// Builds JSON.
+    Json(fn(Code, &str) -> Bytes),
+    /// Builds a page of this program, for clients that name HTML in `Accept`; others get the common format.
+    Page(fn(Code, &str) -> Bytes),
 }
 
 impl ErrorFormat {
     /// Returns the format of the surface that has a path.
     pub(crate) fn find(formats: &[Self], path: &str) -> Option<Self> {
-        formats.iter().find(|format| path.starts_with(format.path_prefix)).copied()
+        let is_below =
+            |prefix: &str| path.starts_with(prefix) || prefix.strip_suffix('/') == Some(path);
+        formats.iter().find(|format| is_below(format.path_prefix)).copied()
     }
 
     /// Replaces the body of an error response of this crate; other responses pass unchanged.
-    pub(crate) fn apply(self, response: Response) -> Response {
+    pub(crate) fn apply(self, response: Response, names_html: bool) -> Response {
         let Some(HttpError { code, message, .. }) = response.extensions().get() else {
             return response;
         };
-        let body = Body::from((self.body)(*code, message));
+        let (body, is_page) = match self.body {
+            ErrorBody::Json(body) => (body(*code, message), false),
+            ErrorBody::Page(_) if !names_html => return response,
+            ErrorBody::Page(body) => (body(*code, message), true),
+        };
         let (mut parts, _) = response.into_parts();
         parts.headers.remove(header::CONTENT_LENGTH);
-        Response::from_parts(parts, body)
+        if is_page {
+            let html = HeaderValue::from_static("text/html; charset=utf-8");
+            parts.headers.insert(header::CONTENT_TYPE, html);
+            parts.extensions.insert(OwnPage);
+        }
+        Response::from_parts(parts, Body::from(body))
     }
 }
 

@@ -36,12 +36,16 @@ fn ignore_infallible(answer: Result<Response, Infallible>) -> Response {
 /// Returns whether a request is a read by a client that names HTML in `Accept`; `*/*` alone is what programs send.
 fn accepts_html(method: &Method, headers: &HeaderMap) -> bool {
     let is_read = matches!(*method, Method::GET | Method::HEAD);
+    is_read && names_html(headers) && !headers.contains_key(header::UPGRADE)
+}
+
+/// Returns whether a client names HTML in `Accept`.
+pub(crate) fn names_html(headers: &HeaderMap) -> bool {
     let mut accepted = headers.get_all(header::ACCEPT).iter().filter_map(|it| it.to_str().ok());
-    let names_html = accepted.any(|value| {
+    accepted.any(|value| {
         let mut types = value.split(',').map(|it| it.split(';').next().unwrap_or(it).trim());
         types.any(|it| it.eq_ignore_ascii_case("text/html"))
-    });
-    is_read && names_html && !headers.contains_key(header::UPGRADE)
+    })
 }
 
 #[cfg(test)]

@@ -6,8 +6,16 @@ use axum::{Json, Router, extract::State, http::StatusCode, routing::get};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 
+use crate::ServerProblem;
+
 pub(crate) const ALIVE: &str = "/healthz";
 pub(crate) const READY: &str = "/readyz";
+
+/// Problem of a server that is starting or stopping.
+const NOT_OPEN: ServerProblem = ServerProblem {
+    message: "the registry is not open",
+    hint: "wait a moment; if it stays so, look at the log of the server",
+};
 
 /// Readiness flag, shared between the HTTP server and the code that sets it.
 #[derive(Debug, Clone, Default)]
@@ -17,7 +25,7 @@ pub struct Readiness(Arc<Mutex<ReadyState>>);
 struct ReadyState {
     is_ready: bool,
     /// Reason for which a ready server cannot do a part of its work.
-    impaired: Option<&'static str>,
+    impaired: Option<ServerProblem>,
     /// Whether searches do not find everything yet.
     is_indexing: bool,
 }
@@ -30,13 +38,13 @@ impl Readiness {
 
     /// Returns the reason for which the server cannot do all of its work.
     #[must_use]
-    pub fn problem(&self) -> Option<&'static str> {
+    pub fn problem(&self) -> Option<ServerProblem> {
         let ReadyState { is_ready, impaired, .. } = *self.0.lock();
-        if is_ready { impaired } else { Some("the registry is not open") }
+        if is_ready { impaired } else { Some(NOT_OPEN) }
     }
 
     /// Sets the reason for which the server is impaired; `None` clears it.
-    pub fn set_impaired(&self, reason: Option<&'static str>) {
+    pub fn set_impaired(&self, reason: Option<ServerProblem>) {
         self.0.lock().impaired = reason;
     }
 
@@ -65,7 +73,7 @@ async fn ready(State(readiness): State<Readiness>) -> (StatusCode, Json<Value>) 
         _ if !is_ready => (StatusCode::SERVICE_UNAVAILABLE, json!({ "status": "not ready" })),
         None if is_indexing => (StatusCode::OK, json!({ "status": "ready", "search": "indexing" })),
         None => (StatusCode::OK, json!({ "status": "ready" })),
-        Some(reason) => {
+        Some(ServerProblem { message: reason, .. }) => {
             let body = json!({ "status": "not ready", "reason": reason });
             (StatusCode::SERVICE_UNAVAILABLE, body)
         }
@@ -84,7 +92,7 @@ mod tests {
         assert_eq!(status().await.0, StatusCode::SERVICE_UNAVAILABLE);
         readiness.set(true);
         assert_eq!(status().await.0, StatusCode::OK);
-        readiness.set_impaired(Some("no writes"));
+        readiness.set_impaired(Some(ServerProblem { message: "no writes", hint: "wait" }));
         let (code, Json(body)) = status().await;
         assert_eq!((code, &body["reason"]), (StatusCode::SERVICE_UNAVAILABLE, &json!("no writes")));
         readiness.set_impaired(None);

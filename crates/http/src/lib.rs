@@ -28,7 +28,7 @@ mod tagged_body;
 mod yank_warning;
 
 pub use app::App;
-pub use error::{ErrorFormat, ErrorResponse};
+pub use error::{ErrorBody, ErrorFormat, ErrorResponse};
 pub use guard::{Access, AccessRuleError, AuthBypass, Guard};
 pub use health::Readiness;
 pub use limits::HttpLimits;
@@ -37,6 +37,6 @@ pub use request_span::ErrorCode;
 pub use route_group::{BodyLimit, ResponseDecorator, RouteGroup, RoutePolicy};
 pub use security_headers::OwnPage;
 pub use server::serve;
-pub use server_info::{Connection, ServerInfo, ServerStatus};
+pub use server_info::{Connection, ServerInfo, ServerProblem, ServerStatus};
 pub use tagged_body::TaggedBody;
 pub use yank_warning::with_yank_warning;

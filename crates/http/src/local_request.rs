@@ -2,21 +2,28 @@
 
 use std::net::IpAddr;
 
-use axum::http::{HeaderName, header, request::Parts};
+use axum::http::{HeaderName, Version, header, request::Parts};
 use skills_core::origin::WebHost;
 
 use crate::client_shares::peer_address;
 
 /// Headers by which proxies name the client that they speak for.
-const FORWARDING_HEADERS: [HeaderName; 4] = [
+const FORWARDING_HEADERS: [HeaderName; 10] = [
     header::FORWARDED,
     header::VIA,
     HeaderName::from_static("x-forwarded-for"),
+    HeaderName::from_static("x-forwarded-host"),
+    HeaderName::from_static("x-forwarded-port"),
+    HeaderName::from_static("x-forwarded-proto"),
+    HeaderName::from_static("x-forwarded-server"),
     HeaderName::from_static("x-real-ip"),
+    HeaderName::from_static("cf-connecting-ip"),
+    HeaderName::from_static("true-client-ip"),
 ];
 
 /// Returns whether a request comes from this machine: over a loopback connection, to a local host name, and through no
-/// proxy. The person behind a proxy may be anybody.
+/// proxy. The person behind a proxy may be anybody. A proxy with default settings adds no header; nginx then speaks
+/// HTTP/1.0, which no browser does.
 #[must_use]
 pub fn is_local_request(parts: &Parts) -> bool {
     let is_loopback = |ip: IpAddr| ip.to_canonical().is_loopback();
@@ -25,5 +32,9 @@ pub fn is_local_request(parts: &Parts) -> bool {
         host.is_local() || matches!(host, WebHost::Ip(ip) if ip.is_loopback())
     });
     let is_forwarded = FORWARDING_HEADERS.iter().any(|name| parts.headers.contains_key(name));
-    is_local_host && !is_forwarded && is_loopback(peer_address(&parts.extensions))
+    let is_browser_version = parts.version > Version::HTTP_10;
+    is_local_host
+        && !is_forwarded
+        && is_browser_version
+        && is_loopback(peer_address(&parts.extensions))
 }

@@ -22,7 +22,8 @@ use tower::{Layer, Service};
 use crate::{
     ResponseDecorator,
     error::ErrorFormat,
-    guard::{self, Authenticator, BoundGuard},
+    front_page,
+    guard::{self, Authenticator, BoundGuard, OwnPages},
     key_lifetime,
     limits::{self, ConcurrencyLimit},
     request_span, security_headers,
@@ -39,7 +40,8 @@ pub(crate) struct GroupRules {
     pub(crate) authenticator: Authenticator,
     pub(crate) concurrency: ConcurrencyLimit,
     pub(crate) decorator: Option<ResponseDecorator>,
-    pub(crate) same_origin: bool,
+    /// Set if only pages of this server may request the routes.
+    pub(crate) own_pages: Option<OwnPages>,
     pub(crate) counter: Option<SurfaceCounter>,
 }
 
@@ -120,8 +122,9 @@ impl Rules {
                 Some(group) => group.handle(request, next).await,
                 None => next.run(request).await,
             };
-            let same_origin = group.as_ref().is_some_and(|group| group.same_origin);
-            let response = guard::check_host_and_origin(&server.guard, same_origin, request, next);
+            let own_pages = group.as_ref().and_then(|group| group.own_pages);
+            let names_html = front_page::names_html(request.headers());
+            let response = guard::check_host_and_origin(&server.guard, own_pages, request, next);
             let mut response = response.await;
             if let Some(counter) = group.as_ref().and_then(|group| group.counter.as_ref()) {
                 counter.count(
@@ -129,9 +132,9 @@ impl Rules {
                 );
             }
             if let Some(format) = ErrorFormat::find(&server.error_formats, uri.path()) {
-                response = format.apply(response);
+                response = format.apply(response, names_html);
             }
-            security_headers::insert(uri.path(), &mut response);
+            security_headers::insert(uri.path(), own_pages.is_some(), &mut response);
             response
         })
         .await

@@ -35,6 +35,9 @@ pub struct RoutePolicy {
     /// Refuses requests of pages of all other origins, also of those that may use all other routes, and answers no CORS
     /// request. A request that may change something has to name this server as its origin.
     pub same_origin: bool,
+    /// Lets links on pages of other origins open routes that are [`same_origin`](Self::same_origin): the browser loads
+    /// them in a tab, where the other page cannot read them.
+    pub linkable: bool,
     /// Surface that the requests are counted for.
     pub surface: Option<&'static str>,
     /// Adds headers to every response.

@@ -16,22 +16,20 @@ const ADDED_HEADERS: usize = 4;
 #[derive(Debug, Clone, Copy)]
 pub struct OwnPage;
 
+const RESOURCE_POLICY: HeaderName = HeaderName::from_static("cross-origin-resource-policy");
+const SAME_ORIGIN: HeaderValue = HeaderValue::from_static("same-origin");
+
 /// Headers of pages. With `no-referrer` browsers would send forms with the origin `null`.
 const PAGE_HEADERS: [(HeaderName, HeaderValue); 4] = [
     (header::CONTENT_SECURITY_POLICY, HeaderValue::from_static(PAGE_POLICY)),
-    (header::REFERRER_POLICY, HeaderValue::from_static("same-origin")),
-    (
-        HeaderName::from_static("cross-origin-opener-policy"),
-        HeaderValue::from_static("same-origin"),
-    ),
-    (
-        HeaderName::from_static("cross-origin-resource-policy"),
-        HeaderValue::from_static("same-origin"),
-    ),
+    (header::REFERRER_POLICY, SAME_ORIGIN),
+    (HeaderName::from_static("cross-origin-opener-policy"), SAME_ORIGIN),
+    (RESOURCE_POLICY, SAME_ORIGIN),
 ];
 
-/// Inserts the headers into the response for a path, replacing those of the surface.
-pub(crate) fn insert(path: &str, response: &mut Response) {
+/// Inserts the headers into the response for a path, replacing those of the surface. Routes for pages of this server
+/// alone (`is_same_origin`) are not for the pages of other ports of this machine either, which a browser calls same-site.
+pub(crate) fn insert(path: &str, is_same_origin: bool, response: &mut Response) {
     // Without a declared type a browser guesses one.
     let is_inline =
         has_inline_type(response.headers()).unwrap_or_else(|| response.body().is_end_stream());
@@ -42,6 +40,9 @@ pub(crate) fn insert(path: &str, response: &mut Response) {
     if is_own_page {
         headers.extend(PAGE_HEADERS);
         return;
+    }
+    if is_same_origin {
+        headers.insert(RESOURCE_POLICY, SAME_ORIGIN);
     }
     headers.insert(header::CONTENT_SECURITY_POLICY, HeaderValue::from_static(SECURITY_POLICY));
     if !is_inline {
@@ -70,7 +71,8 @@ mod tests {
         for &one in types {
             response.headers_mut().append(header::CONTENT_TYPE, HeaderValue::from_static(one));
         }
-        insert("/skills/a/x.html", &mut response);
+        insert("/skills/a/x.html", false, &mut response);
+        assert!(!response.headers().contains_key(RESOURCE_POLICY));
         let text = |name: HeaderName| {
             response.headers().get(name).map(|value| value.to_str().unwrap().to_owned())
         };
@@ -94,10 +96,18 @@ mod tests {
     }
 
     #[test]
+    fn content_of_same_origin_routes_is_not_for_other_ports() {
+        let mut response = ([(header::CONTENT_TYPE, "text/plain")], "x").into_response();
+        insert("/ui/raw/a/x.txt", true, &mut response);
+        assert_eq!(response.headers()[RESOURCE_POLICY], "same-origin");
+        assert_eq!(response.headers()[header::CONTENT_SECURITY_POLICY], SECURITY_POLICY);
+    }
+
+    #[test]
     fn only_a_page_of_this_program_may_run_scripts() {
         let mut response = ([(header::CONTENT_TYPE, "text/html")], "<p>").into_response();
         response.extensions_mut().insert(OwnPage);
-        insert("/ui", &mut response);
+        insert("/ui", true, &mut response);
         assert_eq!(response.headers()[header::CONTENT_SECURITY_POLICY], PAGE_POLICY);
         assert_eq!(response.headers()[header::REFERRER_POLICY], "same-origin");
         assert_eq!(response.headers()[header::X_CONTENT_TYPE_OPTIONS], "nosniff");

@@ -33,8 +33,17 @@ pub struct ServerStatus {
     pub store_bytes: Option<u64>,
     /// Resident memory of the process, in bytes.
     pub memory_bytes: Option<u64>,
-    /// Sentences about what does not work.
-    pub problems: Vec<String>,
+    /// Parts of the server that do not work.
+    pub problems: Vec<ServerProblem>,
+}
+
+/// Part of a server that does not work.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ServerProblem {
+    /// Sentence about what does not work.
+    pub message: &'static str,
+    /// Next step for the person who runs the server.
+    pub hint: &'static str,
 }
 
 /// Connection or session of a client.

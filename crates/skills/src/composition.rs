@@ -23,8 +23,8 @@ use skills_core::{
 use skills_execution::{Executor, NoExecutor, PendingExecutor, ToolExecutor};
 use skills_gateway::Gateway;
 use skills_http::{
-    Access, App, ErrorFormat, Guard, Readiness, ResponseDecorator, RouteGroup, RoutePolicy,
-    ServerInfo,
+    Access, App, ErrorBody, ErrorFormat, Guard, Readiness, ResponseDecorator, RouteGroup,
+    RoutePolicy, ServerInfo,
 };
 use skills_mcp::{Mcp, Settings};
 use skills_mdp::MdpHost;
@@ -173,7 +173,7 @@ impl Foundation {
             stats: self.stats.clone(),
             error_formats: vec![ErrorFormat {
                 path_prefix: "/v1/",
-                body: skills_gateway::error_body,
+                body: ErrorBody::Json(skills_gateway::error_body),
             }],
             budget: self.budget.clone(),
             ..App::new(Router::new(), self.guard.clone(), readiness)
@@ -190,6 +190,7 @@ impl Foundation {
                 budget: self.budget.clone(),
                 command,
             }));
+            app.error_formats.push(console.error_format);
             app.route_groups.extend(console.groups);
             app.front_page = Some(console.front_page);
         }

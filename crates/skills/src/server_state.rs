@@ -3,10 +3,15 @@
 use std::{fs, path::PathBuf};
 
 use skills_core::{RequestStats, SurfaceStats, Timestamp};
-use skills_http::{Connection, Readiness, ServerInfo, ServerStatus};
+use skills_http::{Connection, Readiness, ServerInfo, ServerProblem, ServerStatus};
 use skills_mcp::http::{OpenSession, OpenSessions};
 
 use crate::data_dir;
+
+const INDEXING: ServerProblem = ServerProblem {
+    message: "the search index is being built, so searches do not find everything yet",
+    hint: "wait until it is complete",
+};
 
 /// State of this process.
 pub(crate) struct ServerState {
@@ -27,6 +32,11 @@ impl ServerState {
         Self { started_at: Timestamp::now(), data_dir, stats, mcp_sessions, readiness }
     }
 
+    fn problems(&self) -> Vec<ServerProblem> {
+        let indexing = self.readiness.is_indexing().then_some(INDEXING);
+        self.readiness.problem().into_iter().chain(indexing).collect()
+    }
+
     /// Returns the bytes of the files in the data directory.
     fn store_bytes(&self) -> Option<u64> {
         let files = fs::read_dir(&self.data_dir).ok()?.filter_map(Result::ok);
@@ -43,7 +53,7 @@ impl ServerInfo for ServerState {
             data_dir: data_dir::display(&self.data_dir),
             store_bytes: self.store_bytes(),
             memory_bytes: resident_bytes(),
-            problems: self.readiness.problem().map(str::to_owned).into_iter().collect(),
+            problems: self.problems(),
         }
     }
 

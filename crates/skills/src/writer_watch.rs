@@ -2,11 +2,20 @@
 //! so that its supervisor restarts it.
 
 use skills_core::Code;
-use skills_http::Readiness;
+use skills_http::{Readiness, ServerProblem};
 use skills_registry::WriterHealth;
 use tokio::sync::watch;
 
 use crate::Failure;
+
+const RECOVERING: ServerProblem = ServerProblem {
+    message: "the writer is recovering from an internal error",
+    hint: "wait a moment and send changes again; reads work meanwhile",
+};
+const STOPPED: ServerProblem = ServerProblem {
+    message: "the writer stopped after an internal error",
+    hint: "restart the server; all acknowledged writes are stored",
+};
 
 /// Updates readiness from the writer's health. Returns when the writer has failed for good.
 pub(crate) async fn watch_writer(
@@ -17,10 +26,10 @@ pub(crate) async fn watch_writer(
         match *health.borrow_and_update() {
             WriterHealth::Writing => readiness.set_impaired(None),
             WriterHealth::Recovering => {
-                readiness.set_impaired(Some("the writer is recovering from an internal error"));
+                readiness.set_impaired(Some(RECOVERING));
             }
             WriterHealth::Failed => {
-                readiness.set_impaired(Some("the writer stopped after an internal error"));
+                readiness.set_impaired(Some(STOPPED));
                 let message = "the writer thread stopped after an internal error; nothing can be stored any more";
                 return Failure::new(Code::WriterStopped, message)
                     .hint("restart the server; all acknowledged writes are stored");

@@ -2,14 +2,44 @@
 
 use std::{
     collections::{HashMap, HashSet},
+    num::NonZeroUsize,
     sync::Arc,
 };
 
-use skills_core::SourceKind;
+use lru::LruCache;
+use parking_lot::Mutex;
+use skills_core::{Owner, SourceKind};
 use skills_registry::{Catalog, SkillRow};
 
 /// Most values of a filter that are offered; the most frequent ones.
 const MAX_VALUES: usize = 100;
+
+/// Views whose values are cached.
+const MAX_VIEWS: NonZeroUsize = NonZeroUsize::new(64).unwrap();
+
+/// Cache of the values of catalogs, by view and version. Collecting them reads every row.
+pub(crate) struct FacetCache(Mutex<LruCache<Option<Owner>, VersionedFacets>>);
+
+/// Values, and the version of the catalog that they are of.
+type VersionedFacets = ((u64, u64), Arc<Facets>);
+
+impl FacetCache {
+    pub(crate) fn new() -> Self {
+        Self(Mutex::new(LruCache::new(MAX_VIEWS)))
+    }
+
+    /// Returns the values of a view, which are collected once for each version of it.
+    pub(super) fn of(&self, catalog: &Catalog) -> Arc<Facets> {
+        let (owner, version) = (catalog.stored_version().1.cloned(), catalog.version());
+        let cached = self.0.lock().get(&owner).filter(|(of, _)| *of == version).cloned();
+        if let Some((_, facets)) = cached {
+            return facets;
+        }
+        let facets = Arc::new(Facets::of(catalog));
+        self.0.lock().put(owner, (version, Arc::clone(&facets)));
+        facets
+    }
+}
 
 /// Tags and sources of a catalog, sorted.
 #[derive(Debug, Default)]
@@ -20,7 +50,7 @@ pub(super) struct Facets {
 
 impl Facets {
     /// Collects the values of all skills.
-    pub(super) fn of(catalog: &Catalog) -> Self {
+    fn of(catalog: &Catalog) -> Self {
         let (mut tags, mut sources) = (HashMap::new(), HashMap::new());
         for row in catalog.skills_after(None) {
             for tag in tags_of(row) {

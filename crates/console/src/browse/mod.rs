@@ -7,9 +7,8 @@ mod rows;
 use axum::response::Response;
 use maud::{Markup, html};
 use skills_agent_skills::validate::reveal_hidden;
-use skills_registry::Catalog;
 
-pub(crate) use self::facets::source_of;
+pub(crate) use self::facets::{FacetCache, source_of};
 use self::{
     facets::Facets,
     filter::{Kind, Query, View},
@@ -20,7 +19,6 @@ use crate::{
     components::{copyable, user_text},
     error::ConsoleError,
     layout::{Page, Section},
-    response,
     units::number,
     visit::Visit,
 };
@@ -28,31 +26,32 @@ use crate::{
 /// Entries of a page.
 const PAGE_SIZE: usize = 48;
 
-/// Renders the page, or for a script only the results.
+/// Renders the page.
 pub(crate) async fn page(visit: Visit) -> Result<Response, ConsoleError> {
     let catalog = visit.catalog().await?;
     let (_, query) = visit.target.split_once('?').unwrap_or_default();
-    let query = Query::parse(query);
-    let found = find(&*visit.skills()?, &catalog, &query).await?;
-    let results = results(&query, &found);
-    if visit.is_fragment {
-        return Ok(response::html(axum::http::StatusCode::OK, results));
+    let mut query = Query::parse(query);
+    let mut found = find(&*visit.skills()?, &catalog, &query).await?;
+    // Entries that were removed may have shortened the list: the last page is nearest.
+    if found.entries.is_empty() && found.total > 0 {
+        query.page = (found.total - 1) / PAGE_SIZE;
+        found = find(&*visit.skills()?, &catalog, &query).await?;
     }
+    let results = results(&query, &found);
     let total = catalog.skill_count() + catalog.prompts_after(None).count();
     let body = if total == 0 {
         html! { h1 { "Skills" } div #results data-live { (empty_registry(&visit)) } }
     } else {
         html! {
             h1.visually-hidden { "Skills and prompts" }
-            (search_form(&catalog, &query))
+            (search_form(&visit.console.facets.of(&catalog), &query))
             (results)
         }
     };
     Ok(Page::new("Browse", Section::Browse, body).live().respond(&visit))
 }
 
-fn search_form(catalog: &Catalog, query: &Query) -> Markup {
-    let facets = Facets::of(catalog);
+fn search_form(facets: &Facets, query: &Query) -> Markup {
     html! {
         form.search role="search" method="get" action=(HOME) data-search {
             label.visually-hidden for="q" { "Search skills and prompts" }

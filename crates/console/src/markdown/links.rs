@@ -46,7 +46,7 @@ impl LinkTargets {
         // Made by an earlier pass, or absolute on this server: only pages of the console.
         if target.starts_with('/') {
             let is_own = target == HOME || target.starts_with("/ui/");
-            return Some(target.to_owned()).filter(|_| is_own && !target.contains('\\'));
+            return Some(target.to_owned()).filter(|_| is_own && stays_below(target));
         }
         if let Some(fragment) = target.strip_prefix('#') {
             let fragment = fragment.strip_prefix(ID_PREFIX).unwrap_or(fragment);
@@ -81,8 +81,10 @@ impl LinkTargets {
 
     /// Returns the address of an image of the bundle; `None` for all others.
     pub(super) fn image(&self, target: &str) -> Option<String> {
-        if target.starts_with("/ui/raw/") {
-            return Some(target.to_owned()).filter(|it| !it.contains('\\'));
+        // Made by an earlier pass: an image of this bundle.
+        if target.starts_with('/') {
+            let own = raw_path(&self.id, "", &[]);
+            return Some(target.to_owned()).filter(|it| it.starts_with(&own) && stays_below(it));
         }
         let path = self.file(target).filter(|path| is_image(path))?;
         Some(raw_path(&self.id, &path, &[("tier", self.tier), ("version", &self.version)]))
@@ -107,13 +109,23 @@ impl LinkTargets {
     }
 }
 
-/// Returns the page of the rest of an `iii://` URI.
+/// Returns whether a browser requests an address as it is written: segments such as `..` and `%2e%2e` lead out of its
+/// folder, and browsers read `\` as `/` and skip line ends.
+fn stays_below(address: &str) -> bool {
+    let path = address.split(['?', '#']).next().unwrap_or(address);
+    let path = path.to_ascii_lowercase().replace("%2e", ".");
+    let is_plain = |c: char| c != '\\' && !c.is_control();
+    path.chars().all(is_plain) && !path.split('/').any(|it| it == "." || it == "..")
+}
+
+/// Returns the page of the rest of an `iii://` URI: of a skill, of a file of one, or of an entry of a live client, whose
+/// ids have a slash too. The page finds out which.
 fn registry_link(rest: &str) -> String {
-    let (id, path) = rest.split_once('/').unwrap_or((rest, ""));
-    match (id, path) {
-        ("skills", "") => HOME.to_owned(),
-        (id, "") => skill_path(id),
-        (id, path) => skill_part("/ui/skills/", id, &[("tab", "files"), ("path", path)]),
+    let rest = rest.split(['?', '#']).next().unwrap_or(rest);
+    let decoded = percent_decode(rest);
+    match decoded.as_deref().unwrap_or(rest) {
+        "skills" | "skills/" => HOME.to_owned(),
+        id => skill_path(id.trim_end_matches('/')),
     }
 }
 

@@ -148,7 +148,7 @@ fn sanitiser(targets: &Arc<LinkTargets>) -> Builder<'static> {
         .clean_content_tags(HashSet::from([
             "script", "style", "title", "noscript", "template", "svg", "math",
         ]))
-        .generic_attributes(HashSet::from(["title", "lang", "dir"]))
+        .generic_attributes(HashSet::from(["title", "lang"]))
         .add_tag_attributes("a", ["href"])
         .add_tag_attributes("img", ["src", "alt", "width", "height"])
         .add_tag_attributes("ol", ["start"])

@@ -60,6 +60,7 @@ fn links_of_the_bundle_lead_to_the_console() {
         ("#Part", "#doc-Part"),
         ("iii://weather", "/ui/skills/weather"),
         ("iii://skills", "/ui"),
+        ("iii://phone/docs/a%20b", "/ui/skills/phone/docs/a%20b"),
         ("https://example.com/", "https://example.com/"),
     ] {
         let page = html(&format!("[x]({target})"));
@@ -75,6 +76,10 @@ fn links_of_the_bundle_lead_to_the_console() {
         "javascript:alert(1)",
         "data:text/html,x",
         "vbscript:x",
+        "/ui/../v1/skills",
+        "/ui/%2e%2E/v1/skills",
+        "/ui/a/./b",
+        "/ui/\\\\evil.example",
     ] {
         let page = html(&format!("[x]({target})"));
         assert!(!page.contains("href=\""), "{target}: {page}");
@@ -90,6 +95,12 @@ fn only_raster_images_of_the_bundle_are_loaded() {
         "img/b.svg",
         "data:image/png;base64,x",
         "//evil.example/x.png",
+        "/ui/raw/pdf/../../../v1/skills",
+        "/ui/raw/pdf/%2e%2e/%2E%2e/sign-out",
+        "/ui/raw/pdf/.%2e/x.png",
+        "/ui/raw/pdf/%2e%2e/%zz/x.png",
+        "/ui/raw/other/x.png",
+        "/ui/raw/../x.png",
     ] {
         for document in [format!("![alt]({target})"), format!("<img src=\"{target}\" alt=x>")] {
             let page = html(&document);

@@ -19,7 +19,7 @@ pub(super) fn table(visit: &Visit, data: &PeopleData) -> Markup {
         @else {
             div.scroll tabindex="0" role="region" aria-label="Keys" { table {
                 thead { tr {
-                    th scope="col" { "User" } th scope="col" { "Key" } th scope="col" { "Plan" } th scope="col" { "Used this minute" }
+                    th scope="col" { "User" } th scope="col" { "Key" } th scope="col" { "Plan" } th.number scope="col" { "Used this minute" }
                     th scope="col" { "Last use" } th scope="col" { "Created" } th scope="col" { "Expires" } th scope="col" { "State" }
                 } }
                 tbody { @for key in &data.keys { (row(visit, key)) } }
@@ -52,11 +52,15 @@ fn row(visit: &Visit, ListedKey { row, plan }: &ListedKey) -> Markup {
 fn state(visit: &Visit, row: &KeyRow, is_active: bool) -> Markup {
     html! {
         @if is_active {
-            form.inline-form method="post" action="/ui/people/revoke" {
-                (token_field(visit))
-                input type="hidden" name="key" value=(row.id());
-                span.badge.good { "active" }
-                button.danger type="submit" aria-label=(format!("Revoke key {} of {}", row.id(), row.owner)) { "Revoke" }
+            span.badge.good { "active" }
+            details.confirm {
+                summary aria-label=(format!("Revoke key {} of {}", row.id(), row.owner)) { "Revoke" }
+                form method="post" action="/ui/people/revoke" {
+                    (token_field(visit))
+                    input type="hidden" name="key" value=(row.id());
+                    p { "The key and its sessions end at once." }
+                    button.danger type="submit" aria-label=(format!("Revoke key {} of {} for good", row.id(), row.owner)) { "Revoke for good" }
+                }
             }
         } @else if let Some(at) = row.revoked_at { span.badge.bad { "revoked" } " " (ago(at)) }
         @else { span.badge.bad { "expired" } }

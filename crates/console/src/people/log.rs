@@ -10,6 +10,7 @@ use crate::{
     components::{skill_path, tier, user_text, with_query},
     error::ConsoleError,
     layout::{Page, Section},
+    units::ago_text,
     visit::Visit,
 };
 
@@ -120,7 +121,7 @@ fn accounts_table(entries: &[AuditEntry]) -> Markup {
             div.scroll tabindex="0" role="region" aria-label="Entries" { table {
                 thead { tr { th scope="col" { "Time" } th scope="col" { "Actor" } th scope="col" { "Action" } th scope="col" { "Subject" } } }
                 tbody { @for entry in entries { tr {
-                    td.number { (entry.at) } td { (user_text(&entry.actor)) } td { code { (user_text(&entry.action)) } } td { (user_text(&entry.subject)) }
+                    td { (ago_text(&entry.at)) } td { (user_text(&entry.actor)) } td { code { (user_text(&entry.action)) } } td { (user_text(&entry.subject)) }
                 } } }
             } }
         }
@@ -146,12 +147,12 @@ fn skills_table(entries: &[LogInfo]) -> Markup {
             div.scroll tabindex="0" role="region" aria-label="Entries" { table {
                 thead { tr { th scope="col" { "Time" } th scope="col" { "Actor" } th scope="col" { "Action" } th scope="col" { "Entry" } th scope="col" { "Message" } } }
                 tbody { @for entry in entries { tr {
-                    td.number { (entry.at) }
+                    td { (ago_text(&entry.at)) }
                     td { (user_text(&entry.by)) }
                     td { code { (user_text(&entry.action)) } }
                     td {
                         (tier(entry.tier)) " "
-                        @if entry.action.starts_with("skill.") { a href=(skill_path(&entry.id)) { (user_text(&entry.id)) } } @else { (user_text(&entry.id)) }
+                        @if entry.action.starts_with("skill.") { a href=(with_query(&skill_path(&entry.id), &[("tier", entry.tier.as_str())])) { (user_text(&entry.id)) } } @else { (user_text(&entry.id)) }
                         @if let Some(version) = entry.version { " " (version) }
                         @if let Some(label) = &entry.label { " " span.badge { (user_text(label)) } }
                     }

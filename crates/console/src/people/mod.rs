@@ -15,6 +15,7 @@ use crate::{
     form::Form,
     layout::{Page, Section},
     response::see_other,
+    units::ago_text,
     visit::Visit,
 };
 
@@ -24,8 +25,6 @@ const LOCAL: &str = "local";
 const PATH: &str = "/ui/people";
 /// Keys of a page.
 const PAGE_SIZE: usize = 100;
-/// Owners whose secrets are listed.
-const MAX_OWNERS: usize = 50;
 /// Longest label of a key, in bytes.
 const MAX_LABEL_BYTES: usize = 128;
 
@@ -80,7 +79,7 @@ impl PeopleData {
             keys.push(ListedKey { row, plan });
         }
         let mut secrets = Vec::new();
-        for owner in owners.into_iter().take(MAX_OWNERS) {
+        for owner in owners {
             let listed = vault.secrets(&owner)?;
             if !listed.is_empty() {
                 secrets.push((owner, listed));
@@ -132,7 +131,7 @@ fn secrets(secrets: &[(Owner, Vec<SecretInfo>)]) -> Markup {
                     td { code { (user_text(&info.name)) } }
                     td { @match &info.skill { Some(skill) => code { (user_text(skill)) }, None => "all skills" } }
                     td { @if info.granted_to.is_empty() { span.muted { "no market skill" } } @else { ul.inline { @for skill in &info.granted_to { li { code { (user_text(skill)) } } } } } }
-                    td { (user_text(&info.set_at)) }
+                    td { (ago_text(&info.set_at)) }
                 } } } }
             } }
         }

@@ -8,16 +8,16 @@ use axum::{http::StatusCode, response::Response};
 use maud::{Markup, html};
 use skills_agent_skills::validate::{BundleFiles, Options, ValidationReport, validate};
 use skills_core::{Tier, skill::ROOT_PATH};
-use skills_registry::PublishRequest;
+use skills_registry::{PublishRequest, SkillRow};
 
 pub(crate) use self::draft::Drafts;
 use crate::{
-    components::{skill_path, token_field, user_text},
+    components::{skill_path, textarea_text, token_field, user_text},
     error::{ConsoleError, ErrorPage},
     form::Form,
     layout::{Page, Section, error_body},
     response,
-    skill::finding_row,
+    skill::{LineLink, finding_row},
     units::counted,
     visit::Visit,
 };
@@ -30,6 +30,8 @@ struct FormValues {
     id: String,
     tier: Option<Tier>,
     text: String,
+    /// Number of the files beside the document that the present version has.
+    other_files: usize,
 }
 
 /// Renders the form. The address may name a skill to edit.
@@ -52,11 +54,20 @@ pub(crate) async fn page(visit: Visit) -> Result<Response, ConsoleError> {
         };
         if let Some(row) = row {
             values.tier = values.tier.or(Some(row.tier));
-            let document = visit.skills()?.document(row, ROOT_PATH).await?;
-            values.text = String::from_utf8_lossy(&document.body).into_owned();
+            values.other_files = other_files(row);
+            // A corrupt entry is replaced by a new document.
+            if let Ok(document) = visit.skills()?.document(row, ROOT_PATH).await {
+                values.text = String::from_utf8_lossy(&document.body).into_owned();
+            }
         }
     }
     Ok(respond(&visit, StatusCode::OK, &values, None))
+}
+
+/// Returns the number of files beside the document that a new version of a skill could keep.
+fn other_files(row: &SkillRow) -> usize {
+    let is_readable = row.corruption().is_none();
+    row.meta.files.iter().filter(|file| is_readable && file.path != ROOT_PATH).count()
 }
 
 fn respond(
@@ -83,7 +94,7 @@ fn respond(
 }
 
 fn form(visit: &Visit, values: &FormValues, tiers: &[Tier]) -> Markup {
-    let has_text = !values.text.is_empty();
+    let names_private = tiers.contains(&Tier::Private);
     html! {
         form #publish.stack.wide method="post" action="/ui/publish/review" enctype="multipart/form-data" {
             (token_field(visit))
@@ -95,7 +106,7 @@ fn form(visit: &Visit, values: &FormValues, tiers: &[Tier]) -> Markup {
                 }
                 div {
                     label for="tier" { "Tier" }
-                    p.hint #tier-hint { "Private skills are seen by you alone." }
+                    p.hint #tier-hint { @if names_private { "Private skills are seen by you alone." } @else { "Everybody sees official and market skills." } }
                     select #tier name="tier" aria-describedby="tier-hint" {
                         @for tier in tiers { option value=(tier) selected[Some(*tier) == values.tier] { (tier) } }
                     }
@@ -104,17 +115,17 @@ fn form(visit: &Visit, values: &FormValues, tiers: &[Tier]) -> Markup {
             label for="text" { "Document" }
             p.hint #text-hint { "Markdown, with a name and a description between two lines of " code { "---" } " at the top." }
             textarea #text name="text" rows="16" spellcheck="false" aria-describedby="text-hint findings"
-                placeholder="---\nname: release-notes\ndescription: Write release notes. Use before a release.\n---\n# Release notes\n" { (values.text) }
+                placeholder="---\nname: release-notes\ndescription: Write release notes. Use before a release.\n---\n# Release notes\n" { (textarea_text(&values.text)) }
             div #findings role="status" aria-live="polite" {}
-            @if has_text {
-                label { input type="checkbox" name="keep" value="yes" checked; "Keep the other files of the present version" }
+            @if values.other_files > 0 {
+                label { input type="checkbox" name="keep" value="yes" checked; "Keep the other files of the present version (" (values.other_files) ")" }
             }
             div.drop #drop {
                 label for="folder" { "Or a folder" }
                 input #folder name="folder" type="file" webkitdirectory multiple;
                 label for="files" { "Or files: a zip or tar archive, or the files of one skill" }
                 input #files name="files" type="file" multiple;
-                p.hint #dropped data-hint { "A folder, a zip file or Markdown can be dropped anywhere on this page." }
+                p.hint #dropped role="status" data-hint { "A folder, a zip file or Markdown can be dropped anywhere on this page." }
             }
             button.primary type="submit" { "Review" }
         }
@@ -132,16 +143,16 @@ pub(crate) async fn check(visit: Visit, form: Form) -> Result<Response, ConsoleE
         validate(bundle, Options::default())
     });
     let report = report.await.map_err(|_| ConsoleError::Internal)?;
-    Ok(response::html(StatusCode::OK, findings(&report)))
+    Ok(response::html(StatusCode::OK, findings(&report, LineLink::Field)))
 }
 
 /// Renders the findings about a document.
-fn findings(report: &ValidationReport) -> Markup {
+fn findings(report: &ValidationReport, link: LineLink<'_>) -> Markup {
     html! {
         @if report.findings.is_empty() { p.muted { "Valid: the validator has nothing to say." } }
         @else {
             p.muted { (counted(report.findings.len(), "finding")) }
-            ul.findings { @for finding in &report.findings { (finding_row(finding, None)) } }
+            ul.findings { @for finding in &report.findings { (finding_row(finding, link)) } }
         }
     }
 }
@@ -149,8 +160,11 @@ fn findings(report: &ValidationReport) -> Markup {
 /// Reviews what the form contains.
 pub(crate) async fn review(visit: Visit, form: Form) -> Result<Response, ConsoleError> {
     let tier = writable_tier(&visit, &form)?;
+    let id = form.line("id").unwrap_or_default().to_owned();
+    let catalog = visit.catalog().await?;
     let values = FormValues {
-        id: form.line("id").unwrap_or_default().to_owned(),
+        other_files: catalog.exact_skill(tier, &id).map_or(0, |row| other_files(row)),
+        id,
         tier: Some(tier),
         text: form.text("text").unwrap_or_default(),
     };

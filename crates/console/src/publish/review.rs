@@ -17,11 +17,11 @@ use skills_registry::{
 
 use super::{draft::Draft, findings, upload};
 use crate::{
-    components::{size, tier as tier_badge, token_field, user_text},
+    components::{size, textarea_text, tier as tier_badge, token_field, user_text},
     error::ConsoleError,
     form::Form,
     layout::{Page, Section},
-    skill::compare,
+    skill::{LineLink, compare},
     units::counted,
     visit::Visit,
 };
@@ -33,7 +33,9 @@ pub(super) async fn review(
     form: Form,
 ) -> Result<Response, ConsoleError> {
     let named = form.line("id").map(str::to_owned);
-    let keeps_files = form.has("keep") && form.files.is_empty();
+    let is_document = form.files.is_empty();
+    let keeps_files = form.has("keep") && is_document;
+    let text = if is_document { form.text("text").unwrap_or_default() } else { String::new() };
     let mut upload = upload::read(form, &visit.console.unpacking).await?;
     let id = upload.id(named.as_deref())?;
     let (skills, catalog) = (visit.skills()?, visit.catalog().await?);
@@ -45,6 +47,8 @@ pub(super) async fn review(
     if let Some(present) = present.as_ref().filter(|_| keeps_files) {
         upload.keep_files_of(present)?;
     }
+    let left_out = present.as_ref().filter(|_| is_document && !keeps_files);
+    let left_out = left_out.map_or(0, |present| present.files().count());
     let bundle = upload.into_bundle()?;
     let changes = present.as_ref().map(|present| {
         let (from, to) = (ComparedSkill::from_bundle(present), ComparedSkill::from_bundle(&bundle));
@@ -70,6 +74,7 @@ pub(super) async fn review(
         h1 { "Review " (user_text(id.as_str())) " " (tier_badge(tier)) }
         p.meta { span { (counted(meta.files.len(), "file")) } span { (size(bytes)) } code.digest { "sha256:" (meta.digest()) } }
         @if is_same { div.notice { p { "This is the present version already." } } }
+        @if left_out > 0 { (keep_form(visit, id.as_str(), tier, &text, left_out)) }
         form.stack method="post" action="/ui/publish/confirm" {
             (token_field(visit))
             input type="hidden" name="draft" value=(draft);
@@ -80,11 +85,26 @@ pub(super) async fn review(
             a.button href="/ui/publish" { "Start again" }
         }
         h2 { "Findings" }
-        (findings(&report))
+        (findings(&report, LineLink::None))
         h2 { "Changes" }
         @match &changes { Some(changes) => (compare::changes(changes)), None => { p { "There is no skill of this id in this tier yet. All files are new:" } (file_list(&meta.files)) } }
     };
     Ok(Page::new(format!("Review {id}"), Section::Publish, body).respond(visit))
+}
+
+/// Renders the offer to keep the files that a pasted document would remove.
+fn keep_form(visit: &Visit, id: &str, tier: Tier, text: &str, count: usize) -> Markup {
+    html! {
+        form.notice.warning method="post" action="/ui/publish/review" enctype="multipart/form-data" {
+            (token_field(visit))
+            input type="hidden" name="id" value=(id);
+            input type="hidden" name="tier" value=(tier);
+            input type="hidden" name="keep" value="yes";
+            textarea name="text" hidden readonly { (textarea_text(text)) }
+            p { "The present version has " (counted(count, "other file")) ", which this one leaves out." }
+            button type="submit" { "Keep the other files" }
+        }
+    }
 }
 
 fn file_list(files: &[FileMeta]) -> Markup {

@@ -16,6 +16,7 @@ use lru::LruCache;
 use parking_lot::Mutex;
 use sha2::Sha256;
 use skills_core::{Digest, token::constant_time_eq};
+use tokio_util::sync::{CancellationToken, DropGuard};
 
 pub(crate) use self::{
     cookie::{CookieName, set_cookie},
@@ -74,6 +75,16 @@ struct SignedIn {
     identity: Identity,
     since: Instant,
     last_used: Instant,
+    /// Cancelled when the entry leaves the table, in whatever way.
+    ended: DropGuard,
+}
+
+/// End of a session, for responses that outlive their request.
+pub(crate) struct SessionEnd {
+    /// Cancelled when the session ends before its time.
+    pub(crate) ended: CancellationToken,
+    /// Time after which the session ends at the latest.
+    pub(crate) remaining: Duration,
 }
 
 impl Sessions {
@@ -102,7 +113,8 @@ impl Sessions {
     pub(crate) fn sign_in(&self, identity: Identity) -> Result<SessionId, getrandom::Error> {
         let id = SessionId::random()?;
         let now = Instant::now();
-        let session = SignedIn { identity, since: now, last_used: now };
+        let ended = CancellationToken::new().drop_guard();
+        let session = SignedIn { identity, since: now, last_used: now, ended };
         self.table.lock().put(id.digest(), session);
         Ok(id)
     }
@@ -120,7 +132,15 @@ impl Sessions {
         Some(session.identity.clone())
     }
 
-    /// Ends a session.
+    /// Returns the end of a session; `None` if nobody signed in, or it has ended.
+    pub(crate) fn end_of(&self, id: &SessionId) -> Option<SessionEnd> {
+        let table = self.table.lock();
+        let session = table.peek(&id.digest())?;
+        let remaining = MAX_AGE.saturating_sub(session.since.elapsed());
+        Some(SessionEnd { ended: session.ended.token().clone(), remaining })
+    }
+
+    /// Ends a session, and the streams that it opened.
     pub(crate) fn sign_out(&self, id: &SessionId) {
         self.table.lock().pop(&id.digest());
     }
@@ -160,13 +180,27 @@ mod tests {
     }
 
     #[test]
+    fn the_end_of_a_session_is_signalled() {
+        let sessions = Sessions::new();
+        let id = sessions.sign_in(Identity::Token).unwrap();
+        let end = sessions.end_of(&id).unwrap();
+        assert!(!end.ended.is_cancelled() && end.remaining <= MAX_AGE);
+        sessions.sign_out(&id);
+        assert!(end.ended.is_cancelled());
+        assert!(sessions.end_of(&id).is_none());
+        assert!(sessions.end_of(&SessionId::random().unwrap()).is_none());
+    }
+
+    #[test]
     fn the_table_is_bounded() {
         let sessions = Sessions::new();
         let first = sessions.sign_in(Identity::Token).unwrap();
+        let end = sessions.end_of(&first).unwrap();
         for _ in 0..MAX_SESSIONS.get() {
             sessions.sign_in(Identity::Token).unwrap();
         }
         assert_eq!(sessions.identity(&first), None);
+        assert!(end.ended.is_cancelled());
         assert_eq!(sessions.table.lock().len(), MAX_SESSIONS.get());
     }
 

@@ -4,7 +4,7 @@ use std::io::{Cursor, Write as _};
 
 use axum::{
     Extension,
-    body::Body,
+    body::{Body, Bytes},
     extract::Path,
     http::{HeaderValue, header},
     response::{IntoResponse as _, Response},
@@ -28,6 +28,8 @@ use crate::{
 
 /// Largest text that is shown; the rest is for the download.
 const MAX_SHOWN_BYTES: usize = 512 << 10;
+/// Most lines that are shown: each has a number that can be linked to.
+const MAX_SHOWN_LINES: usize = 5000;
 
 /// Renders the list of files and the one that the address names.
 pub(super) async fn render(skill: &ShownSkill) -> Result<Markup, ConsoleError> {
@@ -71,6 +73,10 @@ fn tree_row(skill: &ShownSkill, file: &FileMeta, current: &str) -> Markup {
 async fn content(skill: &ShownSkill, file: &FileMeta) -> Result<Markup, ConsoleError> {
     let body = skill.skills.document(&skill.row, &file.path).await?.body;
     let text = std::str::from_utf8(&body).ok().filter(|text| !text.contains('\0'));
+    let source = match text {
+        Some(_) => Some(render_source(skill, &file.path, body.clone()).await?),
+        None => None,
+    };
     let is_markdown = media_type(&file.path) == "text/markdown" && file.path != ROOT_PATH;
     let rendered = match text.filter(|_| is_markdown) {
         Some(text) => Some(document::render_file(skill, &file.path, text.to_owned()).await?),
@@ -86,17 +92,35 @@ async fn content(skill: &ShownSkill, file: &FileMeta) -> Result<Markup, ConsoleE
         @else if is_image(&file.path) {
             p { img src=(raw_address(skill, &file.path)) alt=(format!("Image {}", file.path)); }
         }
-        @match text {
-            Some(text) => (source(text, &file.path)),
+        @match source {
+            Some(source) => (source),
             None if is_image(&file.path) => {}
             None => p { "This file is not text. Download it to look at it." },
         }
     })
 }
 
-/// Renders text with line numbers, which links of findings lead to.
-fn source(text: &str, path: &str) -> Markup {
+/// Renders the text of a file on a blocking thread: highlighting takes a while.
+async fn render_source(
+    skill: &ShownSkill,
+    path: &str,
+    body: Bytes,
+) -> Result<Markup, ConsoleError> {
+    let (path, raw) = (path.to_owned(), raw_address(skill, path));
+    let render = move || source(&String::from_utf8_lossy(&body), &path, &raw);
+    tokio::task::spawn_blocking(render).await.map_err(|_| ConsoleError::Internal)
+}
+
+/// Returns the part of a text that is shown: a bounded number of bytes and lines.
+fn shown_part(text: &str) -> &str {
     let shown = &text[..text.floor_char_boundary(MAX_SHOWN_BYTES)];
+    let mut ends = shown.match_indices('\n').skip(MAX_SHOWN_LINES - 1);
+    ends.next().map_or(shown, |(end, _)| &shown[..=end])
+}
+
+/// Renders text with line numbers, which links of findings lead to.
+fn source(text: &str, path: &str, raw: &str) -> Markup {
+    let shown = shown_part(text);
     let revealed = skills_agent_skills::validate::reveal_hidden(shown);
     let lines = revealed.lines().count();
     html! {
@@ -104,7 +128,7 @@ fn source(text: &str, path: &str) -> Markup {
             pre.lines aria-hidden="true" { @for line in 1..=lines { a id=(format!("L{line}")) href=(format!("#L{line}")) tabindex="-1" { (line) } "\n" } }
             pre.text { code { (highlight(&revealed, language_of(path))) } }
         }
-        @if shown.len() < text.len() { p { "The rest is not shown. Download the file to see it." } }
+        @if shown.len() < text.len() { p { "The rest of this file is not shown. " a href=(raw) { "Raw" } " has all of it." } }
     }
 }
 
@@ -169,4 +193,20 @@ fn archive(
         writer.write_all(body)?;
     }
     Ok(writer.finish()?.into_inner())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_source_is_bounded_in_lines_and_bytes() {
+        let page = source(&"\n".repeat(MAX_SHOWN_BYTES), "a.txt", "/ui/raw/a/a.txt").into_string();
+        assert_eq!(page.matches("<a id=\"L").count(), MAX_SHOWN_LINES);
+        assert!(page.contains("<a href=\"/ui/raw/a/a.txt\">Raw</a> has all of it."), "{page}");
+        let long = source(&"x".repeat(MAX_SHOWN_BYTES + 1), "a.txt", "/raw").into_string();
+        assert!(long.contains("has all of it"));
+        let whole = source(&"x\n".repeat(MAX_SHOWN_LINES), "a.txt", "/raw").into_string();
+        assert!(whole.contains(&format!(">{MAX_SHOWN_LINES}</a>")) && !whole.contains("not shown"));
+    }
 }

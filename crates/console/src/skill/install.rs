@@ -1,32 +1,46 @@
 //! Lines that make a client use the skill, from the table of `skills connect`.
 
 use maud::{Markup, html};
-use skills_client_setup::{CLIENTS, Client, ServerCommand};
+use skills_client_setup::{CLIENTS, Client, SERVER_NAME, ServerCommand};
 
 use super::ShownSkill;
-use crate::components::copyable;
+use crate::{
+    components::{copyable, copyable_text, shell_line},
+    visit::Visit,
+};
 
 /// Renders the set-up of each client, and other ways to get the skill.
 pub(super) fn render(skill: &ShownSkill) -> Markup {
-    let command = &skill.visit.console.parts.command;
-    let (id, host) = (&skill.row.id, &skill.visit.host);
+    let (id, address) = (&*skill.row.id, skill.visit.server_address());
     html! {
         p.lead { "A client that is connected to this registry has every skill, and notices changes. Connect it once:" }
-        div.clients { @for client in CLIENTS { (set_up(client, command)) } }
+        (clients(&skill.visit))
         h2 { "Over HTTP" }
         p { "Clients that speak Streamable HTTP use this address, with the header " code { "Authorization: Bearer KEY" } " if the server asks for a key." }
-        (copyable(&format!("http://{host}/mcp")))
+        (copyable(&format!("{address}/mcp")))
         @if !skill.row.is_live() {
             h2 { "As files" }
             p { "Agents that read folders get copies, which " code { "skills sync" } " keeps up to date:" }
             (copyable("skills sync"))
             p { "Only this skill, into a folder:" }
-            (copyable(&format!("skills export {id} ./{id}")))
+            (copyable(&shell_line(&["skills", "export", id, &format!("./{id}")])))
             p { "Installers of Agent Skills read the well-known addresses of this server:" }
-            (copyable(&format!("npx skills add http://{host} --skill {id}")))
+            (copyable(&shell_line(&["npx", "skills", "add", &address, "--skill", id])))
         }
         h2 { "On the command line" }
-        (copyable(&format!("skills read iii://{id}")))
+        (copyable(&shell_line(&["skills", "read", &format!("iii://{id}")])))
+    }
+}
+
+/// Renders the set-up of each client: the command that it starts, which only a client of this machine can.
+pub(crate) fn clients(visit: &Visit) -> Markup {
+    let command = &visit.console.parts.command;
+    html! {
+        @if visit.is_local { div.clients { @for client in CLIENTS { (set_up(client, command)) } } }
+        @else {
+            p { "The registry is on another machine than your browser, so your clients connect over HTTP. Claude Code:" }
+            (copyable(&shell_line(&["claude", "mcp", "add", "--transport", "http", SERVER_NAME, &format!("{}/mcp", visit.server_address())])))
+        }
     }
 }
 
@@ -37,7 +51,7 @@ fn set_up(client: &Client, command: &ServerCommand) -> Markup {
             @if let Some(line) = client.setup_line(command) { (copyable(&line)) }
             @if let Some(settings) = client.settings {
                 p { @if client.setup.is_some() { "Or add this to " } @else { "Add this to " } code { "~/" (settings.path) } ":" }
-                (copyable(settings.format.document(command).trim_end()))
+                (copyable_text(settings.format.document(command).trim_end()))
                 p { code { "skills connect " (client.name) " --write" } " does it." }
             }
             p.muted { (client.note) }

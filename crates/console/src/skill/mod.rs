@@ -11,22 +11,24 @@ pub(crate) mod versions;
 
 use std::sync::Arc;
 
-use axum::{extract::Path, response::Response};
+use axum::{extract::Path, http::StatusCode, response::Response};
 use maud::{Markup, html};
 use skills_core::{EntryKind, Tier, VersionSelector, skill::ROOT_PATH};
 use skills_registry::{Catalog, RegistryError, SkillRegistry, SkillRow};
 
 pub(crate) use self::{
     files::{raw, zip},
+    install::clients,
     run::run,
-    trust::finding_row,
+    trust::{LineLink, finding_row},
 };
 use crate::{
     HOME,
     components::{origin, size, skill_part, source_text, user_text},
-    error::ConsoleError,
-    layout::{Page, Section},
+    error::{ConsoleError, ErrorPage},
+    layout::{Page, Section, error_body},
     publish,
+    response::see_other,
     units::{ago, counted},
     visit::Visit,
 };
@@ -191,23 +193,42 @@ impl ShownSkill {
 
 /// Renders the page.
 pub(crate) async fn page(visit: Visit, Path(id): Path<String>) -> Result<Response, ConsoleError> {
+    if let Some(path) = file_page(&*visit.catalog().await?, &id) {
+        return Ok(see_other(&path));
+    }
     let skill = ShownSkill::load(visit, &id).await?;
     let named = skill.query.tab.as_deref().unwrap_or_default();
     let tab = Tab::ALL.into_iter().find(|tab| tab.as_str() == named);
     let tab = tab.filter(|tab| tab.is_for(&skill.row)).ok_or(ConsoleError::NoPage)?;
     let content = match tab {
-        Tab::Document => document::render(&skill).await?,
-        Tab::Files => files::render(&skill).await?,
-        Tab::Versions => versions::render(&skill).await?,
-        Tab::Install => install::render(&skill),
-        Tab::Trust => trust::render(&skill).await?,
-        Tab::Explain => explain::render(&skill).await?,
-        Tab::Tools => run::render(&skill, None),
+        Tab::Document => document::render(&skill).await,
+        Tab::Files => files::render(&skill).await,
+        Tab::Versions => versions::render(&skill).await,
+        Tab::Install => Ok(install::render(&skill)),
+        Tab::Trust => trust::render(&skill).await,
+        Tab::Explain => explain::render(&skill).await,
+        Tab::Tools => Ok(run::render(&skill, None)),
     };
-    Ok(respond(&skill, tab, &content))
+    let (status, content) = match content {
+        Ok(content) => (StatusCode::OK, content),
+        Err(error @ ConsoleError::SignInNeeded) => return Err(error),
+        // The frame stays: a corrupt entry is replaced or removed from its page.
+        Err(error) => {
+            let error = ErrorPage::from(&error);
+            (error.status, error_body(&error))
+        }
+    };
+    Ok(respond(&skill, tab, status, &content))
 }
 
-fn respond(skill: &ShownSkill, tab: Tab, content: &Markup) -> Response {
+/// Returns the page of a file, if an address is that of a file of a stored skill: `ID/PATH`, as in `iii://ID/PATH`.
+fn file_page(catalog: &Catalog, address: &str) -> Option<String> {
+    let (id, path) = address.split_once('/')?;
+    let row = catalog.stored(id).filter(|row| row.meta.file(path).is_some())?;
+    Some(skill_part("/ui/skills/", &row.id, &[("tab", Tab::Files.as_str()), ("path", path)]))
+}
+
+fn respond(skill: &ShownSkill, tab: Tab, status: StatusCode, content: &Markup) -> Response {
     let row = &skill.row;
     let body = html! {
         nav.crumbs aria-label="Breadcrumb" { a href=(HOME) { "Skills" } span aria-hidden="true" { "/" } span { (user_text(&row.id)) } }
@@ -226,7 +247,7 @@ fn respond(skill: &ShownSkill, tab: Tab, content: &Markup) -> Response {
     let page = Page::new(title, Section::Browse, body);
     // The answer of a tool has no address from which it could be fetched again.
     let page = if tab == Tab::Tools { page } else { page.live() };
-    page.respond(&skill.visit)
+    page.respond_with(&skill.visit, status)
 }
 
 fn head(skill: &ShownSkill) -> Markup {

@@ -1,6 +1,6 @@
 //! A tool as a form: its parameters as fields, and the answer of a call.
 
-use axum::{extract::Path, response::Response};
+use axum::{extract::Path, http::StatusCode, response::Response};
 use maud::{Markup, html};
 use serde_json::{Map, Value};
 use skills_agent_skills::validate::reveal_hidden;
@@ -8,7 +8,7 @@ use skills_core::Coded as _;
 
 use super::{ShownSkill, Tab, respond};
 use crate::{
-    components::{skill_part, token_field, user_text},
+    components::{skill_part, textarea_text, token_field, user_text},
     error::{ConsoleError, ErrorPage},
     form::Form,
     layout::error_body,
@@ -19,18 +19,26 @@ use crate::{
 const MAX_FIELDS: usize = 100;
 /// Prefix of the names of fields.
 const PREFIX: &str = "argument.";
+/// Name of the field with the digest of the tool that the form was made for.
+const DIGEST_FIELD: &str = "digest";
 /// Longest answer that is shown.
 const MAX_ANSWER_BYTES: usize = 256 << 10;
 
 /// Answer of a call, and the values of the form that it came from.
 pub(super) struct Answer {
     values: Map<String, Value>,
-    outcome: Result<Value, ConsoleError>,
+    outcome: Result<Markup, ConsoleError>,
 }
 
 /// Renders the form, and below it the answer of the last call.
 pub(super) fn render(skill: &ShownSkill, answer: Option<&Answer>) -> Markup {
     let Some(tool) = &skill.row.meta.tool else { return html! {} };
+    if let Some(reason) = reason_not_to_run(skill) {
+        return html! {
+            @if let Some(description) = &tool.description { p { (user_text(description)) } }
+            div.notice { p { (reason) " " a href=(skill_part("/ui/skills/", &skill.row.id, &[("tab", Tab::Tools.as_str())])) { "Run the one that is used" } } }
+        };
+    }
     let parameters = Parameters::of(&tool.parameters);
     let is_user = skill.visit.identity.as_ref().is_some_and(|it| it.caller().owner().is_some());
     let action = skill_part("/ui/run/", &skill.row.id, &[]);
@@ -40,6 +48,7 @@ pub(super) fn render(skill: &ShownSkill, answer: Option<&Answer>) -> Markup {
         @if !is_user { p.muted { "Without a key a tool that needs secrets cannot be called. " a href="/ui/sign-in" { "Sign in with a key" } } }
         form.stack method="post" action=(action) {
             (token_field(&skill.visit))
+            input type="hidden" name=(DIGEST_FIELD) value=(skill.row.meta.digest());
             @for field in &parameters.fields { (field.render(value(field.name))) }
             @if parameters.fields.is_empty() { p.muted { "This tool takes no arguments." } }
             button.primary type="submit" { "Run" }
@@ -48,7 +57,7 @@ pub(super) fn render(skill: &ShownSkill, answer: Option<&Answer>) -> Markup {
             section.answer aria-label="Answer" {
                 h2 { "Answer" }
                 @match &answer.outcome {
-                    Ok(value) => (shown(value)),
+                    Ok(answer) => (answer),
                     Err(error) => (error_body(&ErrorPage::from(error))),
                 }
             }
@@ -56,10 +65,21 @@ pub(super) fn render(skill: &ShownSkill, answer: Option<&Answer>) -> Markup {
     }
 }
 
-fn shown(value: &Value) -> Markup {
+/// Returns why the shown tool cannot be run: a call names a tool, and would reach another one.
+fn reason_not_to_run(skill: &ShownSkill) -> Option<&'static str> {
+    if skill.query.version.is_some() {
+        Some("You look at one version. A call uses the version that readers get.")
+    } else if !skill.catalog.is_effective(&skill.row) {
+        Some("Another tier has a tool of this name, which a call would use.")
+    } else {
+        None
+    }
+}
+
+fn render_answer(value: Value) -> Markup {
     let text = match value {
-        Value::String(text) => text.clone(),
-        value => serde_json::to_string_pretty(value).unwrap_or_default(),
+        Value::String(text) => text,
+        value => serde_json::to_string_pretty(&value).unwrap_or_default(),
     };
     let text = reveal_hidden(&text).into_owned();
     let end = text.floor_char_boundary(MAX_ANSWER_BYTES);
@@ -79,19 +99,30 @@ pub(crate) async fn run(
     let Some(tool) = &skill.row.meta.tool else { return Err(ConsoleError::NoPage) };
     let values: Map<String, Value> =
         form.prefixed(PREFIX).map(|(name, value)| (name.to_owned(), value)).collect();
+    let is_shown_tool =
+        form.line(DIGEST_FIELD) == Some(skill.row.meta.digest().to_string().as_str());
     let outcome = match Parameters::of(&tool.parameters).arguments(&values) {
-        Ok(arguments) => {
-            let caller = skill.visit.person()?.caller();
-            let tools = &skill.visit.console.parts.tools;
-            tools.call_tool(&caller, &id, arguments).await.map_err(ConsoleError::from)
-        }
+        _ if !is_shown_tool => Err(ConsoleError::ToolChanged(id.clone())),
+        Ok(arguments) => call(&skill, &id, arguments).await,
         Err(error) => Err(error),
     };
     if let Err(error) = &outcome {
         tracing::debug!(%id, code = %error.code_text(), "tool call failed in the console");
     }
     let content = render(&skill, Some(&Answer { values, outcome }));
-    Ok(respond(&skill, Tab::Tools, &content))
+    Ok(respond(&skill, Tab::Tools, StatusCode::OK, &content))
+}
+
+/// Calls a tool, and renders its answer on a blocking thread: it may be long.
+async fn call(
+    skill: &ShownSkill,
+    id: &str,
+    arguments: Map<String, Value>,
+) -> Result<Markup, ConsoleError> {
+    let caller = skill.visit.person()?.caller();
+    let answer = skill.visit.console.parts.tools.call_tool(&caller, id, arguments).await?;
+    let rendering = tokio::task::spawn_blocking(move || render_answer(answer));
+    rendering.await.map_err(|_| ConsoleError::Internal)
 }
 
 /// Parameters of a tool's schema.
@@ -200,7 +231,7 @@ impl Field<'_> {
             } @else if self.kind() == "string" {
                 input id=(id) name=(name) value=(text) required[self.is_required] aria-describedby=[hint];
             } @else {
-                textarea id=(id) name=(name) rows="4" placeholder="JSON" required[self.is_required] aria-describedby=[hint] { (text) }
+                textarea id=(id) name=(name) rows="4" placeholder="JSON" required[self.is_required] aria-describedby=[hint] { (textarea_text(text)) }
             }
         }
     }

@@ -15,13 +15,13 @@ use crate::{
 pub(super) async fn render(skill: &ShownSkill) -> Result<Markup, ConsoleError> {
     let row = &skill.row;
     let document = skill.document().await?;
-    let paths = skill.paths();
-    let bundle = BundleFiles {
-        directory: Some(&row.id),
-        document: document.as_bytes(),
-        files: Some(&paths),
-    };
-    let report = validate(bundle, Options::default());
+    let (id, paths) = (row.id.to_string(), skill.paths());
+    let report = tokio::task::spawn_blocking(move || {
+        let document = document.as_bytes();
+        let bundle = BundleFiles { directory: Some(&id), document, files: Some(&paths) };
+        validate(bundle, Options::default())
+    });
+    let report = report.await.map_err(|_| ConsoleError::Internal)?;
     let agent = row.meta.agent.as_deref();
     Ok(html! {
         dl.facts {
@@ -87,17 +87,29 @@ fn summary(findings: &[Finding]) -> String {
 
 fn render_finding(skill: &ShownSkill, finding: &Finding) -> Markup {
     let path = skill.address(&[("tab", "files"), ("path", ROOT_PATH)]);
-    finding_row(finding, Some(&path))
+    finding_row(finding, LineLink::Page(&path))
 }
 
-/// Renders a finding, with a link to its line if the document can be opened.
-pub(crate) fn finding_row(finding: &Finding, document: Option<&str>) -> Markup {
+/// Way from a finding to its line.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum LineLink<'a> {
+    /// Address of the page that shows the document.
+    Page(&'a str),
+    /// The document is in a field of the same page, where a script selects the line.
+    Field,
+    /// The document is not shown.
+    None,
+}
+
+/// Renders a finding.
+pub(crate) fn finding_row(finding: &Finding, link: LineLink<'_>) -> Markup {
     html! {
         li.(finding.level.as_str()) {
             span.level { (finding.level.as_str()) }
-            @match document {
-                Some(path) => a href=(format!("{path}#L{}", finding.line)) { "line " (finding.line) },
-                None => span.line data-line=(finding.line) { "line " (finding.line) },
+            @match link {
+                LineLink::Page(path) => a href=(format!("{path}#L{}", finding.line)) { "line " (finding.line) },
+                LineLink::Field => button.link type="button" data-line=(finding.line) { "line " (finding.line) },
+                LineLink::None => span { "line " (finding.line) },
             }
             span.message { (user_text(&finding.message)) }
             @if !finding.hint.is_empty() { span.hint { (user_text(&finding.hint)) } }

@@ -2,7 +2,7 @@
 
 use axum::response::Response;
 use maud::{Markup, html};
-use skills_core::{EntryKind, Label, Tier, Timestamp, VersionSelector, version::STABLE};
+use skills_core::{EntryKind, Label, Tier, VersionSelector, version::STABLE};
 use skills_registry::{
     HistoryPage, HistoryRequest, LabelRequest, PublishRequest, RollbackRequest, VersionInfo,
     YankRequest,
@@ -14,7 +14,7 @@ use crate::{
     error::ConsoleError,
     form::Form,
     response::see_other,
-    units::{ago, counted},
+    units::{ago_text, counted},
     visit::Visit,
 };
 
@@ -88,7 +88,7 @@ fn entry(skill: &ShownSkill, version: &VersionInfo, may_write: bool) -> Markup {
             @if let Some(message) = &version.message { p { (user_text(message)) } }
             @if let Some(reason) = &version.yanked { p.problem { "Yanked: " (user_text(reason)) } }
             p.meta {
-                @match version.created_at.parse::<Timestamp>() { Ok(at) => (ago(at)), Err(_) => (version.created_at) }
+                (ago_text(&version.created_at))
                 span { "by " (user_text(&version.by)) }
                 span { (counted(usize::try_from(version.files).unwrap_or(usize::MAX), "file")) ", " (size(version.bytes)) }
                 code.digest { (version.digest.to_string().get(..12).unwrap_or_default()) }

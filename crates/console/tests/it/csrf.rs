@@ -3,12 +3,24 @@
 use skills_testkit::Request;
 
 use crate::{
-    browser::form_request,
+    browser::{assert_harmless, form_request, text},
     test_console::{Credentials, TOKEN, TestConsole},
 };
 
-/// Every form that changes something, with fields that would.
-const FORMS: [(&str, &[(&str, &str)]); 7] = [
+/// Every form, with fields that would change something. A test compares the list with the routes.
+const FORMS: [(&str, &[(&str, &str)]); 13] = [
+    ("/ui/run/weather", &[("argument.city", "x")]),
+    ("/ui/prompts/plan", &[("argument.city", "x")]),
+    ("/ui/publish/check", &[("text", "# X")]),
+    (
+        "/ui/versions/label",
+        &[("id", "weather"), ("tier", "official"), ("version", "1"), ("label", "stable")],
+    ),
+    ("/ui/versions/rollback", &[("id", "weather"), ("tier", "official"), ("version", "1")]),
+    (
+        "/ui/versions/yank",
+        &[("id", "weather"), ("tier", "official"), ("version", "1"), ("reason", "x")],
+    ),
     ("/ui/publish/review", &[("id", "x"), ("tier", "official"), ("text", "# X")]),
     ("/ui/publish/confirm", &[("draft", "x")]),
     ("/ui/remove", &[("id", "weather"), ("tier", "official"), ("confirm", "weather")]),
@@ -21,6 +33,24 @@ const FORMS: [(&str, &[(&str, &str)]); 7] = [
 /// Name of a case, and its `Origin`, cookie, form token and `Sec-Fetch-Site`.
 type RefusedCase<'a> =
     (&'a str, Option<&'a str>, Option<&'a str>, Option<&'a str>, Option<&'a str>);
+
+#[test]
+fn every_route_that_takes_a_form_is_checked() {
+    let source = include_str!("../../src/lib.rs");
+    let routes = source.split(".route(").skip(1).filter_map(|route| {
+        let path = route.split('"').nth(1)?;
+        let call = route.split_once("\",")?.1;
+        let has_post = call.trim_start().starts_with("post(") || call.contains(".post(");
+        has_post.then_some(path)
+    });
+    let routes: Vec<&str> = routes.collect();
+    let prefix = |route: &'static str| route.split('{').next().unwrap_or(route);
+    assert_eq!(routes.len(), FORMS.len(), "{routes:?}");
+    for route in routes {
+        let is_listed = FORMS.iter().any(|(path, _)| path.starts_with(prefix(route)));
+        assert!(is_listed, "{route} is not in the list");
+    }
+}
 
 #[test]
 fn a_form_needs_the_origin_the_cookie_and_the_token() {
@@ -83,6 +113,7 @@ fn nothing_is_changed_by_a_get() {
         query.extend_pairs(fields).append_pair("token", browser.token());
         let answer = browser.get(&format!("{path}?{}", query.finish()));
         let is_page = path == "/ui/sign-in";
+        assert!(!path.starts_with("/ui/versions") || answer.status == 405, "{path}");
         assert!(
             is_page || answer.status == 405 || answer.status == 404,
             "{path}: {}",
@@ -122,6 +153,72 @@ fn pages_of_other_origins_get_no_answer_that_they_may_read() {
     let link =
         Request::get("/ui").header("Sec-Fetch-Site", "cross-site").header("Accept", "text/html");
     assert_eq!(link.send(&console.address).status, 403);
+}
+
+/// Builds the request of a browser that follows a link of another site, or loads something into its page.
+fn from_other_site(path: &str, site: &str, mode: &str, dest: &str) -> Request {
+    Request::get(path)
+        .header("Accept", "text/html")
+        .header("Sec-Fetch-Site", site)
+        .header("Sec-Fetch-Mode", mode)
+        .header("Sec-Fetch-Dest", dest)
+}
+
+#[test]
+fn a_link_of_another_site_opens_a_page_and_nothing_else() {
+    let console = TestConsole::open();
+    console.register("weather", "# Weather");
+    let send = |path: &str, site: &str, mode: &str, dest: &str| {
+        from_other_site(path, site, mode, dest).send(&console.address)
+    };
+    // Without the cookie the page would show another person, and a new cookie would end the session.
+    let answer = send("/ui/skills/weather?tab=files", "cross-site", "navigate", "document");
+    assert_eq!((answer.status, answer.header("set-cookie")), (200, None));
+    let page = text(&answer);
+    assert!(page.contains("content=\"0; url=/ui/skills/weather?tab=files\""), "{page}");
+    assert!(!page.contains("Weather") && !page.contains("name=\"token\""), "{page}");
+    assert_eq!(send("/", "cross-site", "navigate", "document").status, 200);
+    let same_site = send("/ui/skills/weather", "same-site", "navigate", "document");
+    assert!(text(&same_site).contains("<h1>"), "{}", text(&same_site));
+    for site in ["same-site", "cross-site"] {
+        for (mode, dest) in
+            [("navigate", "iframe"), ("no-cors", "image"), ("no-cors", "script"), ("cors", "empty")]
+        {
+            assert_eq!(send("/ui", site, mode, dest).status, 403, "{site} {mode} {dest}");
+        }
+        for path in ["/ui/raw/weather/SKILL.md", "/ui/zip/weather.zip", "/ui/events"] {
+            assert_eq!(send(path, site, "navigate", "document").status, 403, "{site} {path}");
+        }
+    }
+}
+
+#[test]
+fn a_refusal_is_a_page_for_people_and_json_for_programs() {
+    let console = TestConsole::open();
+    let refused = from_other_site("/ui/raw/weather/SKILL.md", "cross-site", "navigate", "document");
+    let answer = refused.send(&console.address);
+    assert_eq!(answer.status, 403);
+    assert_eq!(answer.header("content-type").as_deref(), Some("text/html; charset=utf-8"));
+    assert!(answer.header("content-security-policy").unwrap().starts_with("default-src 'self'"));
+    assert!(text(&answer).contains("open it directly"), "{}", text(&answer));
+    assert_harmless(&text(&answer), "refusal");
+    let wrong = Request::get("/ui/remove").header("Accept", "text/html").send(&console.address);
+    assert_eq!(wrong.status, 405);
+    assert!(text(&wrong).contains("method_not_allowed"), "{}", text(&wrong));
+    let program = Request::get("/ui/remove").header("Accept", "*/*").send(&console.address);
+    assert_eq!(program.json()["error"]["code"], "method_not_allowed");
+}
+
+#[test]
+fn files_are_not_for_the_pages_of_other_ports() {
+    let console = TestConsole::open();
+    console.register("weather", "# Weather");
+    let mut browser = console.browser();
+    for path in ["/ui", "/ui/raw/weather/SKILL.md", "/ui/zip/weather.zip", "/ui/nothing"] {
+        let answer = browser.get(path);
+        let policy = answer.header("cross-origin-resource-policy");
+        assert_eq!(policy.as_deref(), Some("same-origin"), "{path}");
+    }
 }
 
 #[test]

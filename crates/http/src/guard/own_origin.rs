@@ -8,14 +8,39 @@ use skills_core::origin::{WebHost, WebOrigin};
 use crate::error::{self, HttpError};
 
 const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
+const SEC_FETCH_MODE: HeaderName = HeaderName::from_static("sec-fetch-mode");
+const SEC_FETCH_DEST: HeaderName = HeaderName::from_static("sec-fetch-dest");
+
+/// Routes that a browser authenticates with a cookie.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum OwnPages {
+    /// Pages, which links of other sites may open.
+    Linkable,
+    /// Content and streams, which only pages of this server may request.
+    Unlinkable,
+}
+
+/// Returns whether the browser opens a page in a tab, as after a click on a link: not in a frame, not for a script. The
+/// page that has the link cannot read the answer.
+fn is_top_level_navigation(headers: &HeaderMap) -> bool {
+    let is = |name: &HeaderName, expected: &str| {
+        let mut values = headers.get_all(name).iter();
+        values.next().is_some_and(|value| value == expected) && values.next().is_none()
+    };
+    is(&SEC_FETCH_MODE, "navigate") && is(&SEC_FETCH_DEST, "document")
+}
 
 /// Checks that no page of another origin caused a request. The host was checked before.
 ///
 /// | request | needs |
 /// |---|---|
-/// | `GET`, `HEAD` | no `Origin`, or the server's own; not caused by another site |
+/// | `GET`, `HEAD` | no `Origin`, or the server's own; not caused by a page of another origin, unless it opens a linkable page in a tab |
 /// | all others | exactly one `Origin`, the server's own; caused by the same origin, where the browser says so |
-pub(super) fn check(method: &Method, headers: &HeaderMap) -> Result<(), HttpError> {
+pub(super) fn check(
+    pages: OwnPages,
+    method: &Method,
+    headers: &HeaderMap,
+) -> Result<(), HttpError> {
     let is_read = matches!(*method, Method::GET | Method::HEAD);
     let host = headers.get(header::HOST).and_then(|host| host.to_str().ok());
     let host = host.and_then(WebHost::parse_authority);
@@ -33,8 +58,9 @@ pub(super) fn check(method: &Method, headers: &HeaderMap) -> Result<(), HttpErro
         "same-origin" => true,
         // Typed into the address bar, or opened from another program.
         "none" => is_read,
-        // A link on a page of another port of this host. It cannot read the answer.
-        "same-site" => is_read,
+        "same-site" | "cross-site" => {
+            is_read && pages == OwnPages::Linkable && is_top_level_navigation(headers)
+        }
         _ => false,
     };
     let mut sites = headers.get_all(SEC_FETCH_SITE).iter();
@@ -59,7 +85,7 @@ mod tests {
             let value = HeaderValue::from_str(value).unwrap();
             map.append(HeaderName::from_static(name), value);
         }
-        check(&method, &map).is_ok()
+        check(OwnPages::Linkable, &method, &map).is_ok()
     }
 
     #[test]
@@ -95,11 +121,45 @@ mod tests {
         let get =
             |headers: &[(&'static str, &str)]| is_allowed(Method::GET, "127.0.0.1:47372", headers);
         assert!(get(&[]) && get(&[("origin", OWN)]));
-        for site in ["same-origin", "same-site", "none"] {
+        for site in ["same-origin", "none"] {
             assert!(get(&[("sec-fetch-site", site)]), "{site}");
         }
         assert!(!get(&[("sec-fetch-site", "cross-site")]));
+        assert!(!get(&[("sec-fetch-site", "same-site")]));
         assert!(!get(&[("origin", "http://127.0.0.1:3000")]) && !get(&[("origin", "null")]));
+    }
+
+    #[test]
+    fn pages_of_other_origins_may_only_link_to_pages() {
+        let request = |pages, method: Method, site, mode, dest| {
+            let mut map = HeaderMap::new();
+            map.insert(header::HOST, HeaderValue::from_static("127.0.0.1:47372"));
+            for (name, value) in
+                [(SEC_FETCH_SITE, site), (SEC_FETCH_MODE, mode), (SEC_FETCH_DEST, dest)]
+            {
+                map.append(name, HeaderValue::from_static(value));
+            }
+            check(pages, &method, &map).is_ok()
+        };
+        let (linkable, unlinkable) = (OwnPages::Linkable, OwnPages::Unlinkable);
+        for site in ["same-site", "cross-site"] {
+            assert!(request(linkable, Method::GET, site, "navigate", "document"), "{site}");
+            assert!(!request(linkable, Method::POST, site, "navigate", "document"), "{site}");
+            assert!(!request(unlinkable, Method::GET, site, "navigate", "document"), "{site}");
+            for (mode, dest) in [
+                ("navigate", "iframe"),
+                ("navigate", "object"),
+                ("no-cors", "image"),
+                ("no-cors", "script"),
+                ("cors", "empty"),
+                ("cors", "document"),
+                ("", ""),
+            ] {
+                assert!(!request(linkable, Method::GET, site, mode, dest), "{site} {mode} {dest}");
+            }
+        }
+        assert!(request(unlinkable, Method::GET, "same-origin", "no-cors", "image"));
+        assert!(request(unlinkable, Method::GET, "none", "navigate", "document"));
     }
 
     #[test]

@@ -77,8 +77,19 @@ fn a_tool_is_called_with_the_key_of_the_person() {
     });
     server.administer("POST", "/v1/admin/sync_skill", &body);
     let mut ann = Visitor::signed_in(&server, &key);
-    assert!(ann.open("/ui/skills/echo?tab=tools").contains("name=\"argument.text\""));
-    let answer = ann.submit("/ui/run/echo", &[("argument.text", "hello")]);
+    let form = ann.open("/ui/skills/echo?tab=tools");
+    assert!(form.contains("name=\"argument.text\""));
+    let digest = form.split_once("name=\"digest\" value=\"").unwrap().1.split('"').next().unwrap();
+    for other in ["", &"0".repeat(64)] {
+        let answer = ann.submit("/ui/run/echo", &[("argument.text", "no"), ("digest", other)]);
+        let page = String::from_utf8_lossy(&answer.body).into_owned();
+        assert!(page.contains("was changed after this form was made"), "{page}");
+    }
+    assert!(upstream.received().is_empty(), "a form of another tool calls none");
+    let one_version = ann.open("/ui/skills/echo?tab=tools&version=1");
+    assert!(!one_version.contains("/ui/run/") && one_version.contains("You look at one version"));
+    ann.open("/ui/skills/echo?tab=tools");
+    let answer = ann.submit("/ui/run/echo", &[("argument.text", "hello"), ("digest", digest)]);
     let page = String::from_utf8_lossy(&answer.body).into_owned();
     assert!(page.contains("hello") && page.contains("Answer"), "{page}");
     assert!(!page.contains("the-secret"), "{page}");
@@ -87,4 +98,7 @@ fn a_tool_is_called_with_the_key_of_the_person() {
     };
     assert!(upstream.received().iter().any(is_call));
     assert_eq!(Visitor::new(&server).get("/ui/skills/echo").status, 404, "others do not see it");
+    server.add_tool("bob", "official", "echo");
+    let shadowed = ann.open("/ui/skills/echo?tab=tools&tier=official");
+    assert!(!shadowed.contains("/ui/run/") && shadowed.contains("Another tier has a tool"));
 }
