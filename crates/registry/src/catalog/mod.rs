@@ -239,6 +239,14 @@ impl Catalog {
         self.skill_in(tier, id).filter(|row| *row.id == *id)
     }
 
+    /// Returns the prompt of a tier with exactly this name, also one that another tier shadows.
+    #[must_use]
+    pub fn exact_prompt(&self, tier: Tier, name: &str) -> Option<&Arc<PromptRow>> {
+        let in_tier = self
+            .resolve(name, |layer, name| layer.prompts.get(name).filter(|row| row.tier == tier));
+        in_tier.filter(|row| *row.name == *name)
+    }
+
     /// Resolves the name of a stored skill, in one tier or in all.
     ///
     /// # Errors
