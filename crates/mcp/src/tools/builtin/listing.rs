@@ -216,3 +216,25 @@ fn line(entry: &Entry<'_>, description_chars: usize) -> String {
 fn result(text: String) -> CallToolResult {
     CallToolResult::success(vec![ContentBlock::text(text)])
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn results_are_marked() {
+        let label = |kind: &str, uri: Option<&str>, live: Option<&str>| {
+            let result = json!({
+                "id": "x", "uri": uri, "kind": kind, "title": "X", "score": 1.0, "live": live,
+            });
+            Entry::from(&serde_json::from_value::<SearchResult>(result).unwrap()).label
+        };
+        assert_eq!(label("skill", Some("iii://x"), None), "iii://x");
+        assert_eq!(label("tool", Some("iii://x"), None), "iii://x (tool)");
+        assert_eq!(label("skill", Some("iii://x"), Some("desk")), "iii://x (live)");
+        assert_eq!(label("prompt", None, None), "prompt x");
+        assert_eq!(label("prompt", None, Some("desk")), "prompt x (live)");
+    }
+}
