@@ -174,6 +174,9 @@ pub enum RuleError {
     /// The kind of a search is unknown.
     #[error("kind must be skill, prompt, tool or live, got {0:?}")]
     SearchKind(String),
+    /// The index has other parameters, or one of these is invalid.
+    #[error("the index takes q and budget (a number), got {0:?}")]
+    IndexParameters(String),
     /// The path is not allowed inside a bundle.
     #[error("path {path:?} {reason}")]
     Path {
@@ -215,7 +218,9 @@ impl Coded for RuleError {
     fn code(&self) -> Code {
         match self {
             Self::InternalNamespace { .. } => Code::ReservedFunction,
-            Self::UriScheme(_) | Self::UriSegments(_) => Code::InvalidUri,
+            Self::UriScheme(_) | Self::UriSegments(_) | Self::IndexParameters(_) => {
+                Code::InvalidUri
+            }
             Self::TooLarge { .. } | Self::TooManyFiles { .. } | Self::BundleTooLarge { .. } => {
                 Code::TooLarge
             }

@@ -148,7 +148,7 @@ async fn search(
     let kind = kind.as_deref().map(KindFilter::parse).transpose();
     let kind = kind.map_err(|error| GatewayError::InvalidQuery(error.to_string()))?;
     let tier = tier.map(Into::into);
-    let request = SearchRequest { query: q, kind, tier, limit, cursor, for_model: false };
+    let request = SearchRequest { kind, tier, limit, cursor, ..SearchRequest::new(q) };
     let page = gateway.registry().await?.search_as(&caller, request).await;
     let page = page.map_err(|error| match error {
         RegistryError::Rule(RuleError::SearchCursor) => GatewayError::InvalidCursor,

@@ -70,7 +70,9 @@ async fn skill_ids(shared: &Shared, typed: &str) -> Result<CompletionInfo, Error
     let values: Vec<String> =
         exact.into_iter().chain(after).take(CompletionInfo::MAX_VALUES + 1).collect();
     if values.is_empty() {
-        let request = SearchRequest { limit: Some(MAX_FOUND), ..SearchRequest::new(typed) };
+        // The beginning of an id is no query that found nothing.
+        let (limit, unlogged) = (Some(MAX_FOUND), true);
+        let request = SearchRequest { limit, unlogged, ..SearchRequest::new(typed) };
         let found = shared.skills.search(request).await.map_err(|error| to_mcp(&error))?;
         let skills = found.results.into_iter().filter(|result| result.kind != HitKind::Prompt);
         return Ok(limited(skills.map(|result| result.id).collect()));

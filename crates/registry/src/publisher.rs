@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use arc_swap::ArcSwap;
 use skills_core::Timestamp;
-use skills_store::{Change, Effect, StateChange};
+use skills_store::{Action, Change, Effect, StateChange};
 use tokio::sync::watch;
 
 use crate::{
@@ -98,6 +98,9 @@ impl Publisher {
         if !changes.is_empty() {
             let next = self.catalog.load().with(changes.iter().map(AsRef::as_ref));
             self.catalog.store(Arc::new(next));
+            let purged =
+                changes.iter().filter(|change| matches!(change.action, Action::Purge { .. }));
+            purged.for_each(|change| self.index_signal.purge(change.key.layer.clone()));
             self.index_signal.raise();
         }
         for change in changes {

@@ -46,6 +46,9 @@ fn payload(request: &SearchRequest) -> Value {
     if request.for_model {
         payload["for_model"] = json!(true);
     }
+    if request.unlogged {
+        payload["unlogged"] = json!(true);
+    }
     payload
 }
 

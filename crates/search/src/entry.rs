@@ -1,10 +1,15 @@
 //! Documents of skills, tools and prompts.
 
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
 
 use serde_json::{Map, Value};
 use skills_agent_skills::{frontmatter, markdown::split_frontmatter};
-use skills_core::{PromptDefinition, SkillMeta, skill::ROOT_PATH};
+use skills_core::{
+    PromptDefinition, SkillMeta,
+    skill::ROOT_PATH,
+    text::{ELLIPSIS, one_line},
+    uri::linked_sections,
+};
 
 use crate::document::{HitKind, SearchDocument};
 
@@ -43,7 +48,8 @@ impl SearchDocument {
             document.allowed_tools.clone_from(&agent.allowed_tools);
         }
         // Parsing YAML costs more than all else here, and most skills have none of the fields.
-        if yaml.is_some_and(has_words_field)
+        let is_truncated = document.description.ends_with(ELLIPSIS);
+        if yaml.is_some_and(|yaml| is_truncated || has_words_field(yaml))
             && let Some(fields) = frontmatter::fields(root)
         {
             document.add_frontmatter(&fields);
@@ -58,6 +64,7 @@ impl SearchDocument {
         }
         let files = meta.files.iter().map(|file| &file.path).filter(|path| *path != ROOT_PATH);
         document.files = files.take(MAX_NAMES).cloned().collect();
+        document.add_sections();
         document.tags.truncate(MAX_TAGS);
         document
     }
@@ -75,7 +82,25 @@ impl SearchDocument {
         document
     }
 
+    /// Adds the names of the sections that the body links.
+    fn add_sections(&mut self) {
+        let mut sections = BTreeSet::new();
+        for function in linked_sections(&self.key.id, &self.body).take(MAX_NAMES) {
+            sections.insert(function.to_string());
+        }
+        let room = MAX_NAMES.saturating_sub(self.files.len());
+        self.files.extend(sections.into_iter().take(room));
+    }
+
     fn add_frontmatter(&mut self, fields: &Map<String, Value>) {
+        // Rows of the catalog have a truncated one.
+        let description = fields.get("description").and_then(Value::as_str).map(one_line);
+        if let Some(description) = description
+            && let Some(start) = self.description.strip_suffix(ELLIPSIS)
+            && description.starts_with(start)
+        {
+            self.description = description.into_owned();
+        }
         let nested = fields.get("metadata").and_then(Value::as_object);
         for fields in [Some(fields), nested].into_iter().flatten() {
             for name in TAG_FIELDS {
@@ -153,6 +178,29 @@ mod tests {
             (document.title.as_str(), document.body.trim()),
             ("Tables", "# Tables\n\nBody.")
         );
+    }
+
+    #[test]
+    fn a_long_description_is_indexed_in_full() {
+        let description =
+            format!("Starts here. {} Ends with wombats.", "Filler words. ".repeat(200));
+        let root = format!(
+            "---\nname: x\ndescription: |\n  {}\n---\n# X\n",
+            description.replace(". ", ".\n  ")
+        );
+        let meta = skill_meta(&root).unwrap();
+        assert!(meta.description().unwrap().chars().count() <= 1024);
+        let document = SearchDocument::from_skill("x".into(), &meta, &root);
+        assert!(document.description.starts_with("Starts here."));
+        assert!(document.description.ends_with("Ends with wombats."), "{}", document.description);
+    }
+
+    #[test]
+    fn linked_sections_are_names_of_a_skill() {
+        let root = "# Brain\n\nSee [notes](iii://brain/brain::take_notes), iii://brain/brain::take_notes \
+                    and iii://other/other::f.\n";
+        let document = SearchDocument::from_skill("brain".into(), &skill_meta(root).unwrap(), root);
+        assert_eq!(document.files, ["brain::take_notes"]);
     }
 
     #[test]

@@ -30,6 +30,9 @@ impl VaultMissLog {
     pub(crate) fn start(vault: Arc<Vault>) -> Self {
         let (queue, waiting) = sync_channel::<(Caller, String)>(MAX_WAITING);
         let write = move || {
+            if let Err(error) = vault.forget_search_misses(now()) {
+                tracing::warn!(%error, "old queries without a result not forgotten");
+            }
             for (caller, query) in waiting {
                 if let Err(error) = vault.record_search_miss(&caller, &query, now()) {
                     tracing::warn!(%error, "query without a result not logged");

@@ -1,10 +1,11 @@
-//! Queries that found nothing, counted by day for thirty days. A caller is stored as a hash that is used nowhere else.
+//! Queries that found nothing, counted by day for thirty days. A caller is stored as a salted hash that is used nowhere
+//! else.
 
-use rusqlite::params;
+use rusqlite::{OptionalExtension as _, Transaction, params};
 use serde::Serialize;
 use skills_core::{Caller, Digest, Timestamp};
 
-use crate::{Vault, VaultError};
+use crate::{Vault, VaultError, crypt::random};
 
 /// Days for which queries are kept.
 const KEPT_DAYS: i64 = 30;
@@ -12,6 +13,10 @@ const KEPT_DAYS: i64 = 30;
 const MAX_QUERY_CHARS: usize = 120;
 /// Most rows: queries by day and caller.
 const MAX_ROWS: i64 = 20_000;
+/// Rows that make room for others when there are too many: the rarest and oldest.
+const EVICTED_ROWS: i64 = 1_000;
+/// Day of the row that holds the salt of the hashes. It has no query and is never listed.
+const SALT_DAY: i64 = i64::MAX;
 const MICROS_PER_DAY: i64 = 24 * 60 * 60 * 1_000_000;
 
 /// Query that found nothing.
@@ -34,19 +39,39 @@ fn normalize(query: &str) -> String {
     joined.chars().filter(|c| !c.is_control()).take(MAX_QUERY_CHARS).collect()
 }
 
+/// Returns the salt of this vault, which is created once. Equal callers of two vaults have different hashes.
+fn salt(transaction: &Transaction<'_>) -> Result<Vec<u8>, VaultError> {
+    let sql = "SELECT caller FROM search_miss WHERE day = ?1";
+    let known = transaction.query_row(sql, [SALT_DAY], |row| row.get(0)).optional()?;
+    if let Some(known) = known {
+        return Ok(known);
+    }
+    let salt: [u8; 16] = random()?;
+    let sql =
+        "INSERT INTO search_miss (day, query, caller, count, last_at) VALUES (?1, '', ?2, 0, 0)";
+    transaction.execute(sql, params![SALT_DAY, &salt[..]])?;
+    Ok(salt.to_vec())
+}
+
 /// Returns the hash of a caller.
-fn caller_hash(caller: &Caller) -> [u8; 8] {
+fn caller_hash(salt: &[u8], caller: &Caller) -> [u8; 8] {
     let name = match caller {
         Caller::Anonymous => "anonymous".to_owned(),
         Caller::User(user) => format!("user {}", user.owner),
         Caller::Admin(name) => format!("admin {name}"),
     };
-    let digest = Digest::of(format!("search miss of {name}").as_bytes()).to_string();
+    let digest = Digest::of(&[salt, name.as_bytes()].concat()).to_string();
     let mut hash = [0; 8];
     for (byte, digit) in hash.iter_mut().zip(digest.bytes()) {
         *byte = digit;
     }
     hash
+}
+
+/// Deletes the rows of more than thirty days before a day.
+fn forget(transaction: &Transaction<'_>, day: i64) -> Result<(), VaultError> {
+    transaction.execute("DELETE FROM search_miss WHERE day <= ?1", [day - KEPT_DAYS])?;
+    Ok(())
 }
 
 impl Vault {
@@ -60,26 +85,35 @@ impl Vault {
         query: &str,
         at: Timestamp,
     ) -> Result<(), VaultError> {
-        let (query, caller) = (normalize(query), caller_hash(caller));
+        let query = normalize(query);
         if query.is_empty() {
             return Ok(());
         }
         let day = at.as_micros() / MICROS_PER_DAY;
         self.file.write(|transaction| {
-            let oldest = day - KEPT_DAYS;
-            transaction.execute("DELETE FROM search_miss WHERE day <= ?1", [oldest])?;
+            forget(transaction, day)?;
             let rows: i64 =
                 transaction.query_row("SELECT count(*) FROM search_miss", [], |row| row.get(0))?;
-            let sql = if rows < MAX_ROWS {
-                "INSERT INTO search_miss (day, query, caller, count, last_at) VALUES (?1, ?2, ?3, 1, ?4)
-                 ON CONFLICT DO UPDATE SET count = count + 1, last_at = max(last_at, excluded.last_at)"
-            } else {
-                "UPDATE search_miss SET count = count + 1, last_at = max(last_at, ?4)
-                 WHERE day = ?1 AND query = ?2 AND caller = ?3"
-            };
+            if rows >= MAX_ROWS {
+                let sql = "DELETE FROM search_miss WHERE (day, query, caller) IN (
+                             SELECT day, query, caller FROM search_miss WHERE day < ?1
+                             ORDER BY count, last_at LIMIT ?2)";
+                transaction.execute(sql, [SALT_DAY, EVICTED_ROWS])?;
+            }
+            let caller = caller_hash(&salt(transaction)?, caller);
+            let sql = "INSERT INTO search_miss (day, query, caller, count, last_at) VALUES (?1, ?2, ?3, 1, ?4)
+                 ON CONFLICT DO UPDATE SET count = count + 1, last_at = max(last_at, excluded.last_at)";
             transaction.prepare_cached(sql)?.execute(params![day, query, &caller[..], at.as_micros()])?;
             Ok(())
         })
+    }
+
+    /// Forgets the queries of more than thirty days ago, also where no other follows.
+    ///
+    /// # Errors
+    /// When the file cannot be written.
+    pub fn forget_search_misses(&self, now: Timestamp) -> Result<(), VaultError> {
+        self.file.write(|transaction| forget(transaction, now.as_micros() / MICROS_PER_DAY))
     }
 
     /// Returns the queries that found nothing in the last thirty days, the most frequent first.
@@ -95,9 +129,9 @@ impl Vault {
         self.file.read(|connection| {
             let sql =
                 "SELECT query, sum(count), count(DISTINCT caller), max(last_at) FROM search_miss
-                       WHERE day > ?1 GROUP BY query ORDER BY sum(count) DESC, query LIMIT ?2";
+                       WHERE day > ?1 AND day < ?3 GROUP BY query ORDER BY sum(count) DESC, query LIMIT ?2";
             let mut statement = connection.prepare_cached(sql)?;
-            let misses = statement.query_map(params![oldest, limit], |row| {
+            let misses = statement.query_map(params![oldest, limit, SALT_DAY], |row| {
                 Ok(SearchMiss {
                     query: row.get(0)?,
                     count: row.get(1)?,
@@ -136,6 +170,55 @@ mod tests {
         let left = vault.search_misses(NOW, 10).unwrap();
         assert_eq!(left.len(), 1, "older ones were deleted: {left:?}");
         assert_eq!(left[0].query.len(), MAX_QUERY_CHARS);
+    }
+
+    fn stored_callers(vault: &Vault) -> Vec<Vec<u8>> {
+        let read = vault.file.read(|connection| {
+            let sql = "SELECT caller FROM search_miss WHERE day < ?1";
+            let mut statement = connection.prepare(sql)?;
+            let callers = statement.query_map([SALT_DAY], |row| row.get(0))?;
+            Ok(callers.collect::<rusqlite::Result<_>>()?)
+        });
+        read.unwrap()
+    }
+
+    #[test]
+    fn hashes_of_two_vaults_differ() {
+        let ((one, _one), (other, _other)) = (vault(), vault());
+        for vault in [&one, &other] {
+            vault.record_search_miss(&Caller::Anonymous, "query", NOW).unwrap();
+            vault.record_search_miss(&Caller::Anonymous, "query", later(60)).unwrap();
+        }
+        let (one, other) = (stored_callers(&one), stored_callers(&other));
+        assert_eq!((one.len(), other.len()), (1, 1));
+        assert_ne!(one, other);
+    }
+
+    #[test]
+    fn old_misses_are_forgotten_without_a_new_one() {
+        let (vault, _dir) = vault();
+        vault.record_search_miss(&Caller::Anonymous, "query", NOW).unwrap();
+        vault.forget_search_misses(later(60)).unwrap();
+        assert_eq!(stored_callers(&vault).len(), 1);
+        vault.forget_search_misses(later(31 * 24 * 60 * 60)).unwrap();
+        assert!(stored_callers(&vault).is_empty());
+    }
+
+    #[test]
+    fn the_rarest_make_room_for_new_ones() {
+        let (vault, _dir) = vault();
+        for _ in 0..3 {
+            vault.record_search_miss(&Caller::Anonymous, "frequent", NOW).unwrap();
+        }
+        let fill = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ?1)
+                    INSERT INTO search_miss SELECT ?2, 'q' || i, x'00', 1, 0 FROM n";
+        let day = NOW.as_micros() / MICROS_PER_DAY;
+        vault.file.write(|transaction| Ok(transaction.execute(fill, [MAX_ROWS, day])?)).unwrap();
+        vault.record_search_miss(&Caller::Anonymous, "new", NOW).unwrap();
+        let misses = vault.search_misses(NOW, usize::MAX >> 1).unwrap();
+        let has = |query: &str| misses.iter().any(|miss| miss.query == query);
+        assert!(has("frequent") && has("new"));
+        assert_eq!(misses.len() as i64, MAX_ROWS + 2 - EVICTED_ROWS);
     }
 
     #[test]

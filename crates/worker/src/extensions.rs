@@ -101,10 +101,10 @@ pub(crate) fn register(functions: &Registrar<'_, Arc<Context>>) {
 
 async fn search(context: Arc<Context>, input: SearchInput) -> Result<SearchPage, RegistryError> {
     let caller = context.keys.caller(&input)?;
-    let SearchInput { query, limit, kind, tier, cursor, for_model, .. } = input;
+    let SearchInput { query, limit, kind, tier, cursor, for_model, unlogged, .. } = input;
     let kind = kind.as_deref().map(KindFilter::parse).transpose()?;
     let tier = tier.map(Tier::from);
-    let request = SearchRequest { query, kind, tier, limit, cursor, for_model };
+    let request = SearchRequest { query, kind, tier, limit, cursor, for_model, unlogged };
     context.registry.search_as(&caller, request).await
 }
 

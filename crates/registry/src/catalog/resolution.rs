@@ -79,6 +79,13 @@ impl Catalog {
         self.resolve(Some(tier), name, |layer| &layer.skills)?.1.row()
     }
 
+    /// Returns the prompt of a tier with exactly this name, also one that another tier shadows.
+    #[must_use]
+    pub fn exact_prompt(&self, tier: Tier, name: &str) -> Option<&Arc<PromptRow>> {
+        let in_tier = self.resolve(Some(tier), name, |layer| &layer.prompts)?.1.row();
+        in_tier.filter(|row| *row.name == *name)
+    }
+
     /// Returns the skill of a tier with exactly this id, for callers that replace it.
     #[must_use]
     pub fn exact_skill(&self, tier: Tier, id: &str) -> Option<&Arc<SkillRow>> {

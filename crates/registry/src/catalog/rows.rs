@@ -101,6 +101,12 @@ impl SkillRow {
         Self { is_live: true, ..Self::new(id, Tier::Market, meta, 0, since) }
     }
 
+    /// Returns whether models may invoke the skill. One that they may not can still be read by name.
+    #[must_use]
+    pub fn is_model_invocable(&self) -> bool {
+        self.meta.agent.as_ref().is_none_or(|agent| agent.model_invocable)
+    }
+
     /// Returns the client and path of a live skill.
     #[must_use]
     pub fn origin(&self) -> Option<(&str, &str)> {

@@ -25,6 +25,30 @@ pub(super) enum Scope {
     View,
 }
 
+impl Scope {
+    /// Returns whether the filters of a query leave anything of the partition.
+    fn may_match(self, query: &Query) -> bool {
+        let (wanted, excluded) = (query.filters(), query.excluded_filters());
+        match self {
+            Self::Tier(tier) => {
+                !wanted.live
+                    && (wanted.tiers.is_empty() || wanted.tiers.contains(&tier))
+                    && !excluded.tiers.contains(&tier)
+            }
+            Self::Live => wanted.tiers.is_empty() && !excluded.live,
+            Self::View => true,
+        }
+    }
+}
+
+/// Page of a search, with what the log of queries without a result must know.
+#[derive(Debug)]
+pub(crate) struct Evaluated {
+    pub(super) page: SearchPage,
+    /// Whether nothing matches, not even an entry that is left out.
+    pub(super) is_miss: bool,
+}
+
 /// Partitions of a search with the view that decides what is shown.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Evaluation<'a> {
@@ -44,19 +68,29 @@ enum Row<'a> {
 
 impl Evaluation<'_> {
     /// Searches and returns a page.
-    pub(super) fn run(&self, request: &SearchRequest) -> Result<SearchPage, RuleError> {
+    pub(super) fn run(&self, request: &SearchRequest) -> Result<Evaluated, RuleError> {
         let offset = request.offset()?;
         let query = request.parse();
+        let parts = self.scopes.iter().copied().zip(self.partitions.iter().copied());
+        let (scopes, partitions): (Vec<Scope>, Vec<&Partition>) =
+            parts.filter(|(scope, _)| scope.may_match(&query)).unzip();
+        let restricted = Evaluation { scopes: &scopes, partitions: &partitions, ..*self };
+        Ok(restricted.search(request, &query, offset))
+    }
+
+    fn search(&self, request: &SearchRequest, query: &Query, offset: usize) -> Evaluated {
         let limit = request.page_limit();
         let visible =
-            |partition: usize, key: &DocumentKey| self.visibility(&query, request, partition, key);
+            |partition: usize, key: &DocumentKey| self.visibility(query, request, partition, key);
         let live = self.scopes.iter().position(|scope| *scope == Scope::Live);
         let searcher = Searcher::new(self.partitions, self.synonyms);
         let searcher = searcher.with_last(live).with_model(self.model);
-        let found = searcher.search(&query, offset, limit, &visible);
-        let results = found.hits.into_iter().filter_map(|hit| self.result(&query, hit)).collect();
+        let found = searcher.search(query, offset, limit, &visible);
+        let is_miss = found.hits.is_empty() && !found.has_omitted;
+        let results = found.hits.into_iter().filter_map(|hit| self.result(query, hit)).collect();
         let next = found.has_more.then(|| request.cursor_at(offset + limit));
-        Ok(SearchPage { results, did_you_mean: found.did_you_mean, next, indexing: false })
+        let page = SearchPage { results, did_you_mean: found.did_you_mean, next, indexing: false };
+        Evaluated { page, is_miss }
     }
 
     /// Returns the row of an entry if the view shows it: the one that its name resolves to, or that of a tier if the
@@ -68,8 +102,14 @@ impl Evaluation<'_> {
             Scope::Live => is_live,
             Scope::View => true,
         };
+        let excluded = query.excluded_filters();
+        let is_excluded = |tier: Tier, is_live: bool| {
+            if is_live { excluded.live } else { excluded.tiers.contains(&tier) }
+        };
         let fits = |tier: Tier, is_live: bool| {
-            is_in_scope(tier, is_live) && (tiers.is_empty() || (tiers.contains(&tier) && !is_live))
+            is_in_scope(tier, is_live)
+                && (tiers.is_empty() || (tiers.contains(&tier) && !is_live))
+                && !is_excluded(tier, is_live)
         };
         match (key.kind, scope) {
             (EntryKind::Skill, Scope::Tier(tier)) if !tiers.is_empty() => {
@@ -79,6 +119,10 @@ impl Evaluation<'_> {
             (EntryKind::Skill, _) => {
                 let row = self.catalog.skill(&key.id).filter(|row| row.id == key.id)?;
                 fits(row.tier, row.is_live()).then_some(Row::Skill(row))
+            }
+            (EntryKind::Prompt, Scope::Tier(tier)) if !tiers.is_empty() => {
+                let row = self.catalog.exact_prompt(tier, &key.id)?;
+                fits(row.tier, row.is_live()).then_some(Row::Prompt(row))
             }
             (EntryKind::Prompt, _) => {
                 let row = self.catalog.prompt(&key.id).filter(|row| row.name == key.id)?;
@@ -106,7 +150,9 @@ impl Evaluation<'_> {
             return Visibility::Hidden;
         }
         match row {
-            Row::Skill(row) if request.for_model && !is_model_invocable(row) => Visibility::Omitted,
+            Row::Skill(row) if request.for_model && !row.is_model_invocable() => {
+                Visibility::Omitted
+            }
             _ => Visibility::Shown,
         }
     }
@@ -143,11 +189,6 @@ impl Evaluation<'_> {
             live: row.origin().map(|(client, _)| client.to_owned()),
         }
     }
-}
-
-/// Returns whether a model may invoke a skill.
-fn is_model_invocable(row: &SkillRow) -> bool {
-    row.meta.agent.as_ref().is_none_or(|agent| agent.model_invocable)
 }
 
 fn prompt_result(row: &PromptRow) -> SearchResult {

@@ -15,8 +15,8 @@ use skills_store::Store;
 use tokio::{sync::watch, time::timeout};
 
 use super::{
-    SearchConfig, SearchPage, SearchRequest,
-    evaluation::{Evaluation, Scope},
+    SearchConfig, SearchRequest,
+    evaluation::{Evaluated, Evaluation, Scope},
     indexer::Indexer,
 };
 use crate::{Catalog, RegistryError, publisher::Publisher};
@@ -143,7 +143,7 @@ impl SearchIndex {
         catalog: Arc<Catalog>,
         owner: Option<Owner>,
         request: SearchRequest,
-    ) -> Result<SearchPage, RegistryError> {
+    ) -> Result<Evaluated, RegistryError> {
         let partitions = self.state.partitions.load_full();
         let entries: usize = partitions.values().map(Partition::len).sum();
         let synonyms = Arc::clone(self.synonyms());

@@ -5,11 +5,12 @@ use std::collections::HashSet;
 use skills_core::{
     RuleError,
     id::INDEX_ID,
+    text::{MAX_QUOTED_CHARS, first_chars},
     uri::{SCHEME, percent_decode},
 };
 
-use super::{SearchRequest, SearchResult, estimate_tokens};
-use crate::{Catalog, RegistryError, SkillRegistry};
+use super::{HitKind, SearchRequest, SearchResult, estimate_tokens};
+use crate::{Catalog, RegistryError, SkillRegistry, SkillRow};
 
 /// Results that come before the other skills.
 const MAX_RESULTS: usize = 100;
@@ -30,7 +31,9 @@ impl IndexPageRequest {
     /// When a parameter is unknown or invalid.
     pub fn from_uri(uri: &str) -> Option<Result<Self, RuleError>> {
         let parameters = uri.strip_prefix(SCHEME)?.strip_prefix(INDEX_ID)?.strip_prefix('?')?;
-        Some(Self::from_parameters(parameters).ok_or_else(|| RuleError::UriScheme(uri.to_owned())))
+        let refused =
+            || RuleError::IndexParameters(first_chars(parameters, MAX_QUOTED_CHARS).to_owned());
+        Some(Self::from_parameters(parameters).ok_or_else(refused))
     }
 
     /// Returns the search for the skills that come first, if there is a query.
@@ -71,35 +74,60 @@ pub async fn index_page<R: SkillRegistry + ?Sized>(
     Ok(render_index_page(&*registry.catalog().await?, &found, request))
 }
 
-/// Renders the index with the found skills first. Says how many were left out.
+/// Returns the listed row of a result. A prompt has none, nor has a result that another tier shadows.
+fn listed_row<'a>(catalog: &'a Catalog, result: &SearchResult) -> Option<&'a SkillRow> {
+    let row = catalog.skill(&result.id).filter(|_| result.kind != HitKind::Prompt)?;
+    let is_same = *row.id == *result.id && row.stored_tier() == result.tier;
+    is_same.then_some(row)
+}
+
+/// Renders the index with the found skills first. Says how many were left out. Without room for a skill, the page is its
+/// heading and that remark.
 pub(super) fn render_index_page(
     catalog: &Catalog,
     found: &[SearchResult],
     request: &IndexPageRequest,
 ) -> String {
-    let listed: HashSet<&str> = found.iter().map(|result| result.id.as_str()).collect();
-    let first = found.iter().filter_map(|result| catalog.skill(&result.id));
-    let others = catalog.skills_after(None).filter(|row| !listed.contains(&*row.id));
-    let mut text = String::from("# Skills\n\n");
-    let mut left = request.budget.map(|budget| budget.saturating_sub(estimate_tokens(&text)));
-    let mut omitted = 0;
-    for row in first.chain(others) {
-        let line = row.index_line();
-        let fits = left.is_none_or(|left| estimate_tokens(line) <= left);
-        // What follows a line that does not fit is less relevant.
-        if omitted > 0 || !fits {
-            omitted += 1;
-            continue;
+    let mut listed: HashSet<&str> = HashSet::new();
+    let mut rows: Vec<&SkillRow> = Vec::new();
+    for row in found.iter().filter_map(|result| listed_row(catalog, result)) {
+        if listed.insert(&row.id) {
+            rows.push(row);
         }
-        left = left.map(|left| left - estimate_tokens(line));
-        text.push_str(line);
     }
-    if omitted > 0 {
-        text.push_str(&format!(
-            "\n{omitted} more skills do not fit the budget; search for others.\n"
-        ));
+    let others = catalog.skills_after(None).filter(|row| !listed.contains(&*row.id));
+    rows.extend(others.map(AsRef::as_ref));
+    let mut text = String::from("# Skills\n\n");
+    let shown = request
+        .budget
+        .map_or(rows.len(), |budget| fitting(&rows, budget.saturating_sub(estimate_tokens(&text))));
+    rows[..shown].iter().for_each(|row| text.push_str(row.index_line()));
+    if shown < rows.len() {
+        text.push_str(&remark(rows.len() - shown));
     }
     text
+}
+
+/// Returns the number of rows that fit a budget, with the remark about those that do not. A row after one that does not
+/// fit is less relevant.
+fn fitting(rows: &[&SkillRow], budget: usize) -> usize {
+    let reserved = budget.saturating_sub(estimate_tokens(&remark(rows.len())));
+    let mut used = 0;
+    let mut shown_with_remark = 0;
+    for (at, row) in rows.iter().enumerate() {
+        used += estimate_tokens(row.index_line());
+        if used > budget {
+            return shown_with_remark;
+        }
+        if used <= reserved {
+            shown_with_remark = at + 1;
+        }
+    }
+    rows.len()
+}
+
+fn remark(omitted: usize) -> String {
+    format!("\n{omitted} more skills do not fit the budget; search for others.\n")
 }
 
 #[cfg(test)]
@@ -115,5 +143,8 @@ mod tests {
         for uri in ["iii://skills?x=1", "iii://skills?budget=-1", "iii://skills?q"] {
             assert!(parse(uri).unwrap().is_err(), "{uri}");
         }
+        let long = parse(&format!("iii://skills?{}", "x".repeat(100_000))).unwrap().unwrap_err();
+        assert!(matches!(long, RuleError::IndexParameters(_)), "{long}");
+        assert!(long.to_string().len() < 250, "{}", long.to_string().len());
     }
 }

@@ -11,7 +11,9 @@ use std::{
 };
 
 use skills_core::Layer;
-use skills_search::{AnalyzedDocument, Analyzer, MergeTask, MergedSegment, PartitionWriter};
+use skills_search::{
+    AnalyzedDocument, Analyzer, MergeTask, MergedSegment, PartitionWriter, SearchDocument,
+};
 use skills_store::Store;
 
 use super::{
@@ -83,12 +85,20 @@ impl Indexer {
             thread::available_parallelism().map_or(1, |count| count.get().min(MAX_THREADS));
         self.analyzers = (0..threads).map(|_| Analyzer::with_model(model.clone())).collect();
         let _ = self.state.model.set(model);
+        let mut is_second_attempt = false;
         loop {
-            // A panic must not end the search of a running server: the next change tries again from the start.
+            // A panic must not end the search of a running server: it builds the index again, at once and then after
+            // each change.
             if catch_unwind(AssertUnwindSafe(|| self.update())).is_err() {
                 tracing::error!("search indexer panicked; building the index again");
                 self.indexed = Arc::default();
                 self.writers.clear();
+                is_second_attempt = !is_second_attempt;
+                if is_second_attempt {
+                    continue;
+                }
+            } else {
+                is_second_attempt = false;
             }
             if !self.publisher.index_signal.wait() {
                 return;
@@ -104,6 +114,8 @@ impl Indexer {
                 self.publish(&layer);
             }
         }
+        // Before the catalog is read, which then lacks what was purged.
+        let purged = self.publisher.index_signal.take_purged();
         let catalog = self.publisher.catalog.load_full();
         let mut differences = self.indexed.differences(&catalog);
         if !self.unread.is_empty() {
@@ -127,6 +139,11 @@ impl Indexer {
         self.state.progress.send_modify(|progress| {
             *progress = IndexProgress { version, is_complete: true, ..*progress };
         });
+        for layer in purged {
+            if let Some(writer) = self.writers.get_mut(&Some(layer)) {
+                writer.erase_deleted();
+            }
+        }
         self.merge();
     }
 
@@ -231,7 +248,38 @@ fn is_current(catalog: &Catalog, difference: &CatalogDifference) -> bool {
     }
 }
 
+/// Analyzes an entry. One whose text makes the analyzer panic is found by its metadata, and keeps no other from being
+/// found.
 fn analyze(store: &dyn Store, analyzer: &mut Analyzer, difference: &CatalogDifference) -> Analyzed {
+    let mut attempt = |analyze: &dyn Fn(&mut Analyzer) -> Analyzed| {
+        let analyzed = catch_unwind(AssertUnwindSafe(|| analyze(analyzer)));
+        if analyzed.is_err() {
+            tracing::error!(id = %difference.id, "entry not indexed in full: its text cannot be analyzed");
+            analyzer.reset();
+        }
+        analyzed.ok()
+    };
+    attempt(&|analyzer| analyze_entry(store, analyzer, difference))
+        .or_else(|| {
+            attempt(&|analyzer| (metadata(difference).map(|it| analyzer.analyze(&it)), true))
+        })
+        .unwrap_or((None, true))
+}
+
+/// Returns the document of an entry without its text.
+fn metadata(difference: &CatalogDifference) -> Option<SearchDocument> {
+    match &difference.row {
+        ChangedRow::Removed(_) => None,
+        ChangedRow::Prompt(row) => Some(documents::of_prompt(row)),
+        ChangedRow::Skill(row) => Some(documents::of_skill(row, None)),
+    }
+}
+
+fn analyze_entry(
+    store: &dyn Store,
+    analyzer: &mut Analyzer,
+    difference: &CatalogDifference,
+) -> Analyzed {
     match &difference.row {
         ChangedRow::Removed(_) => (None, true),
         ChangedRow::Prompt(row) => (Some(analyzer.analyze(&documents::of_prompt(row))), true),

@@ -2,7 +2,10 @@
 
 use skills_core::{Caller, output};
 
-use super::{IndexPageRequest, SearchPage, SearchRequest, index_page::render_index_page};
+use super::{
+    IndexPageRequest, SearchPage, SearchRequest, evaluation::Evaluated,
+    index_page::render_index_page,
+};
 use crate::{Registry, RegistryError, Resource};
 
 impl Registry {
@@ -18,10 +21,11 @@ impl Registry {
         let index = self.search_index();
         let is_current = index.wait_for(self.catalog().version()).await;
         let catalog = self.catalog_for(caller);
-        let is_first_page = request.cursor.is_none();
+        let is_logged = request.cursor.is_none() && !request.unlogged;
         let query = request.query.clone();
-        let page = index.search(catalog, caller.owner().cloned(), request).await?;
-        let is_miss = page.results.is_empty() && is_first_page && !query.trim().is_empty();
+        let Evaluated { page, is_miss } =
+            index.search(catalog, caller.owner().cloned(), request).await?;
+        let is_miss = is_miss && is_logged && !query.trim().is_empty();
         if is_current
             && is_miss
             && let Some(misses) = &index.config().misses

@@ -56,6 +56,8 @@ pub struct SearchRequest {
     pub cursor: Option<String>,
     /// Leaves out skills that models may not invoke.
     pub for_model: bool,
+    /// Keeps the query out of the log of queries without a result, such as one that is still being typed.
+    pub unlogged: bool,
 }
 
 impl SearchRequest {

@@ -45,7 +45,7 @@ impl RowSearch {
             synonyms: &SYNONYMS,
             model: None,
         };
-        Ok(evaluation.run(request)?)
+        Ok(evaluation.run(request)?.page)
     }
 }
 

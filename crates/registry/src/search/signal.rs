@@ -1,12 +1,17 @@
 //! Wake-up signal for the thread of the search index.
 
+use std::collections::BTreeSet;
+
 use parking_lot::{Condvar, Mutex};
+use skills_core::Layer;
 
 /// State of the signal.
 #[derive(Debug, Default)]
 struct SignalState {
     is_raised: bool,
     is_closed: bool,
+    /// Layers of which a text was purged.
+    purged: BTreeSet<Layer>,
 }
 
 /// Signal that is raised by the writer thread and awaited by the indexer. Raising it never blocks for long.
@@ -21,6 +26,16 @@ impl IndexSignal {
     pub(crate) fn raise(&self) {
         self.state.lock().is_raised = true;
         self.changed.notify_one();
+    }
+
+    /// Makes the indexer drop texts from memory that a layer no longer has, when it is woken.
+    pub(crate) fn purge(&self, layer: Layer) {
+        self.state.lock().purged.insert(layer);
+    }
+
+    /// Takes the layers of which a text was purged.
+    pub(super) fn take_purged(&self) -> BTreeSet<Layer> {
+        std::mem::take(&mut self.state.lock().purged)
     }
 
     /// Ends the indexer.

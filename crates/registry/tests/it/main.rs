@@ -12,6 +12,8 @@ mod feed;
 mod live_entries;
 mod registry;
 mod search;
+mod search_filters;
+mod search_indexing;
 mod support;
 mod tiers;
 mod versions;

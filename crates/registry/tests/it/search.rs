@@ -18,29 +18,29 @@ use skills_store::MemoryStore;
 
 use crate::support::on_faulty_store;
 
-const ME: &str = "test";
+pub(crate) const ME: &str = "test";
 
-fn open() -> Arc<Registry> {
+pub(crate) fn open() -> Arc<Registry> {
     Registry::open(Arc::new(MemoryStore::new()), None, RegistryConfig::default()).unwrap()
 }
 
-fn user(uid: &str) -> Caller {
+pub(crate) fn user(uid: &str) -> Caller {
     Caller::User(User { owner: uid.parse().unwrap(), key: Digest::of(uid.as_bytes()) })
 }
 
-fn private(uid: &str) -> Layer {
+pub(crate) fn private(uid: &str) -> Layer {
     Layer::Private(uid.parse().unwrap())
 }
 
-async fn register(registry: &Registry, layer: &Layer, id: &str, body: &str) {
+pub(crate) async fn register(registry: &Registry, layer: &Layer, id: &str, body: &str) {
     registry.register_skill(ME, layer, id, body.to_owned()).await.unwrap();
 }
 
-async fn page(registry: &Registry, caller: &Caller, query: &str) -> SearchPage {
+pub(crate) async fn page(registry: &Registry, caller: &Caller, query: &str) -> SearchPage {
     registry.search_as(caller, SearchRequest::new(query)).await.unwrap()
 }
 
-async fn found(registry: &Registry, caller: &Caller, query: &str) -> Vec<String> {
+pub(crate) async fn found(registry: &Registry, caller: &Caller, query: &str) -> Vec<String> {
     page(registry, caller, query).await.results.into_iter().map(|result| result.id).collect()
 }
 
@@ -298,7 +298,7 @@ async fn the_index_page_has_the_most_relevant_skills_first_and_fits_the_budget()
     let page = read("iii://skills?q=write+an%20invoice").await.unwrap();
     assert!(page.starts_with("# Skills\n\n- [Invoices](iii://mmm)"), "{page}");
     assert!(page.contains("iii://aaa") && page.contains("iii://zzz"));
-    let page = read("iii://skills?q=bread&budget=25").await.unwrap();
+    let page = read("iii://skills?q=bread&budget=32").await.unwrap();
     assert!(page.contains("iii://zzz") && !page.contains("iii://aaa"), "{page}");
     assert!(page.ends_with("2 more skills do not fit the budget; search for others.\n"), "{page}");
     assert_eq!(read("iii://skills?nonsense=1").await.unwrap_err().code().as_str(), "invalid_uri");

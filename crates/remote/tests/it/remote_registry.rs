@@ -9,7 +9,9 @@ use async_trait::async_trait;
 use serde_json::{Value, json};
 use skills_bus::{CallError, Json};
 use skills_core::{Digest, EntryKind};
-use skills_registry::{ChangeEvent, SkillRegistry as _, live::LiveOperation};
+use skills_registry::{
+    ChangeEvent, SkillRegistry as _, live::LiveOperation, search::SearchRequest,
+};
 use skills_remote::{BusCaller, Mirror, RemoteRegistry};
 
 /// Bus that records calls and does not add the caller's id.
@@ -107,4 +109,31 @@ async fn remote_reads_wait_as_long_as_the_client_timeout() {
         assert_eq!(timeout(id), 65, "{id}");
     }
     assert_eq!(timeout("skills::capabilities"), 11);
+}
+
+#[tokio::test]
+async fn a_registry_without_a_search_is_searched_by_its_rows() {
+    let bus = FakeBus::default();
+    let mut lantern = row(&format!("sha256:{}", Digest::of(b"")));
+    (lantern["title"], lantern["description"]) = (json!("Lantern"), json!("Gives light."));
+    let mut other = lantern.clone();
+    (other["id"], other["description"]) = (json!("b"), json!("Makes shade."));
+    *bus.rows.lock().unwrap() = vec![lantern, other];
+    let remote = RemoteRegistry::new(bus.clone(), Duration::from_secs(5));
+    let mirror = Mirror::new(RemoteRegistry::new(bus.clone(), Duration::from_secs(5)));
+    for (query, expected) in [
+        ("light", vec!["a"]),
+        ("lights", vec!["a"]),
+        ("lantern -shade", vec!["a"]),
+        ("lantern", vec!["a", "b"]),
+        ("kerosene", vec![]),
+    ] {
+        let request = SearchRequest::new(query);
+        for page in [remote.search(request.clone()).await, mirror.search(request).await] {
+            let page = page.unwrap();
+            let ids: Vec<&str> = page.results.iter().map(|result| result.id.as_str()).collect();
+            assert_eq!(ids, expected, "{query}");
+        }
+    }
+    assert!(!bus.calls.lock().unwrap().iter().any(|(id, _)| id == "skills::search"));
 }

@@ -15,6 +15,7 @@ pub(crate) mod weights;
 use std::{collections::HashMap, sync::Arc};
 
 use foldhash::fast::RandomState;
+use skills_core::{limits::MAX_DESCRIPTION_CHARS, text::first_chars};
 
 use self::{
     aliases::Alias,
@@ -148,6 +149,11 @@ impl Analyzer {
         Self { model, ..Self::default() }
     }
 
+    /// Replaces the buffers, which a panic may have left in any state.
+    pub fn reset(&mut self) {
+        *self = Self::with_model(self.model.take());
+    }
+
     /// Analyzes a document.
     pub fn analyze(&mut self, document: &SearchDocument) -> AnalyzedDocument {
         self.counts.clear();
@@ -174,9 +180,11 @@ impl Analyzer {
         for parameter in &document.parameters {
             self.long_field(SearchField::Parameters, parameter, 1.0);
         }
+        // A bounded part of it: each line is looked for.
+        let listed = first_chars(&document.description, MAX_DESCRIPTION_CHARS);
         markdown::for_each_line(&document.body, |kind, line| match kind {
             LineKind::Heading => self.long_field(SearchField::Headings, line, 1.0),
-            LineKind::Text if document.description.contains(line.trim()) => {}
+            LineKind::Text if listed.contains(line.trim()) => {}
             LineKind::Text => self.long_field(SearchField::Body, line, 1.0),
             LineKind::Code => self.long_field(SearchField::Body, line, PART_COUNT),
         });

@@ -8,12 +8,16 @@ use super::{
 /// Segments to be merged.
 #[derive(Debug)]
 pub struct MergeTask {
+    /// Writer that planned the merge. Another one has other segments with the same ids.
+    pub(super) writer: u64,
     pub(super) inputs: Vec<SegmentView>,
 }
 
 /// Result of a merge, for the writer.
 #[derive(Debug)]
 pub struct MergedSegment {
+    /// Writer that planned the merge.
+    pub(super) writer: u64,
     pub(super) segment: Segment,
     /// Ids of the merged segments.
     pub(super) inputs: Vec<u64>,
@@ -64,7 +68,7 @@ impl MergeTask {
             builder.add_term(term, list);
         }
         let inputs = self.inputs.iter().map(|view| view.id).collect();
-        MergedSegment { segment: builder.finish(), inputs, origins }
+        MergedSegment { writer: self.writer, segment: builder.finish(), inputs, origins }
     }
 
     /// Returns the smallest term at the positions.

@@ -22,6 +22,7 @@ pub use self::{
     writer::PartitionWriter,
 };
 pub(crate) use self::{
-    partition::SegmentView,
+    partition::{DocumentSet, SegmentView},
+    postings::Postings,
     segment::{NameKind, Segment},
 };

@@ -2,23 +2,25 @@
 
 use std::sync::Arc;
 
-use super::Segment;
+use super::{Postings, Segment};
 use crate::document::DocumentKey;
 
-/// Set of deleted documents of a segment.
+/// Set of documents of a segment, as a bitmap.
 #[derive(Debug, Clone, Default)]
-pub(super) struct DeletedSet {
+pub(crate) struct DocumentSet {
     words: Vec<u64>,
     count: usize,
 }
 
-impl DeletedSet {
-    pub(super) fn contains(&self, document: u32) -> bool {
+impl DocumentSet {
+    /// Returns whether the set has a document.
+    pub(crate) fn contains(&self, document: u32) -> bool {
         let word = self.words.get(document as usize / 64).copied().unwrap_or(0);
         word >> (document % 64) & 1 == 1
     }
 
-    pub(super) fn insert(&mut self, document: u32) {
+    /// Adds a document.
+    pub(crate) fn insert(&mut self, document: u32) {
         let at = document as usize / 64;
         if self.words.len() <= at {
             self.words.resize(at + 1, 0);
@@ -36,7 +38,7 @@ impl DeletedSet {
 pub(crate) struct SegmentView {
     pub(super) id: u64,
     pub(crate) segment: Arc<Segment>,
-    pub(super) deleted: Arc<DeletedSet>,
+    pub(super) deleted: Arc<DocumentSet>,
 }
 
 impl SegmentView {
@@ -48,6 +50,24 @@ impl SegmentView {
     /// Returns the number of documents that are not deleted.
     pub(crate) fn len(&self) -> usize {
         self.segment.len() - self.deleted.count
+    }
+
+    /// Returns the number of documents that have a term and are not deleted.
+    pub(crate) fn frequency(&self, term: &str) -> u32 {
+        self.segment.postings(term).map_or(0, |list| self.live_documents(list))
+    }
+
+    /// Returns the number of documents of a posting list that are not deleted. The list is read only if there are deleted
+    /// ones, and up to the last of them.
+    pub(crate) fn live_documents(&self, list: Postings<'_>) -> u32 {
+        let all = list.documents();
+        if self.deleted.count == 0 {
+            return all;
+        }
+        let end = u32::try_from(self.deleted.words.len() * 64).unwrap_or(u32::MAX);
+        let read = list.map(|(document, _)| document).take_while(|document| *document < end);
+        let deleted = read.filter(|document| self.deleted.contains(*document)).count();
+        all.saturating_sub(u32::try_from(deleted).unwrap_or(u32::MAX))
     }
 }
 

@@ -1,8 +1,14 @@
 //! The writer of a partition. One thread owns it; readers take [`Partition`]s from it.
 
-use std::{collections::HashMap, sync::Arc};
+use std::{
+    collections::HashMap,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+};
 
-use super::{MergeTask, MergedSegment, Partition, Segment, SegmentView, partition::DeletedSet};
+use super::{MergeTask, MergedSegment, Partition, Segment, SegmentView, partition::DocumentSet};
 use crate::{analysis::AnalyzedDocument, document::DocumentKey};
 
 /// Segments of one size class that are merged together.
@@ -10,14 +16,37 @@ const MERGE_FACTOR: usize = 8;
 /// Documents above which a segment that is mostly deleted is merged alone.
 const MIN_REWRITE: usize = 64;
 
+/// Number of the writer that was created last.
+static LAST_WRITER: AtomicU64 = AtomicU64::new(0);
+
 /// Writer of a partition.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct PartitionWriter {
+    /// Number of this writer among all of the process, which its merges carry.
+    number: u64,
     partition: Partition,
     locations: HashMap<DocumentKey, (u64, u32)>,
     last_id: u64,
     /// Ids of the segments that a task merges meanwhile.
     merging: Vec<u64>,
+    /// Segments whose deleted documents must leave the memory.
+    erasing: Vec<u64>,
+    /// Whether this also concerns the result of the merge that runs.
+    erases_merged: bool,
+}
+
+impl Default for PartitionWriter {
+    fn default() -> Self {
+        Self {
+            number: LAST_WRITER.fetch_add(1, Ordering::Relaxed) + 1,
+            partition: Partition::default(),
+            locations: HashMap::new(),
+            last_id: 0,
+            merging: vec![],
+            erasing: vec![],
+            erases_merged: false,
+        }
+    }
 }
 
 impl PartitionWriter {
@@ -75,9 +104,28 @@ impl PartitionWriter {
         if !self.merging.is_empty() {
             return None;
         }
-        let inputs = self.size_class().or_else(|| self.mostly_deleted())?;
+        let inputs =
+            self.erased().or_else(|| self.size_class()).or_else(|| self.mostly_deleted())?;
+        Some(self.task(inputs))
+    }
+
+    fn task(&mut self, inputs: Vec<SegmentView>) -> MergeTask {
         self.merging = inputs.iter().map(|view| view.id).collect();
-        Some(MergeTask { inputs })
+        MergeTask { writer: self.number, inputs }
+    }
+
+    /// Makes the next merges drop the documents that are deleted now, so that no text of them stays in memory.
+    pub fn erase_deleted(&mut self) {
+        let views = self.partition.segments.iter();
+        let with_deleted = views.filter(|view| view.len() < view.segment.len());
+        self.erasing = with_deleted.map(|view| view.id).collect();
+        self.erases_merged = !self.merging.is_empty();
+    }
+
+    /// Returns the first segment with documents to be erased.
+    fn erased(&self) -> Option<Vec<SegmentView>> {
+        let mut views = self.partition.segments.iter();
+        views.find(|view| self.erasing.contains(&view.id)).map(|view| vec![view.clone()])
     }
 
     /// Returns the segments of the smallest size class that has enough of them, and of all classes below.
@@ -100,14 +148,18 @@ impl PartitionWriter {
         self.partition.segments.iter().find(is_sparse).map(|view| vec![view.clone()])
     }
 
-    /// Replaces merged segments. Documents that were deleted or replaced meanwhile are deleted in the result.
+    /// Replaces merged segments. Documents that were deleted or replaced meanwhile are deleted in the result. A merge that
+    /// another writer planned is dropped.
     pub fn apply_merge(&mut self, merged: MergedSegment) {
-        let MergedSegment { segment, inputs, origins } = merged;
+        let MergedSegment { writer, segment, inputs, origins } = merged;
+        if writer != self.number {
+            return;
+        }
         self.merging.clear();
         self.partition.segments.retain(|view| !inputs.contains(&view.id));
         self.last_id += 1;
         let id = self.last_id;
-        let mut deleted = DeletedSet::default();
+        let mut deleted = DocumentSet::default();
         for ((record, origin), number) in segment.records().iter().zip(origins).zip(0..) {
             match self.locations.get_mut(&record.key) {
                 Some(location) if *location == origin => *location = (id, number),
@@ -115,6 +167,10 @@ impl PartitionWriter {
             }
         }
         let view = SegmentView { id, segment: Arc::new(segment), deleted: Arc::new(deleted) };
+        self.erasing.retain(|erased| !inputs.contains(erased));
+        if std::mem::take(&mut self.erases_merged) && view.len() < view.segment.len() {
+            self.erasing.push(id);
+        }
         if view.len() > 0 {
             self.partition.segments.push(view);
         }
@@ -130,9 +186,8 @@ impl PartitionWriter {
     /// Merges everything into one segment, for batch work and measurements.
     pub fn compact(&mut self) {
         if self.merging.is_empty() && self.partition.segments.len() > 1 {
-            let inputs = self.partition.segments.clone();
-            self.merging = inputs.iter().map(|view| view.id).collect();
-            self.apply_merge(MergeTask { inputs }.run());
+            let task = self.task(self.partition.segments.clone());
+            self.apply_merge(task.run());
         }
     }
 }
@@ -182,6 +237,53 @@ mod tests {
         assert_eq!(with_term(&after, "old").len(), 6);
         assert_eq!(with_term(&after, "new"), BTreeSet::from(["d3".to_owned()]));
         assert_eq!(after.len(), 7);
+    }
+
+    #[test]
+    fn a_merge_of_another_writer_is_dropped() {
+        let mut old = PartitionWriter::default();
+        let mut new = PartitionWriter::default();
+        for id in 0..8 {
+            old.add(vec![document(id, "old")]);
+            new.add(vec![document(id, "new")]);
+        }
+        let stale = old.plan_merge().expect("eight segments").run();
+        let task = new.plan_merge().expect("eight segments");
+        new.apply_merge(stale);
+        assert_eq!(with_term(&new.snapshot(), "new").len(), 8);
+        new.apply_merge(task.run());
+        assert_eq!(with_term(&new.snapshot(), "new").len(), 8);
+        assert_eq!(new.snapshot().segments.len(), 1);
+    }
+
+    #[test]
+    fn erased_documents_leave_the_memory() {
+        let has_text = |partition: &Partition, term: &str| {
+            partition.segments.iter().any(|view| view.segment.postings(term).is_some())
+        };
+        let mut writer = PartitionWriter::default();
+        writer
+            .add((0..9).map(|id| document(id, if id == 3 { "secret" } else { "plain" })).collect());
+        writer.remove(document(3, "").key());
+        assert!(writer.plan_merge().is_none(), "too few are deleted");
+        assert!(has_text(&writer.snapshot(), "secret"));
+        writer.erase_deleted();
+        writer.merge_all();
+        assert!(!has_text(&writer.snapshot(), "secret"));
+        writer.remove(document(4, "").key());
+        assert!(writer.plan_merge().is_none(), "deleted later");
+
+        for id in 10..18 {
+            writer.add(vec![document(id, if id == 12 { "hidden" } else { "plain" })]);
+        }
+        let task = writer.plan_merge().expect("eight segments");
+        writer.remove(document(12, "").key());
+        writer.erase_deleted();
+        writer.apply_merge(task.run());
+        assert!(has_text(&writer.snapshot(), "hidden"), "merged before it was deleted");
+        writer.merge_all();
+        assert!(!has_text(&writer.snapshot(), "hidden"));
+        assert_eq!(writer.snapshot().len(), 14);
     }
 
     proptest! {

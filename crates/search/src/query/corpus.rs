@@ -24,21 +24,20 @@ impl<'a> Corpus<'a> {
             .flat_map(|(at, partition)| partition.segments().iter().map(move |view| (at, view)))
     }
 
-    /// Returns the number of documents that have a term.
+    /// Returns the number of documents that have a term. Deleted ones do not count: neither scores nor corrections may
+    /// depend on texts that are gone.
     pub(super) fn frequency(&self, term: &str) -> u32 {
         if let Some(&known) = self.frequencies.borrow().get(term) {
             return known;
         }
-        let lists = self.segments().filter_map(|(_, view)| view.segment.postings(term));
-        let frequency = lists.map(|list| list.documents()).sum();
+        let frequency = self.probe(term);
         self.frequencies.borrow_mut().insert(term.into(), frequency);
         frequency
     }
 
-    /// Returns whether a document has a term, without remembering the answer.
+    /// Returns the number of documents that have a term, without remembering it.
     pub(super) fn probe(&self, term: &str) -> u32 {
-        let lists = self.segments().filter_map(|(_, view)| view.segment.postings(term));
-        lists.map(|list| list.documents()).sum()
+        self.segments().map(|(_, view)| view.frequency(term)).sum()
     }
 
     /// Returns the weight of a term that this many documents have: the rarer, the more it tells.

@@ -19,7 +19,7 @@ pub(super) struct SegmentScores {
 }
 
 impl SegmentScores {
-    /// Scores the documents of a segment. A document that is excluded, or lacks a word of a phrase, has no score.
+    /// Scores the documents of a segment. A document that lacks a word of a phrase has no score.
     pub(super) fn evaluate(
         view: &SegmentView,
         query: &Query,
@@ -34,11 +34,6 @@ impl SegmentScores {
             scores.add(segment, concept, weights);
         }
         scores.require_phrases(segment, query);
-        for term in &query.excluded {
-            for (document, _) in segment.postings(term).into_iter().flatten() {
-                scores.scores[document as usize] = 0.0;
-            }
-        }
         scores
     }
 
@@ -103,18 +98,13 @@ impl SegmentScores {
     }
 
     fn require_phrases(&mut self, segment: &Segment, query: &Query) {
-        for phrase in &query.phrases {
-            for term in phrase {
-                let mut has_term = vec![false; self.scores.len()];
-                for (document, _) in segment.postings(term).into_iter().flatten() {
-                    has_term[document as usize] = true;
-                }
-                // Stop words are indexed in names only; the text itself is compared later.
-                if has_term.contains(&true) {
-                    for (score, has_term) in self.scores.iter_mut().zip(has_term) {
-                        *score = if has_term { *score } else { 0.0 };
-                    }
-                }
+        for term in query.phrases.iter().flat_map(|phrase| &phrase.indexed) {
+            let mut has_term = vec![false; self.scores.len()];
+            for (document, _) in segment.postings(term).into_iter().flatten() {
+                has_term[document as usize] = true;
+            }
+            for (score, has_term) in self.scores.iter_mut().zip(has_term) {
+                *score = if has_term { *score } else { 0.0 };
             }
         }
     }

@@ -259,10 +259,10 @@ fn completions<'a>(segments: impl Iterator<Item = &'a SegmentView>, prefix: &str
     let mut found: std::collections::BTreeMap<&str, u32> = std::collections::BTreeMap::new();
     for view in segments {
         for (term, list) in view.segment.prefixed(prefix).take(MAX_SCANNED) {
-            *found.entry(term).or_default() += list.documents();
+            *found.entry(term).or_default() += view.live_documents(list);
         }
     }
-    let mut found: Vec<(&str, u32)> = found.into_iter().collect();
+    let mut found: Vec<(&str, u32)> = found.into_iter().filter(|(_, count)| *count > 0).collect();
     found.sort_by(|one, other| other.1.cmp(&one.1).then(one.0.cmp(other.0)));
     found.into_iter().take(MAX_COMPLETIONS).map(|(term, _)| term.into()).collect()
 }

@@ -1,18 +1,25 @@
 //! From a query to results.
 //!
-//! - [`parse`]: the query language
+//! - [`parse`]: the query language; [`clauses`] splits it
 //! - [`corpus`]: statistics of the partitions that a search reads
 //! - [`synonyms`], [`word_forms`], [`typos`]: other spellings of a word; [`expansion`] collects them as concepts
-//! - [`evaluation`]: scores of all documents; [`ranking`]: the order of the best
+//! - [`document_filter`], [`phrases`]: documents that fit filters, exclusions and phrases
+//! - [`evaluation`]: scores of all documents; [`candidate`]: the best of them first; [`ranking`]: the order of the best
+//! - [`names`]: exact names and beginnings of ids, moved up
 //! - [`fusion`]: that order with the one of a model of meaning
 //! - [`snippet`]: matched fields and the best passage; [`suggestions`]: near ids
 //! - [`searcher`]: all of it
 
+mod candidate;
+mod clauses;
 mod corpus;
+mod document_filter;
 mod evaluation;
 mod expansion;
 mod fusion;
+mod names;
 mod parse;
+mod phrases;
 mod ranking;
 mod searcher;
 mod snippet;

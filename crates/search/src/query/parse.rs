@@ -1,7 +1,8 @@
-//! The query language: words, `"phrases"`, `-word`, and filters such as `kind:tool`.
+//! The query language: words, `"phrases"`, filters such as `kind:tool`, and each of these after `-` to exclude it.
 
 use skills_core::Tier;
 
+use super::clauses::{Clause, Clauses, is_quote};
 use crate::{
     analysis::name_key,
     document::HitKind,
@@ -32,6 +33,32 @@ pub(crate) struct QueryWord {
     pub(crate) is_bigram: bool,
 }
 
+/// Phrase of a query.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Phrase {
+    /// Terms in order.
+    pub(crate) terms: Vec<String>,
+    /// Terms that every document with the phrase has in the index. Stop words are indexed in names only.
+    pub(crate) indexed: Vec<String>,
+}
+
+impl Phrase {
+    fn parse(text: &str) -> Option<Self> {
+        let (mut terms, mut indexed) = (Vec::new(), Vec::new());
+        Tokenizer::default().for_each(text, |token| {
+            if terms.len() < MAX_CLAUSES
+                && matches!(token.kind, TokenKind::Word | TokenKind::Bigram)
+            {
+                terms.push(token.term.to_owned());
+                if !is_stop_word(token.folded) {
+                    indexed.push(token.term.to_owned());
+                }
+            }
+        });
+        (!terms.is_empty()).then_some(Self { terms, indexed })
+    }
+}
+
 /// Filters of a query. Within a field any value fits; all fields must fit.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct QueryFilters {
@@ -59,9 +86,12 @@ pub struct Query {
     /// Whether there is text beside filters and excluded words, be it words or not.
     has_text: bool,
     pub(crate) words: Vec<QueryWord>,
-    pub(crate) phrases: Vec<Vec<String>>,
-    pub(crate) excluded: Vec<String>,
+    pub(crate) phrases: Vec<Phrase>,
+    /// Excluded words. One of several terms, such as `code-review`, excludes documents that have all of them.
+    pub(crate) excluded: Vec<Vec<String>>,
+    pub(crate) excluded_phrases: Vec<Phrase>,
     filters: QueryFilters,
+    excluded_filters: QueryFilters,
 }
 
 impl Query {
@@ -69,30 +99,41 @@ impl Query {
     #[must_use]
     pub fn parse(text: &str) -> Self {
         let text = &text[..text.floor_char_boundary(MAX_QUERY_BYTES)];
-        let raw = fold(text.trim()).into_owned();
-        let mut query = Self { is_id_like: is_id_like(&raw), raw, ..Self::default() };
+        let mut query = Self::default();
+        // An id may begin with a hyphen, and a query that only excludes something is rare.
+        let is_id = is_id_like(text.trim());
         let mut plain = String::new();
-        let clauses = Clauses { rest: text };
-        for clause in clauses {
+        for clause in Clauses::new(text) {
             match clause {
-                Clause::Phrase(phrase) => {
-                    query.add_phrase(phrase);
+                Clause { text: phrase, is_phrase: true, is_excluded } => {
+                    query.add_phrase(phrase, is_excluded);
+                    if is_excluded {
+                        continue;
+                    }
                     plain.push_str(phrase);
                 }
-                // An id may begin with a hyphen, and a query that only excludes something is rare.
-                Clause::Excluded(_) if query.is_id_like => plain.push_str(text.trim()),
-                Clause::Excluded(word) => query.exclude(word),
-                Clause::Word(word) => {
-                    if !query.add_filter(word) {
-                        plain.push_str(word);
+                Clause { text: word, is_excluded: true, .. } if !is_id => {
+                    if !add_filter(&mut query.excluded_filters, word) {
+                        query.exclude(word);
                     }
+                    continue;
+                }
+                Clause { is_excluded: true, .. } => plain.push_str(text.trim()),
+                Clause { text: word, .. } => {
+                    if add_filter(&mut query.filters, word) {
+                        continue;
+                    }
+                    plain.push_str(word);
                 }
             }
             plain.push(' ');
         }
-        query.words = words(&plain);
-        query.has_text = !plain.trim().is_empty();
-        query.name_key = name_key(&plain);
+        let plain = plain.trim();
+        query.words = words(plain);
+        query.has_text = !plain.is_empty();
+        query.name_key = name_key(plain);
+        query.raw = fold(plain).into_owned();
+        query.is_id_like = is_id_like(&query.raw);
         query
     }
 
@@ -107,50 +148,61 @@ impl Query {
         &mut self.filters
     }
 
+    /// Returns the filters that no result may fit.
+    #[must_use]
+    pub const fn excluded_filters(&self) -> &QueryFilters {
+        &self.excluded_filters
+    }
+
     /// Returns whether the query has no text, so that its filters alone decide.
     #[must_use]
     pub const fn is_listing(&self) -> bool {
         !self.has_text
     }
 
-    fn add_phrase(&mut self, phrase: &str) {
-        let terms = crate::text::terms(phrase);
-        if !terms.is_empty() && self.phrases.len() < MAX_CLAUSES {
-            self.phrases.push(terms.into_iter().take(MAX_CLAUSES).collect());
+    fn add_phrase(&mut self, phrase: &str, is_excluded: bool) {
+        let Some(phrase) = Phrase::parse(phrase) else { return };
+        let list = if is_excluded { &mut self.excluded_phrases } else { &mut self.phrases };
+        if list.len() < MAX_CLAUSES {
+            list.push(phrase);
         }
     }
 
     fn exclude(&mut self, word: &str) {
-        let room = MAX_CLAUSES.saturating_sub(self.excluded.len());
-        self.excluded.extend(crate::text::terms(word).into_iter().take(room));
+        let Some(Phrase { terms, indexed }) = Phrase::parse(word) else { return };
+        if self.excluded.len() < MAX_CLAUSES {
+            self.excluded.push(if indexed.is_empty() { terms } else { indexed });
+        }
     }
+}
 
-    /// Adds a filter. Returns whether the word is one.
-    fn add_filter(&mut self, word: &str) -> bool {
-        let Some((field, value)) = word.split_once(':') else { return false };
-        let filters = &mut self.filters;
-        let value = fold(value.trim_matches(['"', ','])).into_owned();
-        if value.is_empty() {
-            return false;
-        }
-        match fold(field).as_ref() {
-            "tag" if filters.tags.len() < MAX_CLAUSES => filters.tags.push(value),
-            "tool" if filters.tools.len() < MAX_CLAUSES => filters.tools.push(value),
-            "tier" => match value.parse() {
-                Ok(tier) if !filters.tiers.contains(&tier) => filters.tiers.push(tier),
-                Ok(_) => {}
-                Err(_) => return false,
-            },
-            "kind" if value == "live" => filters.live = true,
-            "kind" => match HitKind::parse(&value) {
-                Some(kind) if !filters.kinds.contains(&kind) => filters.kinds.push(kind),
-                Some(_) => {}
-                None => return false,
-            },
-            _ => return false,
-        }
-        true
+/// Adds a filter. Returns whether the word is one.
+fn add_filter(filters: &mut QueryFilters, word: &str) -> bool {
+    let Some((field, value)) = word.split_once(':') else { return false };
+    let is_delimiter = |c: char| is_quote(c) || c == ',';
+    let value = fold(value.trim_matches(is_delimiter)).into_owned();
+    if value.is_empty() {
+        return false;
     }
+    match fold(field).as_ref() {
+        "tag" if filters.tags.len() < MAX_CLAUSES => filters.tags.push(value),
+        "tool" if filters.tools.len() < MAX_CLAUSES => filters.tools.push(value),
+        // A further one of a full list is still no word.
+        "tag" | "tool" => {}
+        "tier" => match value.parse() {
+            Ok(tier) if !filters.tiers.contains(&tier) => filters.tiers.push(tier),
+            Ok(_) => {}
+            Err(_) => return false,
+        },
+        "kind" if value == "live" => filters.live = true,
+        "kind" => match HitKind::parse(&value) {
+            Some(kind) if !filters.kinds.contains(&kind) => filters.kinds.push(kind),
+            Some(_) => {}
+            None => return false,
+        },
+        _ => return false,
+    }
+    true
 }
 
 fn is_id_like(text: &str) -> bool {
@@ -187,52 +239,6 @@ fn words(text: &str) -> Vec<QueryWord> {
     if words.is_empty() { stop_words } else { words }
 }
 
-/// Part of a query between blanks or quotes.
-enum Clause<'a> {
-    Word(&'a str),
-    Phrase(&'a str),
-    Excluded(&'a str),
-}
-
-struct Clauses<'a> {
-    rest: &'a str,
-}
-
-impl<'a> Iterator for Clauses<'a> {
-    type Item = Clause<'a>;
-
-    fn next(&mut self) -> Option<Clause<'a>> {
-        let is_quote = |c: char| matches!(c, '"' | '\u{201c}' | '\u{201d}');
-        let text = self.rest.trim_start();
-        let first = text.chars().next()?;
-        if is_quote(first) {
-            let inside = &text[first.len_utf8()..];
-            // A quote that is not closed is no quote.
-            let Some(end) = inside.find(is_quote) else {
-                self.rest = inside;
-                return self.next();
-            };
-            let close = inside[end..].chars().next().map_or(0, char::len_utf8);
-            self.rest = &inside[end + close..];
-            return Some(Clause::Phrase(&inside[..end]));
-        }
-        // A filter may have a quoted value.
-        let has_quoted_value = |at: usize| text[..at].ends_with(':');
-        let end = text
-            .char_indices()
-            .find(|&(at, c)| c.is_whitespace() || (is_quote(c) && !has_quoted_value(at)))
-            .map_or(text.len(), |(at, _)| at);
-        let (word, rest) = text.split_at(end);
-        self.rest = rest;
-        match word.strip_prefix('-') {
-            Some(excluded) if excluded.starts_with(char::is_alphanumeric) => {
-                Some(Clause::Excluded(excluded))
-            }
-            _ => Some(Clause::Word(word)),
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -249,8 +255,9 @@ mod tests {
             "Read \"pull request\" -draft tag:Git tool:Bash tier:market kind:tool well-known",
         );
         assert_eq!(folded(&query), ["read", "pull", "request", "well", "known"]);
-        assert_eq!(query.phrases, [["pull", "request"]]);
-        assert_eq!(query.excluded, ["draft"]);
+        assert_eq!(query.phrases.len(), 1);
+        assert_eq!(query.phrases[0].terms, ["pull", "request"]);
+        assert_eq!(query.excluded, [["draft"]]);
         let filters = query.filters();
         assert_eq!(
             (&*filters.tags, &*filters.tools),
@@ -258,6 +265,41 @@ mod tests {
         );
         assert_eq!((&*filters.tiers, &*filters.kinds), (&[Tier::Market][..], &[HitKind::Tool][..]));
         assert!(!filters.live && Query::parse("kind:live").filters().live);
+    }
+
+    #[test]
+    fn every_kind_of_clause_can_be_excluded() {
+        let query = Query::parse(
+            "tables -\"pull request\" -code-review -proof-of-concept -tag:\"Data entry\" -tier:market -kind:live -a:b",
+        );
+        assert_eq!(folded(&query), ["tables"]);
+        assert!(query.phrases.is_empty());
+        assert_eq!(query.excluded_phrases.len(), 1);
+        assert_eq!(query.excluded_phrases[0].terms, ["pull", "request"]);
+        assert_eq!(
+            query.excluded,
+            [vec!["code", "review"], vec!["proof", "concept"], vec!["b"]],
+            "stop words are not in every document that has them"
+        );
+        assert_eq!(query.filters(), &QueryFilters::default());
+        let excluded = query.excluded_filters();
+        assert_eq!(excluded.tags, ["data entry"]);
+        assert!(excluded.live && excluded.tiers == [Tier::Market]);
+        assert!(Query::parse("kind:skill -\"a b\"").is_listing());
+    }
+
+    #[test]
+    fn clauses_do_not_change_the_name_in_a_query() {
+        for text in ["code-review kind:skill", "tier:market Code-Review -draft", "\"code-review\""]
+        {
+            let query = Query::parse(text);
+            assert!(query.is_id_like, "{text}");
+            assert_eq!(
+                (query.raw.as_str(), query.name_key.as_str()),
+                ("code-review", "code review")
+            );
+        }
+        assert!(!Query::parse("code review -well-known").is_id_like);
     }
 
     #[test]
@@ -272,6 +314,8 @@ mod tests {
     #[test]
     fn what_is_no_clause_is_a_word() {
         assert_eq!(folded(&Query::parse("\"open quote")), ["open", "quote"]);
+        assert_eq!(folded(&Query::parse("-\"open quote")), ["open", "quote"]);
+        assert_eq!(Query::parse("tag:\"open quote").filters().tags, ["open"]);
         assert_eq!(folded(&Query::parse("kind:nothing - a:b")), ["kind", "nothing", "b"]);
         assert_eq!(Query::parse("Code-Review").name_key, "code review");
     }

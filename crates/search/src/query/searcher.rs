@@ -1,36 +1,32 @@
 //! Evaluation of a query over partitions.
 
 use super::{
+    candidate::{BestFirst, Candidate},
     corpus::Corpus,
+    document_filter::{SearchedSegment, is_eligible},
     evaluation::SegmentScores,
     expansion::{self, Concept, Expansion},
-    fusion,
-    parse::{Query, QueryFilters},
+    fusion, names,
+    parse::Query,
+    phrases::PhraseCheck,
     ranking::ShortFields,
     snippet::{Explainer, MatchedField},
     suggestions,
     synonyms::SynonymTable,
 };
 use crate::{
-    analysis::{DocumentRecord, term_hash, weights::weight_table},
-    document::{DocumentKey, HitKind, SearchField},
-    index::{NameKind, Partition, SegmentView},
+    analysis::weights::weight_table,
+    document::{DocumentKey, HitKind},
+    index::Partition,
     model::EmbeddingModel,
-    text::{TokenKind, Tokenizer},
 };
 
 /// Documents whose order is refined by names and descriptions. The same for every page, so that pages fit together.
 const REFINED: usize = 160;
 /// Most results of all pages together.
 pub const MAX_RESULTS: usize = 1000;
-/// Most documents whose text is searched for a phrase.
-const MAX_PHRASE_CHECKS: usize = 2000;
-/// Most documents whose ids begin with the query that are moved up.
-const MAX_PREFIXED: usize = 8;
 /// Smallest cosine of documents with a similar meaning.
 const MIN_COSINE: f32 = 0.3;
-/// Position up to which the only id with a beginning is listed.
-const PREFIX_RANK: usize = 3;
 
 /// Visibility of a document for one caller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -72,6 +68,8 @@ pub struct SearchResults {
     pub has_more: bool,
     /// Other queries and ids that may be meant.
     pub did_you_mean: Vec<String>,
+    /// Whether the query has results that were left out.
+    pub has_omitted: bool,
 }
 
 /// Search over the partitions that a caller sees, in the order of resolution.
@@ -82,34 +80,6 @@ pub struct Searcher<'a> {
     /// Partition whose documents are listed last where a query has no words.
     last: Option<usize>,
     model: Option<&'a EmbeddingModel>,
-}
-
-/// Document with its score.
-#[derive(Clone, Copy)]
-struct Candidate<'a> {
-    partition: usize,
-    view: &'a SegmentView,
-    document: u32,
-    score: f32,
-}
-
-impl<'a> Candidate<'a> {
-    fn record(&self) -> &'a DocumentRecord {
-        self.view.segment.record(self.document)
-    }
-
-    /// Compares two candidates, the better one first. Equal scores are in the order of partitions and ids.
-    fn compare(&self, other: &Self) -> std::cmp::Ordering {
-        other
-            .score
-            .total_cmp(&self.score)
-            .then(self.partition.cmp(&other.partition))
-            .then_with(|| self.record().key.cmp(&other.record().key))
-    }
-
-    fn is_same(&self, other: &Self) -> bool {
-        self.document == other.document && std::ptr::eq(self.view, other.view)
-    }
 }
 
 impl<'a> Searcher<'a> {
@@ -142,12 +112,22 @@ impl<'a> Searcher<'a> {
     ) -> SearchResults {
         let corpus = Corpus::new(self.partitions);
         let expansion = expansion::expand(query, &corpus, self.synonyms);
-        let (last, model) = (self.last, self.model);
-        let search =
-            RunningSearch { query, corpus: &corpus, expansion: &expansion, visible, last, model };
+        let segments = SearchedSegment::all(&corpus, query);
+        let search = RunningSearch {
+            query,
+            segments: &segments,
+            expansion: &expansion,
+            visible,
+            last: self.last,
+            model: self.model,
+        };
         let end = offset.saturating_add(limit).min(MAX_RESULTS);
-        let ordered = search.order(end.saturating_add(1));
-        let has_more = ordered.len() > end;
+        let mut ordered = search.order(end.saturating_add(1));
+        let found = ordered.len();
+        ordered.retain(|candidate| candidate.is_shown);
+        let has_omitted = ordered.len() < found;
+        // No cursor reaches beyond the last result.
+        let has_more = ordered.len() > end && end < MAX_RESULTS;
         let is_missed_id = || {
             let is_named = |found: &Candidate<'_>| *found.record().id_key == *query.name_key;
             query.is_id_like && !ordered.iter().any(is_named)
@@ -164,7 +144,7 @@ impl<'a> Searcher<'a> {
             let record = candidate.record();
             let explained = explainer.explain(record);
             SearchHit {
-                partition: candidate.partition,
+                partition: candidate.segment.partition,
                 key: record.key.clone(),
                 kind: record.kind,
                 score: candidate.score,
@@ -172,128 +152,91 @@ impl<'a> Searcher<'a> {
                 snippet: explained.snippet,
             }
         });
-        SearchResults { hits: hits.collect(), has_more, did_you_mean }
+        SearchResults { hits: hits.collect(), has_more, did_you_mean, has_omitted }
     }
 }
 
 /// One search with everything it reads.
-struct RunningSearch<'a> {
-    query: &'a Query,
-    corpus: &'a Corpus<'a>,
-    expansion: &'a Expansion,
+pub(super) struct RunningSearch<'a> {
+    pub(super) query: &'a Query,
+    pub(super) segments: &'a [SearchedSegment<'a>],
+    pub(super) expansion: &'a Expansion,
     visible: &'a Visible<'a>,
     last: Option<usize>,
     model: Option<&'a EmbeddingModel>,
 }
 
 impl<'a> RunningSearch<'a> {
-    /// Returns the first `count` results in order.
+    /// Returns results in order, until `count` of them are shown. Results before these may be left out.
     fn order(&self, count: usize) -> Vec<Candidate<'a>> {
-        let candidates = if self.query.is_listing() { self.all() } else { self.scored() };
-        // Some may be left out at the end.
-        let wanted = count.saturating_mul(2).max(REFINED);
-        let mut checks = MAX_PHRASE_CHECKS;
-        let mut ordered: Vec<Candidate<'a>> = Vec::with_capacity(wanted.min(candidates.len()));
-        for candidate in candidates {
-            if ordered.len() == wanted || checks == 0 {
-                break;
-            }
-            let record = candidate.record();
-            if (self.visible)(candidate.partition, &record.key) == Visibility::Hidden {
-                continue;
-            }
-            if !self.query.phrases.is_empty() {
-                checks -= 1;
-                if !self.query.phrases.iter().all(|phrase| contains_phrase(record, phrase)) {
-                    continue;
-                }
-            }
-            ordered.push(candidate);
+        if self.query.is_listing() {
+            return self.collect(self.all(), count, 0);
         }
-        if !self.query.is_listing() {
-            self.refine(&mut ordered);
-            self.fuse_by_meaning(&mut ordered);
-            self.promote_names(&mut ordered);
-        }
-        ordered.retain(|candidate| {
-            (self.visible)(candidate.partition, &candidate.record().key) == Visibility::Shown
-        });
-        ordered.truncate(count);
+        let mut ordered = self.collect(self.scored(), count, REFINED);
+        self.refine(&mut ordered);
+        let refined = self.fuse_by_meaning(&mut ordered);
+        names::promote_names(self, &mut ordered, refined);
         ordered
     }
 
-    /// Returns all documents that fit the filters, sorted by id.
-    fn all(&self) -> Vec<Candidate<'a>> {
-        let mut found = Vec::new();
-        for (partition, view) in self.corpus.segments() {
-            for document in 0..u32::try_from(view.segment.len()).unwrap_or(u32::MAX) {
-                let candidate = Candidate { partition, view, document, score: 0.0 };
-                if self.is_eligible(&candidate) && !self.is_excluded(&candidate) {
-                    found.push(candidate);
-                }
+    /// Takes candidates until `count` of them are shown, and at least `refined`. Documents that are left out count
+    /// among the latter only, so that they neither displace shown ones nor change their order.
+    fn collect(
+        &self,
+        candidates: impl Iterator<Item = Candidate<'a>>,
+        count: usize,
+        refined: usize,
+    ) -> Vec<Candidate<'a>> {
+        let mut phrases = PhraseCheck::new(self.query);
+        let mut ordered = Vec::new();
+        let mut shown = 0;
+        for mut candidate in candidates {
+            if (shown >= count && ordered.len() >= refined) || phrases.is_exhausted() {
+                break;
             }
+            if !self.set_visibility(&mut candidate) || !phrases.accepts(&candidate) {
+                continue;
+            }
+            shown += usize::from(candidate.is_shown);
+            ordered.push(candidate);
         }
-        let is_last = |candidate: &Candidate<'a>| Some(candidate.partition) == self.last;
-        found.sort_unstable_by(|one, other| {
+        ordered
+    }
+
+    /// Returns the documents that fit the filters, sorted by id.
+    fn all(&self) -> impl Iterator<Item = Candidate<'a>> {
+        let mut found = Vec::new();
+        for segment in self.segments {
+            let documents = 0..u32::try_from(segment.view.segment.len()).unwrap_or(u32::MAX);
+            let candidates = documents.map(|document| Candidate::new(segment, document, 0.0));
+            found.extend(candidates.filter(|candidate| is_eligible(self.query, candidate)));
+        }
+        let last = self.last;
+        let is_last = move |candidate: &Candidate<'a>| Some(candidate.segment.partition) == last;
+        BestFirst::new(found, move |one: &Candidate<'a>, other: &Candidate<'a>| {
             let ids = || one.record().key.cmp(&other.record().key);
             is_last(one)
                 .cmp(&is_last(other))
                 .then_with(ids)
-                .then(one.partition.cmp(&other.partition))
-        });
-        found
+                .then(one.segment.partition.cmp(&other.segment.partition))
+        })
     }
 
     /// Returns the documents with a score, the best first.
-    fn scored(&self) -> Vec<Candidate<'a>> {
+    fn scored(&self) -> impl Iterator<Item = Candidate<'a>> {
         let weights = weight_table();
         let concepts: &[Concept] = &self.expansion.concepts;
         let total: f32 = concepts.iter().map(|concept| concept.weight).sum();
         let mut found = Vec::new();
-        for (partition, view) in self.corpus.segments() {
-            let scores = SegmentScores::evaluate(view, self.query, concepts, &weights);
-            let candidates = scores.iter(total);
-            let candidates = candidates
-                .map(|(document, score)| Candidate { partition, view, document, score })
-                .filter(|candidate| self.is_eligible(candidate));
+        for segment in self.segments {
+            let scores = SegmentScores::evaluate(segment.view, self.query, concepts, &weights);
+            let candidates = scores
+                .iter(total)
+                .map(|(document, score)| Candidate::new(segment, document, score))
+                .filter(|candidate| is_eligible(self.query, candidate));
             found.extend(candidates);
-            if found.len() > 4 * MAX_RESULTS {
-                found.select_nth_unstable_by(2 * MAX_RESULTS, Candidate::compare);
-                found.truncate(2 * MAX_RESULTS);
-            }
         }
-        found.sort_unstable_by(Candidate::compare);
-        found
-    }
-
-    /// Returns whether a document exists and fits the filters.
-    fn is_eligible(&self, candidate: &Candidate<'_>) -> bool {
-        if candidate.view.is_deleted(candidate.document) {
-            return false;
-        }
-        let QueryFilters { tags, tools, kinds, .. } = self.query.filters();
-        if tags.is_empty() && tools.is_empty() && kinds.is_empty() {
-            return true;
-        }
-        let record = candidate.record();
-        // A tool may be declared with a pattern: `Bash(git:*)`.
-        let base = |tool: &str| tool.split('(').next().unwrap_or_default().trim().to_owned();
-        let has_tool = |wanted: &String| {
-            record.tools.iter().any(|tool| **tool == **wanted || base(tool) == **wanted)
-        };
-        (kinds.is_empty() || kinds.contains(&record.kind))
-            && (tags.is_empty()
-                || tags.iter().any(|wanted| record.tags.iter().any(|tag| **tag == **wanted)))
-            && (tools.is_empty() || tools.iter().any(has_tool))
-    }
-
-    /// Returns whether a document has an excluded word.
-    fn is_excluded(&self, candidate: &Candidate<'_>) -> bool {
-        let has_term = |term: &String| {
-            let list = candidate.view.segment.postings(term);
-            list.into_iter().flatten().any(|(document, _)| document == candidate.document)
-        };
-        self.query.excluded.iter().any(has_term)
+        BestFirst::new(found, Candidate::compare)
     }
 
     /// Refines the order of the best documents.
@@ -305,161 +248,68 @@ impl<'a> RunningSearch<'a> {
             candidate.score *= short_fields.factor(candidate.record());
         }
         best.sort_by(Candidate::compare);
-        let lowest = best.last().map_or(0.0, |candidate| candidate.score);
-        for candidate in others {
-            candidate.score = candidate.score.min(lowest);
-        }
+        limit_scores(best, others);
     }
 
-    /// Fuses the order with that of the documents whose meaning is nearest.
-    fn fuse_by_meaning(&self, ordered: &mut Vec<Candidate<'a>>) {
+    /// Fuses the best documents with those whose meaning is nearest, and returns how many these are together. Both are the
+    /// same for every page; the other documents follow.
+    fn fuse_by_meaning(&self, ordered: &mut Vec<Candidate<'a>>) -> usize {
+        let best = ordered.len().min(REFINED);
         // A phrase asks for words, not for meaning.
         let model = self.model.filter(|_| self.query.phrases.is_empty());
         let Some(wanted) = model.and_then(|model| model.embed(&self.query.name_key)) else {
-            return;
+            return best;
         };
         let mut near: Vec<Candidate<'a>> = Vec::new();
-        for (partition, view) in self.corpus.segments() {
-            for (record, document) in view.segment.records().iter().zip(0..) {
+        for segment in self.segments {
+            for (record, document) in segment.view.segment.records().iter().zip(0..) {
                 let score = record.embedding.as_ref().map_or(0.0, |found| found.cosine(&wanted));
-                let candidate = Candidate { partition, view, document, score };
                 if score >= MIN_COSINE {
-                    near.push(candidate);
+                    near.push(Candidate::new(segment, document, score));
                 }
             }
         }
-        near.sort_unstable_by(Candidate::compare);
-        near.retain({
-            let mut kept = 0;
-            move |candidate| {
-                let is_kept = kept < REFINED && self.is_listed(candidate);
-                kept += usize::from(is_kept);
-                is_kept
-            }
-        });
+        let near = BestFirst::new(near, Candidate::compare);
+        let mut phrases = PhraseCheck::new(self.query);
+        let near = near.filter_map(|found| self.listed(found, &mut phrases));
+        let near: Vec<_> = near.take(REFINED).collect();
+        let mut others = ordered.split_off(best);
+        others.retain(|other| !near.iter().any(|found| found.is_same(other)));
         let fused = fusion::fuse(ordered, &near, Candidate::is_same);
         *ordered =
             fused.into_iter().map(|(candidate, score)| Candidate { score, ..candidate }).collect();
+        limit_scores(ordered, &mut others);
+        let fused = ordered.len();
+        ordered.extend(others);
+        fused
     }
 
-    /// Moves up the documents whose names are the query, and those whose ids begin with it.
-    fn promote_names(&self, ordered: &mut Vec<Candidate<'a>>) {
-        let wanted = self.query.name_key.as_str();
-        if wanted.is_empty() {
-            return;
-        }
-        let (exact, prefixed) = self.named(wanted);
-        let may_be_prefix = self.expansion.last_is_incomplete || self.query.is_id_like;
-        let is_id_prefix = may_be_prefix && prefixed.len() <= MAX_PREFIXED;
-        if is_id_prefix {
-            let mut prefixed: Vec<_> =
-                prefixed.iter().map(|candidate| with_score(ordered, *candidate)).collect();
-            prefixed.sort_by(Candidate::compare);
-            for candidate in prefixed.iter().rev() {
-                promote(ordered, *candidate, 0);
-            }
-        }
-        for (_, candidate) in exact.iter().rev() {
-            promote(ordered, *candidate, 0);
-        }
-        if let [only] = &prefixed[..] {
-            let rank = ordered.iter().position(|candidate| candidate.is_same(only));
-            if rank.is_none_or(|rank| rank >= PREFIX_RANK) {
-                promote(ordered, *only, PREFIX_RANK - 1);
-            }
-        }
+    /// Returns a document if it exists, fits the query apart from its words, and the caller sees it.
+    pub(super) fn listed(
+        &self,
+        mut candidate: Candidate<'a>,
+        phrases: &mut PhraseCheck<'_>,
+    ) -> Option<Candidate<'a>> {
+        let is_listed = is_eligible(self.query, &candidate)
+            && self.set_visibility(&mut candidate)
+            && phrases.accepts(&candidate);
+        is_listed.then_some(candidate)
     }
 
-    /// Returns the visible documents with an exact name, the best kind of name first, and those whose id begins
-    /// with the query: as it is written, or else with other separators.
-    fn named(&self, wanted: &str) -> (Vec<(NameKind, Candidate<'a>)>, Vec<Candidate<'a>>) {
-        let raw = self.query.raw.as_str();
-        // Separators alone are no part of the form in which names are compared.
-        let has_words = wanted.contains(|c: char| c.is_alphanumeric() || matches!(c, '+' | '#'));
-        let beginning = if has_words { wanted } else { "" };
-        let (mut exact, mut as_written, mut prefixed) = (Vec::new(), Vec::new(), Vec::new());
-        for (partition, view) in self.corpus.segments() {
-            for (name, kind, document) in view.segment.names_with_prefix(beginning) {
-                let candidate = Candidate { partition, view, document, score: 0.0 };
-                let list = match kind {
-                    _ if name == wanted => None,
-                    NameKind::Id if candidate.record().key.id.starts_with(raw) => {
-                        Some(&mut as_written)
-                    }
-                    NameKind::Id if has_words => Some(&mut prefixed),
-                    NameKind::Id | NameKind::Name | NameKind::Title => continue,
-                };
-                let is_full = list.as_ref().is_some_and(|list| list.len() > MAX_PREFIXED);
-                if is_full || !self.is_listed(&candidate) {
-                    continue;
-                }
-                match list {
-                    Some(list) => list.push(candidate),
-                    None => exact.push((kind, candidate)),
-                }
-            }
-        }
-        let is_other = |candidate: &Candidate<'_>| *candidate.record().key.id != *raw;
-        exact.sort_by(|(one, left), (other, right)| {
-            is_other(left).cmp(&is_other(right)).then(one.cmp(other)).then(left.compare(right))
-        });
-        exact.dedup_by(|(_, one), (_, other)| one.is_same(other));
-        let mut prefixed = if as_written.is_empty() { prefixed } else { as_written };
-        prefixed.retain(|found| !exact.iter().any(|(_, known)| known.is_same(found)));
-        (exact, prefixed)
-    }
-
-    /// Returns whether a document exists, fits the query apart from its words, and is visible.
-    fn is_listed(&self, candidate: &Candidate<'_>) -> bool {
-        self.is_eligible(candidate)
-            && !self.is_excluded(candidate)
-            && (self.visible)(candidate.partition, &candidate.record().key) != Visibility::Hidden
+    /// Sets whether a document is shown. Returns whether the caller sees it.
+    fn set_visibility(&self, candidate: &mut Candidate<'a>) -> bool {
+        let visibility = (self.visible)(candidate.segment.partition, &candidate.record().key);
+        candidate.is_shown = visibility == Visibility::Shown;
+        visibility != Visibility::Hidden
     }
 }
 
-/// Returns a candidate with the score it has in a list.
-fn with_score<'a>(ordered: &[Candidate<'a>], candidate: Candidate<'a>) -> Candidate<'a> {
-    ordered.iter().find(|found| found.is_same(&candidate)).copied().unwrap_or(candidate)
-}
-
-/// Moves a candidate to a position, or inserts it there. Its score becomes at least that of the next one.
-fn promote<'a>(ordered: &mut Vec<Candidate<'a>>, candidate: Candidate<'a>, rank: usize) {
-    let known = ordered.iter().position(|found| found.is_same(&candidate));
-    let mut candidate = known.map_or(candidate, |at| ordered.remove(at));
-    let rank = rank.min(ordered.len());
-    if let Some(next) = ordered.get(rank) {
-        candidate.score = candidate.score.max(next.score);
+/// Limits the scores of documents to the lowest of those before them.
+fn limit_scores(best: &[Candidate<'_>], others: &mut [Candidate<'_>]) {
+    let lowest = best.last().map_or(0.0, |candidate| candidate.score);
+    for candidate in others {
+        candidate.score = candidate.score.min(lowest);
     }
-    if let Some(before) = rank.checked_sub(1).and_then(|before| ordered.get(before)) {
-        candidate.score = candidate.score.min(before.score);
-    }
-    ordered.insert(rank, candidate);
-}
-
-/// Returns whether a document has a phrase, in its short fields or in its text.
-fn contains_phrase(record: &DocumentRecord, phrase: &[String]) -> bool {
-    let hashes: Vec<u32> = phrase.iter().map(|term| term_hash(term)).collect();
-    if record.short.windows(hashes.len()).any(|window| *window == *hashes) {
-        return true;
-    }
-    let texts = record.text.read();
-    let mut tokenizer = Tokenizer::default();
-    let mut recent: Vec<u32> = Vec::new();
-    let mut is_found = false;
-    for field in [SearchField::Description, SearchField::Body] {
-        recent.clear();
-        tokenizer.for_each(texts.field(field), |token| {
-            if is_found || !matches!(token.kind, TokenKind::Word | TokenKind::Bigram) {
-                return;
-            }
-            recent.push(term_hash(token.term));
-            is_found = recent.ends_with(&hashes);
-            if recent.len() > 64 * 1024 {
-                recent.drain(..recent.len() - hashes.len());
-            }
-        });
-    }
-    is_found
 }
 
 #[cfg(test)]
@@ -469,23 +319,32 @@ mod tests {
     use super::*;
     use crate::{Analyzer, PartitionWriter, SearchDocument, model::tests::tiny_model};
 
-    #[test]
-    fn a_model_finds_what_no_word_leads_to() {
-        let model = Arc::new(tiny_model(&[
+    fn model() -> Arc<EmbeddingModel> {
+        Arc::new(tiny_model(&[
             ("feline", [1.0, 0.0, 0.0]),
             ("kitten", [1.0, 0.1, 0.0]),
             ("engine", [0.0, 0.0, 1.0]),
-        ]));
-        let document = |id: &str, description: &str| {
-            let mut document = SearchDocument::new(HitKind::Skill, id.into());
-            document.description = description.to_owned();
-            document
-        };
-        let mut analyzer = Analyzer::with_model(Some(Arc::clone(&model)));
+        ]))
+    }
+
+    fn partition(model: &Arc<EmbeddingModel>, documents: &[(String, String)]) -> Partition {
+        let mut analyzer = Analyzer::with_model(Some(Arc::clone(model)));
         let mut writer = PartitionWriter::default();
-        let documents = [document("pets", "Feline care"), document("cars", "Engine repair")];
-        writer.add(documents.iter().map(|document| analyzer.analyze(document)).collect());
-        let (partition, synonyms) = (writer.snapshot(), SynonymTable::default());
+        let analyzed = documents.iter().map(|(id, description)| {
+            let mut document = SearchDocument::new(HitKind::Skill, id.as_str().into());
+            document.description.clone_from(description);
+            analyzer.analyze(&document)
+        });
+        writer.add(analyzed.collect());
+        writer.snapshot()
+    }
+
+    #[test]
+    fn a_model_finds_what_no_word_leads_to() {
+        let model = model();
+        let documents = [("pets", "Feline care"), ("cars", "Engine repair")];
+        let documents = documents.map(|(id, text)| (id.to_owned(), text.to_owned()));
+        let (partition, synonyms) = (partition(&model, &documents), SynonymTable::default());
         let partitions = [&partition];
         let search = |model: Option<&EmbeddingModel>, query: &str| -> Vec<String> {
             let searcher = Searcher::new(&partitions, &synonyms).with_model(model);
@@ -496,6 +355,36 @@ mod tests {
         assert_eq!(search(Some(&model), "kitten"), ["pets"]);
         assert_eq!(search(Some(&model), "repair a kitten"), ["cars", "pets"]);
         assert!(search(Some(&model), "kitten -care").is_empty());
+        assert!(search(Some(&model), "kitten -\"feline care\"").is_empty());
+        assert_eq!(search(Some(&model), "kitten -\"care feline\""), ["pets"]);
         assert!(search(Some(&model), "\"kitten\"").is_empty());
+    }
+
+    #[test]
+    fn pages_fit_together_with_a_model() {
+        let model = model();
+        // Words and meaning disagree about the order, and both have more documents than are refined.
+        let document = |number: usize| {
+            let words = "kitten toy ".repeat(number % 5 + 1);
+            let meaning = if number % 3 == 0 { "feline" } else { "engine" };
+            let filler = "filler ".repeat(number % 37);
+            (format!("d{number}"), format!("{words}{filler}{meaning}"))
+        };
+        let documents: Vec<_> = (0..700).map(document).collect();
+        let (partition, synonyms) = (partition(&model, &documents), SynonymTable::default());
+        let partitions = [&partition];
+        let searcher = Searcher::new(&partitions, &synonyms).with_model(Some(&model));
+        let query = Query::parse("kitten toy");
+        let page = |offset: usize, limit: usize| {
+            let found = searcher.search(&query, offset, limit, &|_, _| Visibility::Shown);
+            let hits = found.hits.into_iter().map(|hit| (hit.key.id.to_string(), hit.score));
+            hits.collect::<Vec<_>>()
+        };
+        let all = page(0, 700);
+        assert_eq!(all.len(), 700);
+        assert!(all.is_sorted_by(|(_, one), (_, other)| one >= other));
+        let paged: Vec<_> = (0..10).flat_map(|number| page(number * 70, 70)).collect();
+        let ids = |hits: &[(String, f32)]| hits.iter().map(|hit| hit.0.clone()).collect::<Vec<_>>();
+        assert_eq!(ids(&paged), ids(&all));
     }
 }

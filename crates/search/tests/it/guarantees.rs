@@ -159,3 +159,58 @@ fn phrases_exclusions_and_filters_are_obeyed() {
     assert!(tagged.contains(&"acme-pdf-extract".to_owned()), "{tagged:?}");
     assert!(found(&partition, "pdf kind:prompt").is_empty());
 }
+
+#[test]
+fn every_kind_of_clause_excludes() {
+    let document = |id: &str, tags: &[&str], body: &str| {
+        let mut document = SearchDocument::new(HitKind::Skill, id.into());
+        document.tags = tags.iter().map(|tag| (*tag).to_owned()).collect();
+        document.allowed_tools = vec!["Bash(git:*)".to_owned()];
+        document.body = body.to_owned();
+        document
+    };
+    let mut tool = document("caller", &[], "Mail things.");
+    (tool.kind, tool.allowed_tools) = (HitKind::Tool, vec!["Read".to_owned()]);
+    let partition = partition(&[
+        document("both", &["Data entry"], "Mail a pull request for a code review."),
+        document("apart", &["data"], "Mail a request, then pull the code."),
+        document("other", &[], "Mail a review."),
+        tool,
+    ]);
+    for (query, expected) in [
+        ("-\"pull request\"", vec!["apart", "caller", "other"]),
+        ("-code-review", vec!["apart", "caller", "other"]),
+        ("-code", vec!["caller", "other"]),
+        ("-tag:\"data entry\"", vec!["apart", "caller", "other"]),
+        ("-tag:data -tag:\"data entry\"", vec!["caller", "other"]),
+        ("-tool:bash", vec!["caller"]),
+        ("tool:bash -kind:prompt", vec!["apart", "both", "other"]),
+        ("-kind:skill", vec!["caller"]),
+    ] {
+        for base in ["mail", "kind:skill kind:tool"] {
+            let mut ids = found(&partition, &format!("{base} {query}"));
+            ids.sort();
+            assert_eq!(ids, expected, "{base} {query}");
+        }
+    }
+    assert!(!found(&partition, "both mail -\"pull request\"").contains(&"both".to_owned()));
+    assert!(found(&partition, "other -review").is_empty(), "a name is excluded too");
+}
+
+#[test]
+fn filters_do_not_weaken_an_exact_id() {
+    let document = |id: &str, body: &str| {
+        let mut document = SearchDocument::new(HitKind::Skill, id.into());
+        document.body = body.to_owned();
+        document
+    };
+    // The id as it is written comes before one with other separators.
+    let partition = partition(&[
+        document("a-code_review", ""),
+        document("code-review", ""),
+        document("code_review", ""),
+    ]);
+    for query in ["code_review", "code_review kind:skill", "kind:skill -zebra code_review"] {
+        assert_eq!(found(&partition, query)[..2], ["code_review", "code-review"], "{query}");
+    }
+}

@@ -8,5 +8,7 @@
 )]
 
 mod corpus;
+mod deletions;
 mod guarantees;
+mod large_results;
 mod quality;

@@ -29,12 +29,11 @@ pub(super) async fn run(skills: &dyn SkillRegistry, args: SearchArgs) -> Result<
     let SearchArgs { words, kind, tier, limit, cursor, format } = args;
     let kind = kind.map(|kind| KindFilter::parse(kind.as_str()));
     let request = SearchRequest {
-        query: words.join(" "),
         kind: kind.transpose().map_err(|error: RuleError| RegistryError::from(error))?,
         tier: tier.map(Into::into),
         limit: Some(limit),
         cursor,
-        for_model: false,
+        ..SearchRequest::new(words.join(" "))
     };
     let page = complete_page(skills, &request).await?;
     if format.json {

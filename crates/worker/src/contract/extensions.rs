@@ -215,7 +215,7 @@ pub struct CatalogEntry {
 
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct SearchInput {
-    /// Words, "phrases", -word, and filters: tag:, tool:, tier:, kind:.
+    /// Words, "phrases", and filters: tag:, tool:, tier:, kind:; - before one excludes it.
     #[serde(default)]
     pub query: String,
     /// Most results of a page: 10, at most 100.
@@ -233,6 +233,9 @@ pub struct SearchInput {
     /// Leave out skills that models may not invoke.
     #[serde(default)]
     pub for_model: bool,
+    /// Keep the query out of the log of queries without a result.
+    #[serde(default)]
+    pub unlogged: bool,
     /// Key of the calling user, which begins with `us-`.
     #[serde(default)]
     pub key: Option<String>,

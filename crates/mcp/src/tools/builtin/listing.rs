@@ -46,7 +46,7 @@ pub(super) struct SearchInput {
 
 /// Entry of a listing.
 struct Entry<'a> {
-    /// URI of a skill, or the name of a prompt.
+    /// URI of a skill, or the name of a prompt, with a mark for tools and for what is live.
     label: String,
     text: Option<Cow<'a, str>>,
 }
@@ -60,11 +60,17 @@ impl<'a> From<&'a SkillRow> for Entry<'a> {
 
 impl<'a> From<&'a SearchResult> for Entry<'a> {
     fn from(result: &'a SearchResult) -> Self {
-        let label = match (&result.uri, result.kind) {
+        let mut label = match (&result.uri, result.kind) {
             (Some(uri), _) => uri.clone(),
             (None, HitKind::Prompt) => format!("prompt {}", result.id),
             (None, HitKind::Skill | HitKind::Tool) => format!("{SCHEME}{}", result.id),
         };
+        match (result.kind, &result.live) {
+            (HitKind::Tool, None) => label.push_str(" (tool)"),
+            (HitKind::Tool, Some(_)) => label.push_str(" (live tool)"),
+            (HitKind::Skill | HitKind::Prompt, Some(_)) => label.push_str(" (live)"),
+            (HitKind::Skill | HitKind::Prompt, None) => {}
+        }
         let title = (result.title != result.id).then_some(&result.title);
         let text = result.description.as_ref().or(title).map(|text| Cow::Borrowed(text.as_str()));
         Self { label, text }
@@ -84,7 +90,7 @@ pub(super) async fn list(shared: &Shared, input: ListInput) -> Result<CallToolRe
         |is_live: bool| catalog.skills_after(None).filter(move |row| row.is_live() == is_live);
     let rows: Vec<_> = rows(false)
         .chain(rows(true))
-        .filter(|row| is_for_models(row))
+        .filter(|row| row.is_model_invocable())
         .filter(|row| after.is_none_or(|after| (row.is_live(), &*row.id) > after))
         .collect();
     let entries: Vec<Entry<'_>> = rows.iter().map(|row| row.as_ref().into()).collect();
@@ -106,7 +112,9 @@ pub(super) async fn find(shared: &Shared, input: SearchInput) -> Result<CallTool
     let SearchInput { query, limit, kind, tier, cursor, budget_tokens } = input;
     let kind =
         kind.as_deref().map(KindFilter::parse).transpose().map_err(|error| error.to_string())?;
-    let request = SearchRequest { query, kind, tier, limit, cursor, for_model: true };
+    let for_model = true;
+    let request =
+        SearchRequest { kind, tier, limit, cursor, for_model, ..SearchRequest::new(query) };
     let page = shared.skills.search(request).await.map_err(|error| error.to_string())?;
     let entries: Vec<Entry<'_>> = page.results.iter().map(Into::into).collect();
     let (mut text, shown) = lines(&entries, budget_tokens.map_or(usize::MAX, line_budget));
@@ -136,11 +144,14 @@ async fn relevant(shared: &Shared, task: String, budget: usize) -> Result<String
         text.push_str(no_skills(&catalog, "No skill matches; without `query`, all are listed.\n"));
     } else if shown < entries.len() {
         let omitted = entries.len() - shown;
-        let more = if page.next.is_some() { " or more" } else { "" };
+        let at_least = if page.next.is_some() { "At least " } else { "" };
         let _ = writeln!(
             text,
-            "{omitted}{more} more match less well; raise `budget_tokens` to see them."
+            "{at_least}{omitted} more match less well; raise `budget_tokens` to see them."
         );
+    } else if page.next.is_some() {
+        let _ =
+            writeln!(text, "More than {shown} match; call `search_skills` to page through them.");
     }
     add_remarks(&mut text, &page);
     Ok(text)
@@ -162,13 +173,8 @@ fn line_budget(budget_tokens: usize) -> usize {
     budget_tokens.clamp(1, MAX_BUDGET).saturating_sub(REMARK_TOKENS)
 }
 
-/// Returns whether models may invoke a skill. One that they may not can still be read by name.
-fn is_for_models(row: &SkillRow) -> bool {
-    row.meta.agent.as_ref().is_none_or(|agent| agent.model_invocable)
-}
-
 fn no_skills(catalog: &Catalog, otherwise: &'static str) -> &'static str {
-    let has_any = catalog.skills_after(None).any(|row| is_for_models(row));
+    let has_any = catalog.skills_after(None).any(|row| row.is_model_invocable());
     if has_any { otherwise } else { "No skills are registered." }
 }
 
@@ -209,4 +215,26 @@ fn line(entry: &Entry<'_>, description_chars: usize) -> String {
 
 fn result(text: String) -> CallToolResult {
     CallToolResult::success(vec![ContentBlock::text(text)])
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn results_are_marked() {
+        let label = |kind: &str, uri: Option<&str>, live: Option<&str>| {
+            let result = json!({
+                "id": "x", "uri": uri, "kind": kind, "title": "X", "score": 1.0, "live": live,
+            });
+            Entry::from(&serde_json::from_value::<SearchResult>(result).unwrap()).label
+        };
+        assert_eq!(label("skill", Some("iii://x"), None), "iii://x");
+        assert_eq!(label("tool", Some("iii://x"), None), "iii://x (tool)");
+        assert_eq!(label("skill", Some("iii://x"), Some("desk")), "iii://x (live)");
+        assert_eq!(label("prompt", None, None), "prompt x");
+        assert_eq!(label("prompt", None, Some("desk")), "prompt x (live)");
+    }
 }

@@ -32,6 +32,8 @@ pub(crate) struct FaultyStore {
     pub(crate) full: AtomicBool,
     pub(crate) unreadable: AtomicBool,
     pub(crate) without_blobs: AtomicBool,
+    /// Blob that makes every read of it panic.
+    pub(crate) panics_on_blob: Mutex<Option<Digest>>,
     /// Panics in the next commit before anything is stored.
     pub(crate) panics_before: AtomicBool,
     /// Panics in the next commit after everything is stored.
@@ -77,6 +79,8 @@ impl Store for FaultyStore {
 
     fn blob(&self, digest: &Digest) -> Result<Option<Bytes>, StoreError> {
         self.readable()?;
+        let panics = self.panics_on_blob.lock().unwrap().as_ref() == Some(digest);
+        assert!(!panics, "reading a blob");
         if self.without_blobs.load(Ordering::SeqCst) {
             return Ok(None);
         }

@@ -1,9 +1,11 @@
 //! Search on every surface of the real binary.
 //!
 //! - `surfaces`: one order on the bus, over HTTP, MCP and the command line
+//! - `attached`: on the state of an engine
 //! - `commands`: `search`, `index`, `validate --routing` and `doctor search`
 //! - `misses`: queries that found nothing
 
+mod attached;
 mod commands;
 mod misses;
 mod surfaces;

@@ -128,6 +128,34 @@ async fn listings_for_a_model_fit_a_budget() {
 }
 
 #[tokio::test]
+async fn a_model_is_told_what_a_result_is_and_how_many_are_left() {
+    let server = TestServer::new();
+    let worker = server.worker().await;
+    for number in 0..105 {
+        let body = format!("# R{number}\n\nReports.\n");
+        register(&worker, &format!("report-{number}"), &body).await;
+    }
+    let prompt =
+        json!({ "name": "greet", "description": "Greets reporters.", "function_id": "w::f" });
+    worker.ok("prompts::register", prompt).await;
+    for (kind, mut client) in every_kind(&server).await {
+        let mut list = async |arguments: Value| {
+            let found = client.call("list_skills", arguments).await;
+            found["content"][0]["text"].as_str().unwrap().to_owned()
+        };
+        let text = list(json!({ "query": "reports", "budget_tokens": 100_000 })).await;
+        assert!(text.contains("More than 100 match; call `search_skills`"), "{kind}: {text}");
+        let text = list(json!({ "query": "reports", "budget_tokens": 200 })).await;
+        let remark = text.lines().last().unwrap();
+        assert!(remark.starts_with("At least ") && remark.contains(" more match"), "{remark}");
+        assert!(!text.contains("more more"), "{kind}: {text}");
+        let found = client.call("search_skills", json!({ "query": "greets reporters" })).await;
+        let text = found["content"][0]["text"].as_str().unwrap();
+        assert!(text.starts_with("- prompt greet: Greets"), "{kind}: {text}");
+    }
+}
+
+#[tokio::test]
 async fn bad_queries_are_answered_on_the_wire() {
     let server = TestServer::new();
     let worker = server.worker().await;
