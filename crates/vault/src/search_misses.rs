@@ -5,7 +5,7 @@ use rusqlite::{OptionalExtension as _, Transaction, params};
 use serde::Serialize;
 use skills_core::{Caller, Digest, Timestamp};
 
-use crate::{Vault, VaultError, crypt::random};
+use crate::{Vault, VaultError, crypt::random, file::TxError};
 
 /// Days for which queries are kept.
 const KEPT_DAYS: i64 = 30;
@@ -40,7 +40,7 @@ fn normalize(query: &str) -> String {
 }
 
 /// Returns the salt of this vault, which is created once. Equal callers of two vaults have different hashes.
-fn salt(transaction: &Transaction<'_>) -> Result<Vec<u8>, VaultError> {
+fn salt(transaction: &Transaction<'_>) -> Result<Vec<u8>, TxError> {
     let sql = "SELECT caller FROM search_miss WHERE day = ?1";
     let known = transaction.query_row(sql, [SALT_DAY], |row| row.get(0)).optional()?;
     if let Some(known) = known {
@@ -69,7 +69,7 @@ fn caller_hash(salt: &[u8], caller: &Caller) -> [u8; 8] {
 }
 
 /// Deletes the rows of more than thirty days before a day.
-fn forget(transaction: &Transaction<'_>, day: i64) -> Result<(), VaultError> {
+fn forget(transaction: &Transaction<'_>, day: i64) -> Result<(), TxError> {
     transaction.execute("DELETE FROM search_miss WHERE day <= ?1", [day - KEPT_DAYS])?;
     Ok(())
 }
@@ -218,7 +218,7 @@ mod tests {
         let misses = vault.search_misses(NOW, usize::MAX >> 1).unwrap();
         let has = |query: &str| misses.iter().any(|miss| miss.query == query);
         assert!(has("frequent") && has("new"));
-        assert_eq!(misses.len() as i64, MAX_ROWS + 2 - EVICTED_ROWS);
+        assert_eq!(i64::try_from(misses.len()).unwrap(), MAX_ROWS + 2 - EVICTED_ROWS);
     }
 
     #[test]
