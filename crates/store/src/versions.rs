@@ -344,6 +344,15 @@ pub struct LogRecord {
     pub served: Option<u64>,
 }
 
+/// Record of the change log with the content that the plain id read afterwards.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ServedRecord {
+    /// The record.
+    pub record: LogRecord,
+    /// Content of the version that was served then; `None` if there was none, or if its content is gone by now.
+    pub content: Option<Arc<EntryContent>>,
+}
+
 /// Returns the number of the version that an entry, or a label at `limit`, serves: the newest servable version that is not
 /// newer than the limit. A yanked promotion so never serves a version that was not promoted.
 ///
