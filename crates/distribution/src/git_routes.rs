@@ -29,7 +29,7 @@ use skills_git::{
     Advertisement, Outcome,
     upload_pack::{Request, Version},
 };
-use skills_http::{RouteGroup, RoutePolicy};
+use skills_http::{BodyLimit, RouteGroup, RoutePolicy};
 use tokio::sync::mpsc;
 
 use crate::{
@@ -38,7 +38,7 @@ use crate::{
     state::{DistributionState, Repository},
 };
 
-/// Most bytes of a request after decompression: a negotiation of 200 000 commits.
+/// Most bytes of a request, before and after decompression: a negotiation of 200 000 commits.
 const MAX_REQUEST: usize = 10 << 20;
 /// Chunks of a pack that wait for the client.
 const QUEUE: usize = 4;
@@ -48,7 +48,11 @@ pub(crate) fn routes(state: &Arc<DistributionState>) -> RouteGroup {
     let routes = Router::new()
         .route("/git/{*path}", get(advertise).post(upload_pack))
         .with_state(Arc::clone(state));
-    RouteGroup::new(routes, RoutePolicy { accepts_basic: true, ..RoutePolicy::default() })
+    let body_limit = Some(BodyLimit::new(|_| MAX_REQUEST));
+    RouteGroup::new(
+        routes,
+        RoutePolicy { accepts_basic: true, body_limit, ..RoutePolicy::default() },
+    )
 }
 
 #[derive(Deserialize)]

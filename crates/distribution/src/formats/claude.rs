@@ -11,7 +11,11 @@ use super::{OWNER, Owner, PluginInfo, listing};
 struct Head<'a> {
     name: &'a str,
     owner: Owner<'a>,
+    description: &'a str,
 }
+
+/// Description of every marketplace, without which the client warns.
+const DESCRIPTION: &str = "Skills of a skills registry.";
 
 /// Place that a plugin is installed from.
 #[derive(Debug, Serialize)]
@@ -68,7 +72,8 @@ pub(crate) fn local_entry(plugin: &PluginInfo) -> String {
 
 /// Returns the file.
 pub(crate) fn marketplace(name: &str, entries: impl Iterator<Item = impl AsRef<str>>) -> String {
-    let head = serde_json::to_string(&Head { name, owner: OWNER }).unwrap_or_default();
+    let head = serde_json::to_string(&Head { name, owner: OWNER, description: DESCRIPTION })
+        .unwrap_or_default();
     listing(&head, entries)
 }
 
@@ -82,7 +87,8 @@ mod tests {
         let text = marketplace("skills", [local_entry(&example())].into_iter());
         assert_eq!(
             text,
-            "{\"name\":\"skills\",\"owner\":{\"name\":\"skills\"},\"plugins\":[\n\
+            "{\"name\":\"skills\",\"owner\":{\"name\":\"skills\"},\
+             \"description\":\"Skills of a skills registry.\",\"plugins\":[\n\
              {\"name\":\"pdf\",\"description\":\"Reads \\\"PDF\\\" files.\",\"version\":\"1.2.0\",\
              \"license\":\"MIT\",\"source\":\"./skills/pdf\",\"strict\":false,\"skills\":[\"./\"]}\n]}\n"
         );

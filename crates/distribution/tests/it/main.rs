@@ -10,5 +10,6 @@
 mod bad_input;
 mod clone;
 mod fetch;
+mod marketplace;
 mod support;
 mod versions;

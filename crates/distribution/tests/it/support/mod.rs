@@ -7,6 +7,7 @@ use std::{collections::BTreeMap, sync::Arc};
 use axum::{
     Router,
     body::{Body, to_bytes},
+    extract::DefaultBodyLimit,
     http::Request,
 };
 use bytes::Bytes;
@@ -60,6 +61,8 @@ impl Site {
         let skills: Arc<dyn SkillRegistry> = Arc::clone(&registry) as _;
         let groups = routes(skills, settings).into_iter();
         let routes = groups.fold(Router::new(), |all, (_, group)| all.merge(group.routes));
+        // As the server does, which bounds bodies itself.
+        let routes = routes.layer(DefaultBodyLimit::disable());
         Self { registry, routes }
     }
 
