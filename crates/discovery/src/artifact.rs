@@ -70,6 +70,7 @@ fn append<W: io::Write>(
 ) -> io::Result<()> {
     // Installers read names from the plain header: 100 bytes, and 155 of a prefix. Longer names follow in an entry of their own.
     let mut header = tar::Header::new_ustar();
+    header.set_entry_type(tar::EntryType::Regular);
     header.set_size(bytes.len() as u64);
     header.set_mode(if executable { 0o755 } else { 0o644 });
     header.set_mtime(0);
