@@ -20,6 +20,7 @@ use crate::{
     archive_cache::Archive,
     artifact::{self, ArtifactError},
     publication::{PublishedIndex, Publisher, is_bundle},
+    scope::Scope,
 };
 
 /// Settings of the routes.
@@ -41,7 +42,20 @@ struct DiscoveryState {
 pub fn routes(skills: Arc<dyn SkillRegistry>, settings: Settings) -> Router {
     let Settings { is_private, budget } = settings;
     let state = Arc::new(DiscoveryState { skills, publisher: Publisher::new(budget), is_private });
-    Router::new()
+    // Below a path, an index has the files of the root, except in the legacy format, where they are beside it.
+    let scoped = ["/official", "/market", "/private"].into_iter().fold(
+        Router::new(),
+        |routes: Router<Arc<DiscoveryState>>, tier| {
+            routes
+                .route(&format!("{tier}/.well-known/agent-skills/index.json"), get(index))
+                .route(&format!("{tier}/.well-known/skills/index.json"), get(legacy_index))
+                .route(&format!("{tier}/.well-known/skills/{{*path}}"), get(legacy_file))
+        },
+    );
+    scoped
+        .route("/skill/{id}/.well-known/agent-skills/index.json", get(skill_index))
+        .route("/skill/{id}/.well-known/skills/index.json", get(skill_legacy_index))
+        .route("/skill/{id}/.well-known/skills/{*path}", get(skill_legacy_file))
         .route("/.well-known/agent-skills/index.json", get(index))
         .route("/.well-known/agent-skills/{*path}", get(artifact_file))
         .route("/.well-known/skills/index.json", get(legacy_index))
@@ -96,6 +110,7 @@ struct RequestContext {
     skills: Arc<dyn SkillRegistry>,
     headers: HeaderMap,
     budget: Option<RequestBudget>,
+    scope: Scope,
     /// True if the response may not be cached for others.
     is_private: bool,
 }
@@ -114,14 +129,16 @@ impl FromRequestParts<Arc<DiscoveryState>> for RequestContext {
         let headers = parts.headers.clone();
         let is_private = state.is_private || headers.contains_key(header::AUTHORIZATION);
         let budget = parts.extensions.get().cloned();
-        Ok(Self { state: Arc::clone(state), skills, headers, budget, is_private })
+        let scope = Scope::from_path(parts.uri.path());
+        Ok(Self { state: Arc::clone(state), skills, headers, budget, scope, is_private })
     }
 }
 
 impl RequestContext {
     async fn index(&self) -> Result<Arc<PublishedIndex>, ArtifactError> {
         let share = self.budget.as_ref().map(RequestBudget::share);
-        let index = self.state.publisher.index(&*self.skills, share.as_ref()).await;
+        let index = self.state.publisher.index(&*self.skills, &self.scope, share.as_ref());
+        let index = index.await;
         index.inspect_err(|error| self.mark_over_budget(error))
     }
 
@@ -177,6 +194,29 @@ async fn index(context: RequestContext) -> Result<Response, DiscoveryError> {
 async fn legacy_index(context: RequestContext) -> Result<Response, DiscoveryError> {
     let index = context.index().await?;
     Ok(context.respond(&index.legacy))
+}
+
+async fn skill_index(context: RequestContext) -> Result<Response, DiscoveryError> {
+    let index = context.index().await?;
+    if index.ids.is_empty() {
+        return Err(not_found());
+    }
+    Ok(context.respond(&index.current))
+}
+
+async fn skill_legacy_index(context: RequestContext) -> Result<Response, DiscoveryError> {
+    let index = context.index().await?;
+    if index.ids.is_empty() {
+        return Err(not_found());
+    }
+    Ok(context.respond(&index.legacy))
+}
+
+async fn skill_legacy_file(
+    Path((_, path)): Path<(String, String)>,
+    context: RequestContext,
+) -> Result<Response, DiscoveryError> {
+    legacy_file(Path(path), context).await
 }
 
 /// Serves `{id}/SKILL.md` and `{id}.tar.gz`.

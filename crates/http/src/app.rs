@@ -86,6 +86,7 @@ impl App {
                     guard: guard.clone(),
                     bypass: policy.auth_bypass,
                     is_public: policy.is_public,
+                    accepts_basic: policy.accepts_basic,
                 },
                 decorator: policy.decorator,
                 own_pages: policy.same_origin.then_some(if policy.linkable {

@@ -149,11 +149,12 @@ impl GroupRules {
         }
         let caller = match authenticator.authenticate(&mut request) {
             Ok(caller) => caller,
-            Err(error) => return error.into_response(),
+            Err(error) => return authenticator.challenge(error.into_response()),
         };
         let response = limits::run_within_limits(concurrency, &caller, request, next);
         let key_end = || authenticator.key_end(&caller);
-        let mut response = key_lifetime::end_with_key(key_end, response).await;
+        let response = key_lifetime::end_with_key(key_end, response).await;
+        let mut response = authenticator.challenge(response);
         if let Some(decorator) = decorator {
             decorator.apply(&caller, response.headers_mut());
         }

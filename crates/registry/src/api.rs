@@ -18,8 +18,8 @@ use skills_store::NO_HISTORY;
 use crate::{
     Catalog, ChangeEvents, CollectRequest, Collected, ConnectedWorker, DiffRequest, Explanation,
     ExposedFunction, HistoryPage, HistoryRequest, LabelRequest, LogPage, LogRequest,
-    PublishRequest, Published, RegistryError, RejectedRows, RollbackRequest, SkillRow, VersionInfo,
-    VersionState, YankRequest,
+    PublishRequest, Published, RegistryError, RejectedRows, RollbackRequest, SkillLogPage,
+    SkillLogRequest, SkillRow, VersionInfo, VersionState, YankRequest,
     diff::VersionDiff,
     live::LiveOperation,
     search::{SearchPage, SearchRequest},
@@ -318,6 +318,10 @@ pub trait SkillRegistry: Send + Sync {
     }
     /// Reads the change log of the entries that the caller sees, newest first.
     async fn log(&self, _request: &LogRequest) -> Result<LogPage, RegistryError> {
+        Err(RegistryError::Unsupported(NO_HISTORY))
+    }
+    /// Reads the change log of the skills that the caller sees, oldest first, with the content that each change served.
+    async fn skill_log(&self, _request: &SkillLogRequest) -> Result<SkillLogPage, RegistryError> {
         Err(RegistryError::Unsupported(NO_HISTORY))
     }
     /// Removes the content of versions of all layers that a retention rule no longer keeps.

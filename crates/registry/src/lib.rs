@@ -8,7 +8,7 @@
 //! - [`feed`]: change notifications in commit order, in bounded memory; `change_events`: their form for surfaces
 //! - [`live`]: entries of live clients, which are listed and read but not stored
 //! - [`versions`], [`log_info`], `purge_report`: requests and responses about versions; `version_lookup`, `history`, `version_writing`, `collection`: what
-//!   they do; [`diff`]: the difference of two versions
+//!   they do; [`skill_log`]: the log for surfaces that derive a history from it; [`diff`]: the difference of two versions
 //! - [`available`]: skills as Agent Skills; [`bundles`]: whole bundles; [`search`]: search over names, descriptions and texts
 //! - `workers`: connected workers; [`functions`]: functions that they expose to agents; `sections`: access to functions by URI
 //! - `blob_cache`, `negative_cache`, [`SizedLruCache`]: caches
@@ -44,6 +44,7 @@ pub mod rejected_rows;
 pub mod search;
 mod sections;
 mod sized_lru_cache;
+pub mod skill_log;
 mod skill_lookup;
 pub mod state;
 mod version_cache;
@@ -71,6 +72,7 @@ pub use registry::{Registry, RegistryConfig};
 pub use rejected_rows::{RejectedRow, RejectedRows};
 pub use sections::SectionAccess;
 pub use sized_lru_cache::SizedLruCache;
+pub use skill_log::{ServedSkill, SkillChange, SkillLogPage, SkillLogRequest};
 /// Types of the store that surfaces see: they do not depend on the store itself.
 pub use skills_store::{Action, Change, Refusal, Retention, StateChange, StateEntry, VersionHeads};
 pub use state::BusState;

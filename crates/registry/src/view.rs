@@ -13,8 +13,8 @@ use crate::{
     Catalog, Change, ChangeEvents, CollectRequest, Collected, ConnectedWorker, DiffRequest,
     Document, Explanation, ExposedFunction, HistoryPage, HistoryRequest, LabelRequest, LogPage,
     LogRequest, PromptInfo, PromptRow, PublishRequest, Published, Registry, RegistryError,
-    RenderedPrompt, Resource, RollbackRequest, SkillInfo, SkillRegistry, SkillRow, VersionInfo,
-    VersionState, YankRequest,
+    RenderedPrompt, Resource, RollbackRequest, SkillInfo, SkillLogPage, SkillLogRequest,
+    SkillRegistry, SkillRow, VersionInfo, VersionState, YankRequest,
     change_events::EventSources,
     diff::VersionDiff,
     functions,
@@ -336,6 +336,13 @@ macro_rules! impl_skill_registry {
 
             async fn log(&$self, request: &LogRequest) -> Result<LogPage, RegistryError> {
                 $registry.log_as($registry.check_key($caller)?, request).await
+            }
+
+            async fn skill_log(
+                &$self,
+                request: &SkillLogRequest,
+            ) -> Result<SkillLogPage, RegistryError> {
+                $registry.skill_log_as($registry.check_key($caller)?, request).await
             }
 
             async fn collect(&$self, request: &CollectRequest) -> Result<Collected, RegistryError> {

@@ -18,7 +18,7 @@ use skills_bus::{Bus, Hub};
 use skills_client_setup::ServerCommand;
 use skills_console::{Console, ConsoleParts};
 use skills_core::{
-    Caller, KeyDirectory, MemoryBudget, RequestStats, SurfaceCounter, caller::AdminName,
+    Caller, KeyDirectory, MemoryBudget, PublicUrl, RequestStats, SurfaceCounter, caller::AdminName,
 };
 use skills_execution::{Executor, NoExecutor, PendingExecutor, ToolExecutor};
 use skills_gateway::Gateway;
@@ -82,6 +82,8 @@ pub(crate) struct Foundation {
     stats: RequestStats,
     /// Versions that are kept.
     retention: CollectRequest,
+    /// Address by which clients reach the server.
+    public_url: Option<PublicUrl>,
 }
 
 impl Foundation {
@@ -110,7 +112,18 @@ impl Foundation {
         let keys = Arc::clone(&access.keys);
         let (guard, budget) = (Guard::new(access)?, MemoryBudget::default());
         let (stats, retention) = (RequestStats::default(), config.retention.into());
-        Ok(Self { accounts, keys, guard, budget, is_private, has_admin_key, stats, retention })
+        let public_url = config.public_url.clone();
+        Ok(Self {
+            accounts,
+            keys,
+            guard,
+            budget,
+            is_private,
+            has_admin_key,
+            stats,
+            retention,
+            public_url,
+        })
     }
 
     /// Returns the counter of a surface's requests.
@@ -161,6 +174,12 @@ impl Foundation {
         let gateway = accounts.gateway(executor.clone(), Arc::clone(&server), is_private);
         let discovery = skills_discovery::Settings { is_private, budget };
         let discovery = skills_discovery::routes(Arc::clone(&skills), discovery);
+        let distribution = skills_distribution::Settings {
+            budget: self.budget.clone(),
+            public_url: self.public_url.clone(),
+            is_private,
+        };
+        let distribution = skills_distribution::routes(Arc::clone(&skills), distribution);
         let catalog = discovery.merge(skills_gateway::public_routes(&gateway));
         let public = RoutePolicy { is_public: true, ..RoutePolicy::default() };
         self.warn_about_wildcard_origins();
@@ -178,6 +197,10 @@ impl Foundation {
             budget: self.budget.clone(),
             ..App::new(Router::new(), self.guard.clone(), readiness)
         };
+        let distribution = distribution.into_iter();
+        let distribution =
+            distribution.map(|(name, group)| surface(name, group.routes, group.policy));
+        app.route_groups.extend(distribution);
         if let Some(command) = console {
             let console = skills_console::routes(&Console::new(ConsoleParts {
                 skills,

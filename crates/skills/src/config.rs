@@ -10,7 +10,7 @@ mod settings;
 
 use std::{path::PathBuf, time::Duration};
 
-use skills_core::{Label, resolve::Prefix};
+use skills_core::{Label, PublicUrl, resolve::Prefix};
 use skills_execution::UpstreamAllowance;
 use skills_registry::{RegistryConfig, SectionAccess, search::SearchConfig};
 use skills_upstream as upstream;
@@ -115,6 +115,8 @@ pub struct Config {
     pub allow_host: Vec<String>,
     /// Web origins to accept in HTTP requests.
     pub allow_origin: Vec<String>,
+    /// Address by which clients reach the HTTP port.
+    pub public_url: Option<PublicUrl>,
     /// Serves the console where HTTP is served.
     pub console: bool,
     /// Optional name prefix tried when a skill or prompt is resolved.
@@ -145,6 +147,7 @@ impl Default for Config {
             http_token: None,
             allow_host: vec![],
             allow_origin: vec![],
+            public_url: None,
             console: true,
             prefix: Prefix::default(),
             limits: PlanLimits::default(),

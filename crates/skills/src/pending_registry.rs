@@ -21,7 +21,8 @@ use skills_registry::{
     Catalog, ChangeEvent, ChangeEvents, CollectRequest, Collected, ConnectedWorker, DiffRequest,
     Document, Explanation, ExposedFunction, HistoryPage, HistoryRequest, LabelRequest, LogPage,
     LogRequest, PublishRequest, Published, RegistryError, RejectedRows, RenderedPrompt, Resource,
-    RollbackRequest, SkillInfo, SkillRegistry, SkillRow, VersionInfo, VersionState, YankRequest,
+    RollbackRequest, SkillInfo, SkillLogPage, SkillLogRequest, SkillRegistry, SkillRow,
+    VersionInfo, VersionState, YankRequest,
     diff::VersionDiff,
     live::LiveOperation,
     search::{SearchPage, SearchRequest},
@@ -327,6 +328,10 @@ impl SkillRegistry for PendingRegistry {
 
     async fn log(&self, request: &LogRequest) -> Result<LogPage, RegistryError> {
         self.get().await?.log(request).await
+    }
+
+    async fn skill_log(&self, request: &SkillLogRequest) -> Result<SkillLogPage, RegistryError> {
+        self.get().await?.skill_log(request).await
     }
 
     async fn collect(&self, request: &CollectRequest) -> Result<Collected, RegistryError> {

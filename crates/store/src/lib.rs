@@ -34,7 +34,8 @@ pub use skills_sqlite::DatabaseError;
 pub use sqlite::SqliteStore;
 pub use versions::{
     Action, CollectionSize, ExpiredVersions, FoundVersion, Labels, LogFilter, LogRecord,
-    PublishOptions, Removal, Retention, StoredVersion, VersionHeads, VersionMutation, VersionPage,
+    PublishOptions, Removal, Retention, ServedRecord, StoredVersion, VersionHeads, VersionMutation,
+    VersionPage,
 };
 
 /// Message of [`StoreError::NoHistory`].
@@ -130,6 +131,20 @@ pub trait Store: Send + Sync + std::fmt::Debug + 'static {
         _before: Option<u64>,
         _limit: usize,
     ) -> Result<Vec<LogRecord>, StoreError> {
+        Err(StoreError::NoHistory(NO_HISTORY))
+    }
+
+    /// Returns records of the change log that pass a filter, oldest first, with revisions above `after`, at most `limit`.
+    /// Each has the content of the version that was served then, unless it is gone by now.
+    ///
+    /// # Errors
+    /// When the store cannot be read, or keeps no history.
+    fn log_after(
+        &self,
+        _filter: &LogFilter,
+        _after: u64,
+        _limit: usize,
+    ) -> Result<Vec<ServedRecord>, StoreError> {
         Err(StoreError::NoHistory(NO_HISTORY))
     }
 

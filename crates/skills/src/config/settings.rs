@@ -47,6 +47,7 @@ pub(super) const SETTINGS: &[Setting] = &[
     security("http_token", |c, v| set(&mut c.http_token, credential(v).map(Some))),
     security("allow_host", |c, v| set(&mut c.allow_host, v.parse_list(host))),
     security("allow_origin", |c, v| set(&mut c.allow_origin, v.parse_list(origin))),
+    plain("public_url", |c, v| set(&mut c.public_url, parsed(v).map(Some))),
     security("console", |c, v| set(&mut c.console, v.flag())),
     security("tiers.prefix", |c, v| set(&mut c.prefix, parsed(v))),
     plain("limits.FREE", |c, v| set(&mut c.limits.free, number(v))),

@@ -17,8 +17,8 @@ use skills_core::{Digest, EntryKey, Timestamp, VersionSelector};
 use self::entries::{Entry, Outcome, Stamp};
 use crate::{
     Action, Batch, BatchError, Change, CollectionSize, Effect, EntryContent, ExpiredVersions,
-    FoundVersion, GroupOutcome, LogFilter, LogRecord, Mutation, NewValue, Retention, StateChange,
-    StateEntry, Store, StoreError, StoredEntry, VersionPage, model::MAX_HOLDERS,
+    FoundVersion, GroupOutcome, LogFilter, LogRecord, Mutation, NewValue, Retention, ServedRecord,
+    StateChange, StateEntry, Store, StoreError, StoredEntry, VersionPage, model::MAX_HOLDERS,
 };
 
 /// Store in memory.
@@ -291,6 +291,26 @@ impl Store for MemoryStore {
             before.is_none_or(|before| record.revision < before) && filter.matches(record)
         });
         Ok(records.take(limit).cloned().collect())
+    }
+
+    fn log_after(
+        &self,
+        filter: &LogFilter,
+        after: u64,
+        limit: usize,
+    ) -> Result<Vec<ServedRecord>, StoreError> {
+        let tables = self.0.lock();
+        let records = tables.changes.iter().map(|(_, record)| record);
+        let records = records.filter(|record| record.revision > after && filter.matches(record));
+        let served = |record: &LogRecord| {
+            let versions = &tables.entries.get(&record.key)?.versions;
+            let served = versions.iter().find(|version| Some(version.info.number) == record.served);
+            served?.content.clone()
+        };
+        let records = records.take(limit);
+        Ok(records
+            .map(|record| ServedRecord { record: record.clone(), content: served(record) })
+            .collect())
     }
 
     fn expired(

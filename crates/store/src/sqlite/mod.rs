@@ -40,8 +40,8 @@ use self::{
 };
 use crate::{
     Batch, Change, CollectionSize, ExpiredVersions, FoundVersion, GroupOutcome, LogFilter,
-    LogRecord, Retention, StateEntry, Store, StoreError, StoredEntry, VersionHeads, VersionPage,
-    selection::SelectionPurpose,
+    LogRecord, Retention, ServedRecord, StateEntry, Store, StoreError, StoredEntry, VersionHeads,
+    VersionPage, selection::SelectionPurpose,
 };
 
 /// Free pages that are given back to the system at once.
@@ -240,6 +240,15 @@ impl Store for SqliteStore {
         limit: usize,
     ) -> Result<Vec<LogRecord>, StoreError> {
         self.scan(|connection| log::log(connection, filter, before, limit))
+    }
+
+    fn log_after(
+        &self,
+        filter: &LogFilter,
+        after: u64,
+        limit: usize,
+    ) -> Result<Vec<ServedRecord>, StoreError> {
+        self.scan(|connection| log::log_after(connection, filter, after, limit))
     }
 
     fn expired(
