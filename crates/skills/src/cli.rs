@@ -5,6 +5,7 @@ mod bundles;
 mod copies;
 mod duration;
 mod help_options;
+mod lock;
 mod prompts;
 mod search;
 mod serve;
@@ -26,6 +27,7 @@ pub use self::{
     bundles::{AddArgs, ConflictArg, RemoveArgs, UpdateArgs, ValidateArgs},
     copies::{AgentFolders, ExportArgs, ImportArgs, SyncArgs},
     help_options::command,
+    lock::{InstallArgs, LockArgs, OutdatedArgs, VerifyArgs},
     prompts::PromptCommand,
     search::{DoctorArgs, DoctorCommand, IndexArgs, KindArg, SearchArgs},
     serve::{ProfileArg, ServeArgs, SkillsUpdateArg},
@@ -147,12 +149,20 @@ pub enum Command {
     },
     /// Register skills from folders with a SKILL.md, folders of such folders, archives, Markdown files or repositories
     Add(AddArgs),
-    /// Fetch skills again from where they came from, and show what would change
+    /// Fetch skills again, of skills-lock.json or of the registry, and show what would change
     Update(UpdateArgs),
     /// Write the files of a skill to a folder, or export the whole data directory
     Export(ExportArgs),
     /// Write the registry's skills to the folders that agents read
     Sync(SyncArgs),
+    /// Write the skills in the folders of agents to skills-lock.json
+    Lock(LockArgs),
+    /// Write the skills of skills-lock.json to the folders that agents read
+    Install(InstallArgs),
+    /// Compare the skills in the folders of agents with skills-lock.json
+    Verify(VerifyArgs),
+    /// List the skills of skills-lock.json whose sources have other content
+    Outdated(OutdatedArgs),
     /// Remove skills
     #[command(visible_alias = "rm")]
     Remove(RemoveArgs),
@@ -301,6 +311,10 @@ impl Cli {
                 | Command::Update(UpdateArgs { format, .. })
                 | Command::Export(ExportArgs { format, .. })
                 | Command::Sync(SyncArgs { format, .. })
+                | Command::Lock(LockArgs { format, .. })
+                | Command::Install(InstallArgs { format, .. })
+                | Command::Verify(VerifyArgs { format, .. })
+                | Command::Outdated(OutdatedArgs { format, .. })
                 | Command::Remove(RemoveArgs { format, .. })
                 | Command::Import(ImportArgs { format, .. })
                 | Command::Init(InitArgs { format, .. })

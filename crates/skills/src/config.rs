@@ -115,6 +115,8 @@ pub struct Config {
     pub allow_host: Vec<String>,
     /// Web origins to accept in HTTP requests.
     pub allow_origin: Vec<String>,
+    /// Host of `owner/repo`, instead of the default one.
+    pub git_host: Option<String>,
     /// Serves the console where HTTP is served.
     pub console: bool,
     /// Optional name prefix tried when a skill or prompt is resolved.
@@ -145,6 +147,7 @@ impl Default for Config {
             http_token: None,
             allow_host: vec![],
             allow_origin: vec![],
+            git_host: None,
             console: true,
             prefix: Prefix::default(),
             limits: PlanLimits::default(),

@@ -11,6 +11,7 @@ mod help;
 mod import;
 mod init;
 pub(crate) mod keyspace;
+mod lock;
 mod mcp;
 mod prompts;
 mod remove;
@@ -88,7 +89,11 @@ pub async fn run(cli: Cli) -> Result<(), Failure> {
             Ok(output::text(&String::from_utf8_lossy(&script))?)
         }
         Some(Command::Add(args)) => add::run(args, target, &load()?).await,
-        Some(Command::Update(args)) => add::update::run(args, &target, &load()?).await,
+        Some(Command::Update(args)) => lock::update(args, &target, &load()?).await,
+        Some(Command::Lock(args)) => lock::write(args, &target, &load()?).await,
+        Some(Command::Install(args)) => lock::install(args, &load()?).await,
+        Some(Command::Verify(args)) => lock::verify(&args),
+        Some(Command::Outdated(args)) => lock::outdated(args, &load()?).await,
         Some(Command::Export(args)) => export::run(args, &target, &load()?).await,
         Some(Command::Import(args)) => import::run(args, &target, &load()?).await,
         Some(Command::Sync(args)) => sync::run(args, target, &load()?).await,
