@@ -59,6 +59,7 @@ fn text(event: &ChangeEvent) -> String {
         ChangeEvent::Prompt(name) => ("prompt", Some(&**name)),
         ChangeEvent::SkillVersions(id) => ("skill-versions", Some(&**id)),
         ChangeEvent::PromptVersions(name) => ("prompt-versions", Some(&**name)),
+        ChangeEvent::Collection(name) => ("collection", Some(&**name)),
         ChangeEvent::Tools => ("tools", None),
         ChangeEvent::Functions => ("functions", None),
         ChangeEvent::Everything => ("everything", None),

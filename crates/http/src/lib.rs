@@ -36,5 +36,5 @@ pub use request_span::ErrorCode;
 pub use route_group::{BodyLimit, ResponseDecorator, RouteGroup, RoutePolicy};
 pub use security_headers::OwnPage;
 pub use server::serve;
-pub use server_info::{Connection, ServerInfo, ServerStatus};
+pub use server_info::{Connection, ImportedSource, ServerInfo, ServerStatus};
 pub use tagged_body::TaggedBody;

@@ -42,6 +42,7 @@ pub mod rejected_rows;
 pub mod search;
 mod sections;
 mod sized_lru_cache;
+mod skill_collections;
 mod skill_lookup;
 pub mod state;
 mod version_cache;
@@ -56,7 +57,7 @@ mod writing;
 pub use api::{
     Document, PromptInfo, ReadVersion, RenderedPrompt, Resource, SkillInfo, SkillRegistry,
 };
-pub use catalog::{Catalog, ExplainedLayer, Explanation, PromptRow, SkillRow};
+pub use catalog::{Catalog, CollectionRow, ExplainedLayer, Explanation, PromptRow, SkillRow};
 pub use change_events::{ChangeEvent, ChangeEvents, NOTIFY_DEBOUNCE};
 pub use error::{HandlerProblem, RegistryError};
 pub use feed::{ChangeFeed, FeedItem, FeedSubscription};
@@ -67,6 +68,7 @@ pub use registry::{Registry, RegistryConfig};
 pub use rejected_rows::{RejectedRow, RejectedRows};
 pub use sections::SectionAccess;
 pub use sized_lru_cache::SizedLruCache;
+pub use skill_collections::CollectionInfo;
 /// Types of the store that surfaces see: they do not depend on the store itself.
 pub use skills_store::{Action, Change, Refusal, Retention, StateChange, StateEntry, VersionHeads};
 pub use state::BusState;

@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use skills_core::{
-    Digest, EntryKind, Field, Label, RuleError, Tier, VersionSelector, version::check_message,
+    Digest, EntryKind, Field, Label, Provenance, RuleError, Tier, VersionSelector,
+    version::check_message,
 };
 use skills_store::{
     Action, CollectionSize, LogRecord, PublishOptions, Removal, Retention, StoredVersion,
@@ -122,6 +123,9 @@ pub struct VersionInfo {
     pub bytes: u64,
     /// Number of files.
     pub files: u64,
+    /// Place that the content came from, if it is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub source: Option<Box<Provenance>>,
 }
 
 impl VersionInfo {
@@ -146,6 +150,7 @@ impl VersionInfo {
             purged: is_purged,
             bytes: version.bytes,
             files: version.files,
+            source: None,
         }
     }
 }
@@ -279,6 +284,8 @@ pub enum EntryKindName {
     Skill,
     /// Prompt.
     Prompt,
+    /// Collection of skills.
+    Collection,
 }
 
 impl From<EntryKindName> for EntryKind {
@@ -286,6 +293,7 @@ impl From<EntryKindName> for EntryKind {
         match name {
             EntryKindName::Skill => Self::Skill,
             EntryKindName::Prompt => Self::Prompt,
+            EntryKindName::Collection => Self::Collection,
         }
     }
 }
@@ -295,6 +303,7 @@ impl From<EntryKind> for EntryKindName {
         match kind {
             EntryKind::Skill => Self::Skill,
             EntryKind::Prompt => Self::Prompt,
+            EntryKind::Collection => Self::Collection,
         }
     }
 }

@@ -9,11 +9,12 @@ use parking_lot::Mutex;
 use serde_json::{Map, Value};
 use skills_agent_skills::Bundle;
 use skills_core::{
-    Caller, Code, Coded, EntryKind, HandlerId, LogLimiter, PromptDefinition, Tier, VersionSelector,
+    Caller, Code, Coded, EntryKind, HandlerId, LogLimiter, PromptDefinition, SkillCollection, Tier,
+    VersionSelector,
 };
 use skills_registry::{
-    Catalog, ChangeEvent, ChangeEvents, CollectRequest, Collected, DiffRequest, Explanation,
-    ExposedFunction, HistoryPage, HistoryRequest, LabelRequest, LogPage, LogRequest,
+    Catalog, ChangeEvent, ChangeEvents, CollectRequest, Collected, CollectionInfo, DiffRequest,
+    Explanation, ExposedFunction, HistoryPage, HistoryRequest, LabelRequest, LogPage, LogRequest,
     PublishRequest, Published, RegistryError, RejectedRows, RenderedPrompt, Resource,
     RollbackRequest, SkillInfo, SkillRegistry, SkillRow, VersionInfo, VersionState, YankRequest,
     diff::VersionDiff,
@@ -64,7 +65,7 @@ impl StaleSet {
             // The list of tools is computed from the skills.
             // The catalog has served versions only.
             ChangeEvent::SkillVersions(_) | ChangeEvent::PromptVersions(_) => {}
-            ChangeEvent::Tools | ChangeEvent::Functions => {}
+            ChangeEvent::Collection(_) | ChangeEvent::Tools | ChangeEvent::Functions => {}
             ChangeEvent::Everything => self.everything = true,
         }
         if self.skills.len() > MAX_STALE_SKILLS {
@@ -80,6 +81,7 @@ impl StaleSet {
                 ChangeEvent::Prompt(_) => self.prompts,
                 ChangeEvent::SkillVersions(_)
                 | ChangeEvent::PromptVersions(_)
+                | ChangeEvent::Collection(_)
                 | ChangeEvent::Tools
                 | ChangeEvent::Functions
                 | ChangeEvent::Everything => false,
@@ -134,7 +136,9 @@ impl Mirror {
     /// Marks the changed entries as stale and notifies subscribers.
     pub fn notify(&self, event: ChangeEvent) {
         let is_valid = match &event {
-            ChangeEvent::Skill(id) | ChangeEvent::SkillVersions(id) => rows::is_skill_id(id),
+            ChangeEvent::Skill(id)
+            | ChangeEvent::SkillVersions(id)
+            | ChangeEvent::Collection(id) => rows::is_skill_id(id),
             ChangeEvent::Prompt(name) | ChangeEvent::PromptVersions(name) => {
                 rows::check_prompt_name(name).is_ok()
             }
@@ -362,6 +366,28 @@ impl SkillRegistry for Mirror {
         request: PublishRequest,
     ) -> Result<Published, RegistryError> {
         self.remote.publish_prompt(tier, name, definition, request).await
+    }
+
+    async fn collections(&self) -> Result<Vec<CollectionInfo>, RegistryError> {
+        self.remote.collections().await
+    }
+
+    async fn collection(&self, name: &str) -> Result<CollectionInfo, RegistryError> {
+        self.remote.collection(name).await
+    }
+
+    async fn put_collection(
+        &self,
+        tier: Tier,
+        name: &str,
+        collection: SkillCollection,
+        request: PublishRequest,
+    ) -> Result<Published, RegistryError> {
+        self.remote.put_collection(tier, name, collection, request).await
+    }
+
+    async fn remove_collection(&self, tier: Tier, name: &str) -> Result<bool, RegistryError> {
+        self.remote.remove_collection(tier, name).await
     }
 
     async fn history(

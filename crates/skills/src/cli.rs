@@ -2,6 +2,7 @@
 
 mod accounts;
 mod bundles;
+mod collections;
 mod copies;
 mod duration;
 mod help_options;
@@ -10,6 +11,7 @@ mod prompts;
 mod search;
 mod serve;
 mod set_up;
+mod sources;
 mod target;
 mod versions;
 
@@ -22,9 +24,11 @@ use skills_core::{Code, Tier};
 use self::target::COMMON_OPTIONS;
 use crate::{Failure, connect, environment};
 
+pub(crate) use self::duration::parse_duration;
 pub use self::{
     accounts::{GrantArgs, KeyCommand, KeyCreateArgs, KeyRevokeArgs, SecretArgs, SecretCommand},
     bundles::{AddArgs, ConflictArg, RemoveArgs, UpdateArgs, ValidateArgs},
+    collections::{CollectionCommand, CollectionSkillsArgs, CreateCollectionArgs},
     copies::{AgentFolders, ExportArgs, ImportArgs, SyncArgs},
     help_options::command,
     lock::{InstallArgs, LockArgs, OutdatedArgs, VerifyArgs},
@@ -32,6 +36,7 @@ pub use self::{
     search::{DoctorArgs, DoctorCommand, IndexArgs, KindArg, SearchArgs},
     serve::{ProfileArg, ServeArgs, SkillsUpdateArg},
     set_up::{ConnectArgs, InitArgs, PromptAddArgs, SkillPart},
+    sources::SourceCommand,
     target::Target,
     versions::{
         DiffArgs, GcArgs, HistoryArgs, LabelArgs, LogArgs, PublishArgs, RollbackArgs,
@@ -202,6 +207,16 @@ pub enum Command {
         #[command(subcommand)]
         command: SecretCommand,
     },
+    /// Manage named lists of skills
+    Collection {
+        #[command(subcommand)]
+        command: CollectionCommand,
+    },
+    /// Manage the places that the server imports skills from
+    Source {
+        #[command(subcommand)]
+        command: SourceCommand,
+    },
     /// Print the help of a command, or a page of the documentation
     Help {
         /// Command or page
@@ -332,6 +347,8 @@ impl Cli {
             Some(Command::Prompt { command }) => command.format().json,
             Some(Command::Key { command }) => command.format().json,
             Some(Command::Secret { command }) => command.format().json,
+            Some(Command::Source { command }) => command.format().json,
+            Some(Command::Collection { command }) => command.format().json,
             _ => false,
         }
     }

@@ -10,6 +10,7 @@
 //! - `data_dir`, `registry_socket`, `store_host`: the data directory, its socket, and a process that owns its store
 //! - `default_bus`, `server_file`: proof of the server at the default address
 //! - `pending_registry`: a registry that is still opening; `remote_mirror`: a registry behind a bus
+//! - `sources`: imports of the configured sources
 //! - `fetch`: sources of skills, on this machine and elsewhere; `interrupt`: Ctrl-C
 //! - `output`, `terminal`, `failure`, `progress`: text, JSON and errors for the user
 
@@ -46,6 +47,7 @@ mod search_model;
 pub mod serve;
 mod server_file;
 mod server_state;
+mod sources;
 mod store_host;
 mod surface_registry;
 mod terminal;

@@ -3,10 +3,13 @@
 use std::{fs, path::PathBuf};
 
 use skills_core::{RequestStats, SurfaceStats, Timestamp};
-use skills_http::{Connection, Readiness, ServerInfo, ServerStatus};
+use skills_http::{Connection, ImportedSource, Readiness, ServerInfo, ServerStatus};
 use skills_mcp::http::{OpenSession, OpenSessions};
 
-use crate::data_dir;
+use crate::{
+    data_dir,
+    sources::{self, SourceState},
+};
 
 /// State of this process.
 pub(crate) struct ServerState {
@@ -15,6 +18,8 @@ pub(crate) struct ServerState {
     stats: RequestStats,
     mcp_sessions: OpenSessions,
     readiness: Readiness,
+    /// Names of the configured sources.
+    sources: Vec<String>,
 }
 
 impl ServerState {
@@ -23,8 +28,9 @@ impl ServerState {
         stats: RequestStats,
         mcp_sessions: OpenSessions,
         readiness: Readiness,
+        sources: Vec<String>,
     ) -> Self {
-        Self { started_at: Timestamp::now(), data_dir, stats, mcp_sessions, readiness }
+        Self { started_at: Timestamp::now(), data_dir, stats, mcp_sessions, readiness, sources }
     }
 
     /// Returns the bytes of the files in the data directory.
@@ -32,6 +38,16 @@ impl ServerState {
         let files = fs::read_dir(&self.data_dir).ok()?.filter_map(Result::ok);
         let size = |file: fs::DirEntry| file.metadata().ok().filter(|it| it.is_file());
         Some(files.filter_map(size).map(|metadata| metadata.len()).sum())
+    }
+}
+
+impl ServerState {
+    fn problems(&self) -> Vec<String> {
+        let failed = self
+            .sources()
+            .into_iter()
+            .filter_map(|source| Some(format!("source {}: {}", source.name, source.error?)));
+        self.readiness.problem().map(str::to_owned).into_iter().chain(failed).collect()
     }
 }
 
@@ -43,7 +59,7 @@ impl ServerInfo for ServerState {
             data_dir: data_dir::display(&self.data_dir),
             store_bytes: self.store_bytes(),
             memory_bytes: resident_bytes(),
-            problems: self.readiness.problem().map(str::to_owned).into_iter().collect(),
+            problems: self.problems(),
         }
     }
 
@@ -59,6 +75,21 @@ impl ServerInfo for ServerState {
             is_listening: session.is_listening,
         };
         self.mcp_sessions.list().into_iter().map(connection).collect()
+    }
+
+    fn sources(&self) -> Vec<ImportedSource> {
+        let source = |state: SourceState| ImportedSource {
+            skills: state.skills.len(),
+            skipped: state.skipped.len(),
+            name: state.name,
+            from: state.from,
+            tier: state.tier,
+            last_success: state.last_success,
+            commit: state.commit,
+            error: state.error,
+        };
+        let states = sources::load_all(&self.data_dir).into_iter();
+        states.filter(|state| self.sources.contains(&state.name)).map(source).collect()
     }
 }
 

@@ -1,7 +1,9 @@
 //! Lines that make a client use the skill, from the table of `skills connect`.
 
 use maud::{Markup, html};
-use skills_client_setup::{CLIENTS, Client, ServerCommand};
+use skills_client_setup::{
+    CLIENTS, Client, INSTALLERS, InstallTarget, Installer, KEY_PLACEHOLDER, ServerCommand,
+};
 
 use super::ShownSkill;
 use crate::components::copyable;
@@ -22,11 +24,26 @@ pub(super) fn render(skill: &ShownSkill) -> Markup {
             (copyable("skills sync"))
             p { "Only this skill, into a folder:" }
             (copyable(&format!("skills export {id} ./{id}")))
-            p { "Installers of Agent Skills read the well-known addresses of this server:" }
-            (copyable(&format!("npx skills add http://{host} --skill {id}")))
+            p { "Clients with an installer of their own get a copy with it:" }
+            div.clients { @for installer in INSTALLERS { (installer_lines(installer, id, host)) } }
         }
         h2 { "On the command line" }
         (copyable(&format!("skills read iii://{id}")))
+    }
+}
+
+/// Renders the lines of an installer, for what everyone sees and for a key.
+fn installer_lines(installer: &Installer, skill: &str, host: &str) -> Markup {
+    let server = format!("http://{host}");
+    let lines = |key| installer.lines(InstallTarget { server: &server, skill, key });
+    html! {
+        details {
+            summary { (installer.title) }
+            @for line in lines(None) { (copyable(&line)) }
+            p { "With a key:" }
+            @for line in lines(Some(KEY_PLACEHOLDER)) { (copyable(&line)) }
+            p.muted { (installer.note) }
+        }
     }
 }
 

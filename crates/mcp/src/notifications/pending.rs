@@ -84,7 +84,7 @@ impl PendingChanges {
             ChangeEvent::SkillVersions(id) => self.any_skill |= !insert(&mut self.versions, id),
             ChangeEvent::Prompt(_) => self.prompts = true,
             // A listing has the served definition, and nothing subscribes to a prompt.
-            ChangeEvent::PromptVersions(_) => {}
+            ChangeEvent::PromptVersions(_) | ChangeEvent::Collection(_) => {}
             ChangeEvent::Tools => self.tools = true,
             // The source reports tools of workers separately, once it knows whether they differ.
             ChangeEvent::Functions => {}

@@ -3,6 +3,7 @@
 mod accounts;
 mod acp;
 mod add;
+mod collections;
 mod connect_client;
 mod doctor;
 mod doctor_search;
@@ -17,6 +18,7 @@ mod prompts;
 mod remove;
 mod search;
 mod skills;
+mod sources;
 mod status;
 mod suggestions;
 mod sync;
@@ -39,7 +41,10 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     Failure, attach,
-    cli::{Cli, Command, DoctorArgs, DoctorCommand, PromptCommand, ServeArgs, Target},
+    cli::{
+        Cli, CollectionCommand, Command, DoctorArgs, DoctorCommand, PromptCommand, ServeArgs,
+        Target,
+    },
     config::{Config, Purpose},
     connect, data_dir,
     default_bus::DEFAULT_ADDRESS,
@@ -115,6 +120,12 @@ pub async fn run(cli: Cli) -> Result<(), Failure> {
         Some(Command::Secret { command }) => {
             accounts::secrets::run(command, &target, &load()?.prefix)
         }
+        Some(Command::Collection { command }) => {
+            let is_new = matches!(command, CollectionCommand::Create(_));
+            let registry = connect::open(&target, &load()?, is_new).await?;
+            collections::run(&*registry, command).await
+        }
+        Some(Command::Source { command }) => sources::run(command, target, &load()?).await,
         Some(Command::Mcp { profile }) => mcp::run(profile, &target, &load()?).await,
         Some(Command::Acp { skills_update }) => acp::run(skills_update, &target, &load()?).await,
         Some(Command::List { all, tier, format }) => {

@@ -10,6 +10,7 @@ use skills_registry::SectionAccess;
 use super::{
     Config, StoreChoice,
     document::{Node, Unusable},
+    sources,
 };
 use crate::token_rules;
 
@@ -65,6 +66,7 @@ pub(super) const SETTINGS: &[Setting] = &[
     plain("search.synonyms", |c, v| set(&mut c.search.synonyms, v.parse_groups())),
     plain("search.model", |c, v| set(&mut c.search.model, v.text().map(|path| Some(path.into())))),
     security("search.log", |c, v| set(&mut c.search.log, v.flag())),
+    security("sources", |c, v| set(&mut c.sources, sources::parse(v))),
     security("mdp.token", |c, v| set(&mut c.mdp.token, credential(v).map(Some))),
     security("mdp.forward_credentials", |c, v| set(&mut c.mdp.forward_credentials, v.flag())),
     security("mdp.forward_headers", |c, v| {

@@ -129,6 +129,7 @@ fn displayed(kind: EntryKind, id: &str) -> String {
     match kind {
         EntryKind::Skill => format!("{SCHEME}{id}"),
         EntryKind::Prompt => format!("prompt {id}"),
+        EntryKind::Collection => format!("collection {id}"),
     }
 }
 
