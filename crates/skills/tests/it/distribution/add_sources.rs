@@ -143,7 +143,7 @@ fn the_configuration_sets_the_host_of_repositories() {
     );
     project.ok(&["add", "acme/skills"]);
     project.put("project/config.yaml", "git_host: \"-x\"\n");
-    assert_eq!(project.error_code(&["list"]), "bad_setting");
+    assert_eq!(project.error_code(&["--config", "config.yaml", "list"]), "bad_setting");
 }
 
 #[test]

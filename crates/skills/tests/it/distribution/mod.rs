@@ -1,12 +1,17 @@
 //! Skills from elsewhere, and into projects: lockfiles, sources, collections.
 //!
 //! - `lockfile`: `lock`, `install`, `verify`, `outdated` and `update` with `skills-lock.json`
+//! - `sources`: sources of the configuration; `collections`: named lists of skills
+//! - `installers`: the lines of `skills connect` for installers
 //! - `add_sources`: `skills add` from sites, servers, marketplaces and repositories over http
 //!
 //! Repositories on this disk and servers on this machine stand in for the internet.
 
 mod add_sources;
+mod collections;
+mod installers;
 mod lockfile;
+mod sources;
 
 use std::{
     fs,
