@@ -10,8 +10,8 @@ use axum::{
     routing::get,
 };
 use skills_core::{
-    Caller, Code, MemoryBudget, OverBudget, RequestBudget, content::MARKDOWN, content::media_type,
-    skill::ROOT_PATH, uri::SCHEME,
+    Caller, Code, Coded as _, MemoryBudget, OverBudget, RequestBudget, VersionSelector,
+    content::MARKDOWN, content::media_type, skill::ROOT_PATH, uri::SCHEME, version::split_version,
 };
 use skills_http::{ErrorResponse, TaggedBody};
 use skills_registry::{RegistryError, SkillRegistry, SkillRow};
@@ -181,6 +181,21 @@ impl RequestContext {
         let catalog = self.skills.catalog().await?;
         catalog.stored(id).cloned().ok_or_else(not_found)
     }
+
+    /// Returns the row of one version of a stored skill.
+    async fn version(
+        &self,
+        id: &str,
+        version: &VersionSelector,
+    ) -> Result<Arc<SkillRow>, DiscoveryError> {
+        let row = self.skills.skill_version(None, id, version).await;
+        row.map_err(|error| match error.code() {
+            Code::NotFound | Code::Purged | Code::Collected | Code::Yanked | Code::Unsupported => {
+                not_found()
+            }
+            _ => error.into(),
+        })
+    }
 }
 
 /// Copies of a file in memory: as it is read, and with its header.
@@ -219,14 +234,18 @@ async fn skill_legacy_file(
     legacy_file(Path(path), context).await
 }
 
-/// Serves `{id}/SKILL.md` and `{id}.tar.gz`.
+/// Serves `{id}/SKILL.md` and `{id}.tar.gz`, and `{id}@{version}.tar.gz` for any version, also of one document.
 async fn artifact_file(
     Path(path): Path<String>,
     context: RequestContext,
 ) -> Result<Response, DiscoveryError> {
-    if let Some(id) = path.strip_suffix(".tar.gz") {
-        let row = context.row(id).await?;
-        if !is_bundle(&row) {
+    if let Some(address) = path.strip_suffix(".tar.gz") {
+        let (id, version) = split_version(address).map_err(|_| not_found())?;
+        let row = match version {
+            Some(version) => context.version(&id, &version).await?,
+            None => context.row(&id).await?,
+        };
+        if row.pinned.is_none() && !is_bundle(&row) {
             return Err(not_found());
         }
         let archive = context.archive(&row).await?;

@@ -44,6 +44,7 @@ pub mod rejected_rows;
 pub mod search;
 mod sections;
 mod sized_lru_cache;
+mod skill_collections;
 pub mod skill_log;
 mod skill_lookup;
 pub mod state;
@@ -59,7 +60,7 @@ mod writing;
 pub use api::{
     Document, PromptInfo, ReadVersion, RenderedPrompt, Resource, SkillInfo, SkillRegistry,
 };
-pub use catalog::{Catalog, ExplainedLayer, Explanation, PromptRow, SkillRow};
+pub use catalog::{Catalog, CollectionRow, ExplainedLayer, Explanation, PromptRow, SkillRow};
 pub use change_events::{ChangeEvent, ChangeEvents, NOTIFY_DEBOUNCE};
 pub use error::{HandlerProblem, RegistryError};
 pub use feed::{ChangeFeed, FeedItem, FeedSubscription};
@@ -72,6 +73,7 @@ pub use registry::{Registry, RegistryConfig};
 pub use rejected_rows::{RejectedRow, RejectedRows};
 pub use sections::SectionAccess;
 pub use sized_lru_cache::SizedLruCache;
+pub use skill_collections::CollectionInfo;
 pub use skill_log::{ServedSkill, SkillChange, SkillLogPage, SkillLogRequest};
 /// Types of the store that surfaces see: they do not depend on the store itself.
 pub use skills_store::{Action, Change, Refusal, Retention, StateChange, StateEntry, VersionHeads};

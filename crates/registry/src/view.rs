@@ -7,7 +7,9 @@ use bytes::Bytes;
 use futures_util::StreamExt as _;
 use serde_json::{Map, Value, json};
 use skills_agent_skills::Bundle;
-use skills_core::{Caller, EntryKind, HandlerId, Layer, PromptDefinition, Tier, VersionSelector};
+use skills_core::{
+    Caller, EntryKind, HandlerId, Layer, PromptDefinition, SkillCollection, Tier, VersionSelector,
+};
 
 use crate::{
     Catalog, Change, ChangeEvents, CollectRequest, Collected, ConnectedWorker, DiffRequest,
@@ -260,6 +262,22 @@ macro_rules! impl_skill_registry {
             ) -> Result<Published, RegistryError> {
                 let (layer, actor) = write_target($registry.check_key($caller)?, tier)?;
                 $registry.publish_prompt(&actor, &layer, name, definition, request).await
+            }
+
+            async fn put_collection(
+                &$self,
+                tier: Tier,
+                name: &str,
+                collection: SkillCollection,
+                request: PublishRequest,
+            ) -> Result<Published, RegistryError> {
+                let (layer, actor) = write_target($registry.check_key($caller)?, tier)?;
+                $registry.put_collection(&actor, &layer, name, collection, request).await
+            }
+
+            async fn remove_collection(&$self, tier: Tier, name: &str) -> Result<bool, RegistryError> {
+                let (layer, actor) = write_target($registry.check_key($caller)?, tier)?;
+                $registry.remove_collection(&actor, &layer, name).await
             }
 
             async fn history(

@@ -75,7 +75,7 @@ pub async fn run(options: Options, shutdown: CancellationToken) -> Result<(), Fa
             foundation.start_live_host(config.mdp.clone(), Arc::clone(&pending), shutdown.clone());
         surfaces.live_host = Some(host.clone());
         let readiness = surfaces.readiness.clone();
-        let settings = HttpSettings { data_dir: data_dir.clone(), console };
+        let settings = HttpSettings { data_dir: data_dir.clone(), console, sources: vec![] };
         let app =
             foundation.http_app(pending, pending_executor, &host, readiness, settings, &shutdown);
         let app = app.ok_or_else(|| Failure::new(Code::Internal, "the accounts are not open"))?;

@@ -65,6 +65,8 @@ pub(crate) struct HttpSettings {
     pub(crate) data_dir: PathBuf,
     /// Command by which MCP clients of this machine use the registry, for the console; `None` without a console.
     pub(crate) console: Option<ServerCommand>,
+    /// Names of the configured sources.
+    pub(crate) sources: Vec<String>,
 }
 
 /// Parts that exist before the registry.
@@ -164,12 +166,13 @@ impl Foundation {
         };
         let mcp = Mcp::new(Arc::clone(&skills), Arc::new(executor.clone()), mcp);
         let (mcp, mcp_sessions) = skills_mcp::http::routes_with_sessions(&mcp);
-        let HttpSettings { data_dir, console } = settings;
+        let HttpSettings { data_dir, console, sources } = settings;
         let server: Arc<dyn ServerInfo> = Arc::new(ServerState::new(
             data_dir,
             self.stats.clone(),
             mcp_sessions,
             readiness.clone(),
+            sources,
         ));
         let gateway = accounts.gateway(executor.clone(), Arc::clone(&server), is_private);
         let discovery = skills_discovery::Settings { is_private, budget };

@@ -2,11 +2,13 @@
 //!
 //! - `settings`: the table of all settings
 //! - `document`: the file as a tree of values with their positions
+//! - `sources`: the list of sources
 //! - `load`: loads a file into a [`Config`], with errors and warnings
 
 mod document;
 mod load;
 mod settings;
+mod sources;
 
 use std::{path::PathBuf, time::Duration};
 
@@ -16,7 +18,10 @@ use skills_registry::{RegistryConfig, SectionAccess, search::SearchConfig};
 use skills_upstream as upstream;
 use skills_vault::PlanLimits;
 
-pub use self::load::{ConfigError, Purpose};
+pub use self::{
+    load::{ConfigError, Purpose},
+    sources::SourceSettings,
+};
 use crate::search_model;
 
 /// State scopes of an attached worker's content.
@@ -117,6 +122,8 @@ pub struct Config {
     pub allow_origin: Vec<String>,
     /// Address by which clients reach the HTTP port.
     pub public_url: Option<PublicUrl>,
+    /// Host of `owner/repo`, instead of the default one.
+    pub git_host: Option<String>,
     /// Serves the console where HTTP is served.
     pub console: bool,
     /// Optional name prefix tried when a skill or prompt is resolved.
@@ -131,6 +138,8 @@ pub struct Config {
     pub retention: RetentionSettings,
     /// Settings of the search.
     pub search: SearchSettings,
+    /// Places that a server imports skills from.
+    pub sources: Vec<SourceSettings>,
     /// Settings of the Model Drive Protocol host.
     pub mdp: skills_mdp::Config,
 }
@@ -148,6 +157,7 @@ impl Default for Config {
             allow_host: vec![],
             allow_origin: vec![],
             public_url: None,
+            git_host: None,
             console: true,
             prefix: Prefix::default(),
             limits: PlanLimits::default(),
@@ -155,6 +165,7 @@ impl Default for Config {
             execution: ExecutionSettings::default(),
             retention: RetentionSettings::default(),
             search: SearchSettings::default(),
+            sources: vec![],
             mdp: skills_mdp::Config::default(),
         }
     }

@@ -8,13 +8,14 @@ use skills_core::{Code, origin::WebHost};
 use skills_execution::PendingExecutor;
 use skills_http::{Access, Readiness};
 use skills_mdp::MdpHost;
+use skills_registry::SkillRegistry;
 use tokio::net::{TcpListener, UnixListener};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
     Failure,
     composition::{Foundation, HttpSettings, PublishedRegistry, open_registry, open_store},
-    config::{Config, RetentionSettings},
+    config::Config,
     data_dir, index_watch,
     listener::{ListenerSettings, bind, bind_bus},
     memory,
@@ -22,7 +23,7 @@ use crate::{
     registry_socket::RegistrySocket,
     retention,
     server_file::ServerFile,
-    store_host, writer_watch,
+    sources, store_host, writer_watch,
 };
 
 /// Longest graceful shutdown after the signal.
@@ -64,8 +65,8 @@ pub struct Server {
     data_dir: PathBuf,
     /// Command of MCP clients; `None` without a console.
     console: Option<ServerCommand>,
-    /// Versions that are kept.
-    retention: RetentionSettings,
+    /// Settings of the configuration file, for the tasks of the server.
+    config: Config,
     /// Proof of this server for commands on the same data directory.
     file: Option<ServerFile>,
     /// Socket in the data directory, for processes of the same user.
@@ -109,7 +110,7 @@ impl Server {
         skills_registry::bundles::log_unwritable_files(&registry.catalog());
         let live_shutdown = CancellationToken::new();
         let live_host =
-            foundation.start_live_host(config.mdp, registry.clone(), live_shutdown.clone());
+            foundation.start_live_host(config.mdp.clone(), registry.clone(), live_shutdown.clone());
         let published = foundation.with_executor(registry).publish(&hub_bus, Some(&live_host));
         skills_worker::state::serve(&hub_bus, &published.registry);
         foundation.serve_administration(&hub, &hub_bus, &published.registry);
@@ -134,7 +135,7 @@ impl Server {
             live_shutdown,
             data_dir,
             console,
-            retention: config.retention,
+            config,
             file,
             socket,
         })
@@ -181,16 +182,18 @@ impl Server {
     /// When a listener fails or the writer thread has stopped.
     pub async fn run(self, shutdown: CancellationToken) -> Result<(), Failure> {
         let Self { foundation, hub, hub_bus: _hub_bus, published, bus, http, .. } = self;
-        let Self { live_host, live_shutdown, retention, file, socket, console, data_dir, .. } =
-            self;
+        let Self { live_host, live_shutdown, config, file, socket, console, data_dir, .. } = self;
         let registry = Arc::clone(&published.registry);
         let _free_pages = memory::return_free_pages();
-        let collection = retention::collect_periodically(&registry, retention);
+        let collection = retention::collect_periodically(&registry, config.retention);
+        let skills: Arc<dyn SkillRegistry> = registry.clone();
+        let imports = sources::import_periodically(&skills, &config, &data_dir);
         let readiness = Readiness::default();
         readiness.set(true);
         let app = published.executor.clone().map(PendingExecutor::ready).and_then(|executor| {
             let skills = registry.clone();
-            let settings = HttpSettings { data_dir, console };
+            let sources = config.sources.iter().map(|source| source.name.clone()).collect();
+            let settings = HttpSettings { data_dir, console, sources };
             foundation.http_app(
                 skills,
                 executor,
@@ -246,7 +249,7 @@ impl Server {
             }
             never = index_watch::watch_index(indexing, &readiness) => match never {},
         };
-        drop((file, socket, collection));
+        drop((file, socket, collection, imports));
         // Queued writes are still stored, even if their callers are gone.
         let close = tokio::task::spawn_blocking(move || {
             published.close();

@@ -3,10 +3,15 @@
 use std::{fs, path::PathBuf};
 
 use skills_core::{RequestStats, SurfaceStats, Timestamp};
-use skills_http::{Connection, Readiness, ServerInfo, ServerProblem, ServerStatus};
+use skills_http::{
+    Connection, ImportedSource, Readiness, ServerInfo, ServerProblem, ServerStatus,
+};
 use skills_mcp::http::{OpenSession, OpenSessions};
 
-use crate::data_dir;
+use crate::{
+    data_dir,
+    sources::{self, SourceState},
+};
 
 const INDEXING: ServerProblem = ServerProblem {
     message: "the search index is being built, so searches do not find everything yet",
@@ -20,6 +25,8 @@ pub(crate) struct ServerState {
     stats: RequestStats,
     mcp_sessions: OpenSessions,
     readiness: Readiness,
+    /// Names of the configured sources.
+    sources: Vec<String>,
 }
 
 impl ServerState {
@@ -28,8 +35,9 @@ impl ServerState {
         stats: RequestStats,
         mcp_sessions: OpenSessions,
         readiness: Readiness,
+        sources: Vec<String>,
     ) -> Self {
-        Self { started_at: Timestamp::now(), data_dir, stats, mcp_sessions, readiness }
+        Self { started_at: Timestamp::now(), data_dir, stats, mcp_sessions, readiness, sources }
     }
 
     fn problems(&self) -> Vec<ServerProblem> {
@@ -42,6 +50,16 @@ impl ServerState {
         let files = fs::read_dir(&self.data_dir).ok()?.filter_map(Result::ok);
         let size = |file: fs::DirEntry| file.metadata().ok().filter(|it| it.is_file());
         Some(files.filter_map(size).map(|metadata| metadata.len()).sum())
+    }
+}
+
+impl ServerState {
+    fn problems(&self) -> Vec<String> {
+        let failed = self
+            .sources()
+            .into_iter()
+            .filter_map(|source| Some(format!("source {}: {}", source.name, source.error?)));
+        self.readiness.problem().map(str::to_owned).into_iter().chain(failed).collect()
     }
 }
 
@@ -69,6 +87,21 @@ impl ServerInfo for ServerState {
             is_listening: session.is_listening,
         };
         self.mcp_sessions.list().into_iter().map(connection).collect()
+    }
+
+    fn sources(&self) -> Vec<ImportedSource> {
+        let source = |state: SourceState| ImportedSource {
+            skills: state.skills.len(),
+            skipped: state.skipped.len(),
+            name: state.name,
+            from: state.from,
+            tier: state.tier,
+            last_success: state.last_success,
+            commit: state.commit,
+            error: state.error,
+        };
+        let states = sources::load_all(&self.data_dir).into_iter();
+        states.filter(|state| self.sources.contains(&state.name)).map(source).collect()
     }
 }
 

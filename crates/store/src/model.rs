@@ -4,7 +4,8 @@ use std::{fmt, sync::Arc};
 
 use bytes::Bytes;
 use skills_core::{
-    Code, Digest, EntryKey, EntryKind, Layer, PromptDefinition, SkillMeta, Timestamp,
+    Code, Digest, EntryKey, EntryKind, Layer, PromptDefinition, SkillCollection, SkillMeta,
+    Timestamp,
 };
 
 use crate::{
@@ -19,6 +20,8 @@ pub enum EntryContent {
     Skill(SkillMeta),
     /// A prompt.
     Prompt(PromptDefinition),
+    /// A collection of skills.
+    Collection(SkillCollection),
     /// Stored data that cannot be read. Such an entry is listed, never skipped, and never written.
     Corrupt {
         /// Kind of the entry.
@@ -35,6 +38,7 @@ impl EntryContent {
         match self {
             Self::Skill(_) => EntryKind::Skill,
             Self::Prompt(_) => EntryKind::Prompt,
+            Self::Collection(_) => EntryKind::Collection,
             Self::Corrupt { kind, .. } => *kind,
         }
     }
@@ -56,6 +60,7 @@ impl EntryContent {
                 texts + files.sum::<usize>() + agent + tool + provenance
             }
             Self::Prompt(prompt) => prompt.bytes() + 64 * prompt.arguments.len(),
+            Self::Collection(collection) => collection.bytes() + 32 * collection.skills.len(),
             Self::Corrupt { reason, .. } => reason.len(),
         }
     }
@@ -74,7 +79,7 @@ impl EntryContent {
     pub fn blob_digests(&self) -> Vec<Digest> {
         match self {
             Self::Skill(skill) => skill.blob_digests(),
-            Self::Prompt(_) | Self::Corrupt { .. } => vec![],
+            Self::Prompt(_) | Self::Collection(_) | Self::Corrupt { .. } => vec![],
         }
     }
 
@@ -83,7 +88,7 @@ impl EntryContent {
     pub fn author_version(&self) -> Option<&str> {
         match self {
             Self::Skill(skill) => skill.author_version(),
-            Self::Prompt(_) | Self::Corrupt { .. } => None,
+            Self::Prompt(_) | Self::Collection(_) | Self::Corrupt { .. } => None,
         }
     }
 
@@ -93,6 +98,7 @@ impl EntryContent {
         match self {
             Self::Skill(skill) => (skill.total_bytes(), skill.files.len() as u64),
             Self::Prompt(prompt) => (prompt.bytes() as u64, 1),
+            Self::Collection(collection) => (collection.bytes() as u64, 1),
             Self::Corrupt { .. } => (0, 0),
         }
     }
@@ -104,6 +110,7 @@ impl EntryContent {
         match self {
             Self::Skill(skill) => skill.digest(),
             Self::Prompt(prompt) => prompt.digest(),
+            Self::Collection(collection) => collection.digest(),
             Self::Corrupt { reason, .. } => Digest::of(reason.as_bytes()),
         }
     }

@@ -3,6 +3,7 @@
 mod accounts;
 mod acp;
 mod add;
+mod collections;
 mod connect_client;
 mod doctor;
 mod doctor_search;
@@ -11,11 +12,13 @@ mod help;
 mod import;
 mod init;
 pub(crate) mod keyspace;
+mod lock;
 mod mcp;
 mod prompts;
 mod remove;
 mod search;
 mod skills;
+mod sources;
 mod status;
 mod suggestions;
 mod sync;
@@ -38,7 +41,10 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     Failure, attach,
-    cli::{Cli, Command, DoctorArgs, DoctorCommand, PromptCommand, ServeArgs, Target},
+    cli::{
+        Cli, CollectionCommand, Command, DoctorArgs, DoctorCommand, PromptCommand, ServeArgs,
+        Target,
+    },
     config::{Config, Purpose},
     connect, data_dir,
     default_bus::DEFAULT_ADDRESS,
@@ -88,7 +94,11 @@ pub async fn run(cli: Cli) -> Result<(), Failure> {
             Ok(output::text(&String::from_utf8_lossy(&script))?)
         }
         Some(Command::Add(args)) => add::run(args, target, &load()?).await,
-        Some(Command::Update(args)) => add::update::run(args, &target, &load()?).await,
+        Some(Command::Update(args)) => lock::update(args, &target, &load()?).await,
+        Some(Command::Lock(args)) => lock::write(args, &target, &load()?).await,
+        Some(Command::Install(args)) => lock::install(args, &load()?).await,
+        Some(Command::Verify(args)) => lock::verify(&args),
+        Some(Command::Outdated(args)) => lock::outdated(args, &load()?).await,
         Some(Command::Export(args)) => export::run(args, &target, &load()?).await,
         Some(Command::Import(args)) => import::run(args, &target, &load()?).await,
         Some(Command::Sync(args)) => sync::run(args, target, &load()?).await,
@@ -110,6 +120,12 @@ pub async fn run(cli: Cli) -> Result<(), Failure> {
         Some(Command::Secret { command }) => {
             accounts::secrets::run(command, &target, &load()?.prefix)
         }
+        Some(Command::Collection { command }) => {
+            let is_new = matches!(command, CollectionCommand::Create(_));
+            let registry = connect::open(&target, &load()?, is_new).await?;
+            collections::run(&*registry, command).await
+        }
+        Some(Command::Source { command }) => sources::run(command, target, &load()?).await,
         Some(Command::Mcp { profile }) => mcp::run(profile, &target, &load()?).await,
         Some(Command::Acp { skills_update }) => acp::run(skills_update, &target, &load()?).await,
         Some(Command::List { all, tier, format }) => {

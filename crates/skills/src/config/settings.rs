@@ -3,12 +3,14 @@
 use std::time::Duration;
 
 use axum::http::{HeaderName, header::InvalidHeaderName};
+use skills_core::GitProtocol;
 use skills_http::{Access, Guard};
 use skills_registry::SectionAccess;
 
 use super::{
     Config, StoreChoice,
     document::{Node, Unusable},
+    sources,
 };
 use crate::token_rules;
 
@@ -48,6 +50,7 @@ pub(super) const SETTINGS: &[Setting] = &[
     security("allow_host", |c, v| set(&mut c.allow_host, v.parse_list(host))),
     security("allow_origin", |c, v| set(&mut c.allow_origin, v.parse_list(origin))),
     plain("public_url", |c, v| set(&mut c.public_url, parsed(v).map(Some))),
+    security("git_host", |c, v| set(&mut c.git_host, git_host(v).map(Some))),
     security("console", |c, v| set(&mut c.console, v.flag())),
     security("tiers.prefix", |c, v| set(&mut c.prefix, parsed(v))),
     plain("limits.FREE", |c, v| set(&mut c.limits.free, number(v))),
@@ -64,6 +67,7 @@ pub(super) const SETTINGS: &[Setting] = &[
     plain("search.synonyms", |c, v| set(&mut c.search.synonyms, v.parse_groups())),
     plain("search.model", |c, v| set(&mut c.search.model, v.text().map(|path| Some(path.into())))),
     security("search.log", |c, v| set(&mut c.search.log, v.flag())),
+    security("sources", |c, v| set(&mut c.sources, sources::parse(v))),
     security("mdp.token", |c, v| set(&mut c.mdp.token, credential(v).map(Some))),
     security("mdp.forward_credentials", |c, v| set(&mut c.mdp.forward_credentials, v.flag())),
     security("mdp.forward_headers", |c, v| {
@@ -171,6 +175,17 @@ fn address(value: &Node) -> Result<String, Unusable> {
     let port = text.rsplit_once(':').filter(|(host, _)| !host.is_empty()).map(|(_, port)| port);
     if port.is_none_or(|port| port.parse::<u16>().is_err()) {
         return Err(value.unusable("must be an address such as 127.0.0.1:47372"));
+    }
+    Ok(text.to_owned())
+}
+
+fn git_host(value: &Node) -> Result<String, Unusable> {
+    let text = value.text()?;
+    let location =
+        if text.contains("://") { format!("{text}/a/b") } else { format!("https://{text}/a/b") };
+    let is_host = |text: &str| !text.is_empty() && !text.contains(char::is_whitespace);
+    if !is_host(text) || GitProtocol::of_location(&location).is_none() {
+        return Err(value.unusable("must be a host such as git.example.com, or a URL"));
     }
     Ok(text.to_owned())
 }

@@ -17,6 +17,7 @@ mod connect_client;
 mod console;
 mod contract;
 mod descriptions;
+mod distribution;
 mod docs;
 mod durability;
 mod gateway;

@@ -113,6 +113,7 @@ fn content_from_json(kind: EntryKind, json: &str) -> serde_json::Result<EntryCon
     match kind {
         EntryKind::Skill => serde_json::from_str(json).map(EntryContent::Skill),
         EntryKind::Prompt => serde_json::from_str(json).map(EntryContent::Prompt),
+        EntryKind::Collection => serde_json::from_str(json).map(EntryContent::Collection),
     }
 }
 
@@ -120,6 +121,7 @@ pub(super) fn content_to_json(content: &EntryContent) -> rusqlite::Result<String
     let json = match content {
         EntryContent::Skill(skill) => serde_json::to_string(skill),
         EntryContent::Prompt(prompt) => serde_json::to_string(prompt),
+        EntryContent::Collection(collection) => serde_json::to_string(collection),
         EntryContent::Corrupt { reason, .. } => {
             Err(serde_json::Error::io(io::Error::other(reason.clone())))
         }

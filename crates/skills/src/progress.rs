@@ -9,7 +9,7 @@ use std::{
 const DELAY: Duration = Duration::from_millis(500);
 const INTERVAL: Duration = Duration::from_millis(100);
 
-pub(super) struct Progress<W> {
+pub(crate) struct Progress<W> {
     terminal: W,
     total: usize,
     is_enabled: bool,
@@ -19,7 +19,7 @@ pub(super) struct Progress<W> {
 }
 
 impl Progress<anstream::Stderr> {
-    pub(super) fn new(total: usize, json: bool) -> Self {
+    pub(crate) fn new(total: usize, json: bool) -> Self {
         let is_enabled = !json && io::stderr().is_terminal();
         Self::on(anstream::stderr(), total, is_enabled, Instant::now())
     }
@@ -30,7 +30,7 @@ impl<W: Write> Progress<W> {
         Self { terminal, total, is_enabled, next: now + DELAY, is_visible: false }
     }
 
-    pub(super) fn show(&mut self, done: usize, now: Instant) {
+    pub(crate) fn show(&mut self, done: usize, now: Instant) {
         if !self.is_enabled || now < self.next {
             return;
         }
@@ -40,7 +40,7 @@ impl<W: Write> Progress<W> {
         self.write(&line);
     }
 
-    pub(super) fn clear(&mut self) {
+    pub(crate) fn clear(&mut self) {
         if std::mem::take(&mut self.is_visible) {
             self.write("\r\x1b[K");
         }

@@ -1,4 +1,4 @@
-//! Sources of skills as the user writes them: paths, repositories and URLs of archives.
+//! Sources of skills as the user writes them: paths, repositories, and URLs of archives, sites, servers and marketplaces.
 
 use std::{
     fs,
@@ -6,7 +6,10 @@ use std::{
 };
 
 use skills_bundles::{GitSource, is_archive_name};
-use skills_core::{Code, GitProtocol, Provenance, SourceKind, origin::WebHost};
+use skills_core::{
+    Code, GitProtocol, Provenance, SkillId, SourceKind, VersionSelector, origin::WebHost,
+    version::split_version,
+};
 use skills_upstream::is_public;
 use url::{Host, Position, Url};
 
@@ -15,26 +18,74 @@ use crate::Failure;
 /// Host of `owner/repo` without `--host`.
 pub(crate) const DEFAULT_HOST: &str = "github.com";
 
+/// Prefix of the URL of a skill on another server.
+const SERVER_PREFIX: &str = "skills+";
+/// File name of a marketplace.
+const MARKETPLACE_FILE: &str = "/marketplace.json";
+/// Paths of the index of a site, newest format first.
+pub(super) const INDEX_PATHS: [&str; 2] =
+    ["/.well-known/agent-skills/index.json", "/.well-known/skills/index.json"];
+
+/// Rules for the sources that a user writes.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct SourceRules<'a> {
+    /// Host of `owner/repo`: a name, or a URL.
+    pub(crate) host: &'a str,
+    /// Allows http to other machines.
+    pub(crate) insecure: bool,
+}
+
+impl Default for SourceRules<'_> {
+    fn default() -> Self {
+        Self { host: DEFAULT_HOST, insecure: false }
+    }
+}
+
 /// Place that skills are read from.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum SourceSpec {
+pub(crate) enum SourceSpec {
     Stdin,
     Path(PathBuf),
     Git(GitSource),
     Archive(ArchiveSource),
+    /// Site with well-known discovery, by the URL that the paths of its index are below.
+    Site(WebSource),
+    /// A skill of another server.
+    Server(ServerSource),
+    /// A `marketplace.json`.
+    Marketplace(WebSource),
 }
 
 /// Archive to download.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct ArchiveSource {
+pub(crate) struct ArchiveSource {
+    pub(super) url: Url,
+    /// Allows an address of a local network.
+    pub(super) may_be_local: bool,
+    /// Expected SHA-256 in hexadecimal digits.
+    pub(super) sha256: Option<String>,
+}
+
+/// Address of a site or a file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct WebSource {
     pub(super) url: Url,
     /// Allows an address of a local network.
     pub(super) may_be_local: bool,
 }
 
+/// A skill of another server.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct ServerSource {
+    pub(super) site: WebSource,
+    pub(super) id: String,
+    /// Version, label or digest; by default the served version.
+    pub(super) version: Option<String>,
+}
+
 /// Party that chose a source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum ChosenBy {
+pub(crate) enum ChosenBy {
     /// The user, on this machine and for this registry.
     User,
     /// The registry, or a worker on its bus.
@@ -46,7 +97,7 @@ impl SourceSpec {
     ///
     /// # Errors
     /// When it is a URL that cannot be used.
-    pub(super) fn parse(argument: &Path, host: &str) -> Result<Self, Failure> {
+    pub(crate) fn parse(argument: &Path, rules: SourceRules<'_>) -> Result<Self, Failure> {
         if argument == Path::new("-") {
             return Ok(Self::Stdin);
         }
@@ -55,9 +106,9 @@ impl SourceSpec {
             return Ok(Self::Path(argument.to_owned()));
         };
         if text.contains("://") {
-            return Self::parse_url(text, host);
+            return Self::parse_url(text, rules);
         }
-        let source = parse_ssh(text).or_else(|| parse_shorthand(text, host));
+        let source = parse_ssh(text).or_else(|| parse_shorthand(text, rules.host));
         Ok(source.map_or_else(|| Self::Path(argument.to_owned()), Self::Git))
     }
 
@@ -68,7 +119,7 @@ impl SourceSpec {
     ///
     /// # Errors
     /// When the location cannot be fetched, or only the user may choose it.
-    pub(super) fn from_provenance(
+    pub(crate) fn from_provenance(
         provenance: &Provenance,
         chosen_by: ChosenBy,
     ) -> Result<Self, Failure> {
@@ -85,6 +136,17 @@ impl SourceSpec {
             (SourceKind::Url, Some(Self::Archive(archive))) => {
                 Ok(Self::Archive(ArchiveSource { may_be_local: is_own, ..archive }))
             }
+            (SourceKind::Url, Some(Self::Site(site))) => {
+                let site = WebSource { may_be_local: is_own, ..site };
+                Ok(match &provenance.reference {
+                    Some(version) => Self::Server(ServerSource {
+                        site,
+                        id: provenance.path.clone(),
+                        version: Some(version.clone()),
+                    }),
+                    None => Self::Site(site),
+                })
+            }
             (SourceKind::Git, Some(Self::Git(source))) => {
                 let source = source.with_reference(provenance.reference.clone());
                 Ok(Self::Git(if is_own { source } else { source.without_redirects() }))
@@ -98,19 +160,66 @@ impl SourceSpec {
         if !location.contains("://") {
             return Ok(parse_ssh(location).filter(|git| git.url() == location).map(Self::Git));
         }
-        let spec = Self::parse_url(location, "")?;
+        let spec = Self::parse_url(location, SourceRules { host: "", insecure: false })?;
         let is_exact = match &spec {
             Self::Git(git) => git.url() == location,
-            Self::Archive(_) | Self::Path(_) | Self::Stdin => true,
+            _ => true,
         };
         Ok(is_exact.then_some(spec))
     }
 
+    /// Parses the URL of a repository in a lockfile.
+    ///
+    /// # Errors
+    /// When it is not the location of a repository, or uses http to another machine.
+    pub(crate) fn parse_repository(
+        url: &str,
+        reference: Option<String>,
+        rules: SourceRules<'_>,
+    ) -> Result<Self, Failure> {
+        let spec = if url.contains("://") {
+            Self::parse_url(url, rules)?
+        } else {
+            parse_ssh(url).map_or(Self::Stdin, Self::Git)
+        };
+        match spec {
+            Self::Git(source) => {
+                let reference = reference.or_else(|| source.reference().map(str::to_owned));
+                Ok(Self::Git(source.with_reference(reference)))
+            }
+            _ => {
+                let message = format!("{} is not the location of a repository", public_url(url));
+                Err(Failure::new(Code::BadArgument, message))
+            }
+        }
+    }
+
+    /// Parses the URL of a site whose index is below it.
+    ///
+    /// # Errors
+    /// When it is not a web address, or uses http to another machine.
+    pub(crate) fn parse_site(url: &str, rules: SourceRules<'_>) -> Result<WebSource, Failure> {
+        let bad = || {
+            let message = format!("{} is not the address of a site", public_url(url));
+            Failure::new(Code::BadArgument, message)
+        };
+        let mut url = Url::parse(url).map_err(|_| bad())?;
+        let path = format!("{}/", url.path().trim_end_matches('/'));
+        url.set_path("/");
+        url.set_query(None);
+        url.set_fragment(None);
+        let Self::Site(mut site) = Self::parse_url(url.as_str(), rules)? else { return Err(bad()) };
+        site.url.set_path(&path);
+        Ok(site)
+    }
+
     /// Returns whether a source is on this machine or, as far as its text tells, in a local network.
-    fn is_local(&self) -> bool {
+    pub(super) fn is_local(&self) -> bool {
         match self {
             Self::Stdin | Self::Path(_) => true,
             Self::Archive(archive) => is_local_url(&archive.url),
+            Self::Site(site) | Self::Marketplace(site) => is_local_url(&site.url),
+            Self::Server(server) => is_local_url(&server.site.url),
             Self::Git(git) => match git.protocol() {
                 GitProtocol::File | GitProtocol::Http => true,
                 GitProtocol::Https | GitProtocol::Ssh => {
@@ -125,11 +234,15 @@ impl SourceSpec {
         }
     }
 
-    fn parse_url(text: &str, host: &str) -> Result<Self, Failure> {
+    pub(super) fn parse_url(text: &str, rules: SourceRules<'_>) -> Result<Self, Failure> {
+        let SourceRules { host, insecure } = rules;
         let bad = |reason: &str| {
             Failure::new(Code::BadArgument, format!("{}: {reason}", public_url(text)))
                 .hint("give an https:// URL, an ssh:// URL, owner/repo or a path")
         };
+        if let Some(address) = text.strip_prefix(SERVER_PREFIX) {
+            return parse_server(address, rules);
+        }
         let url = Url::parse(text).map_err(|error| bad(&error.to_string()))?;
         let is_local = || {
             let host = url.host_str().and_then(WebHost::parse_authority);
@@ -138,8 +251,11 @@ impl SourceSpec {
         let unsupported = || bad("it is not the location of a repository");
         match url.scheme() {
             "https" => {}
-            "http" if is_local() => {}
-            "http" => return Err(bad("http is not encrypted")),
+            "http" if insecure || is_local() => {}
+            "http" => {
+                let hint = "use https://, or allow it with --insecure";
+                return Err(bad("http is not encrypted").hint(hint));
+            }
             "ssh" | "file" => {
                 let (url, reference) = split_reference(text);
                 return git_source(url, reference, "").map(Self::Git).ok_or_else(unsupported);
@@ -147,7 +263,10 @@ impl SourceSpec {
             _ => return Err(bad("the scheme is not supported")),
         }
         if is_archive_name(Path::new(url.path())) {
-            return Ok(Self::Archive(ArchiveSource { url, may_be_local: true }));
+            return Ok(Self::Archive(ArchiveSource { url, may_be_local: true, sha256: None }));
+        }
+        if let Some(spec) = Self::parse_web(&url) {
+            return Ok(spec);
         }
         let (text, fragment) = text
             .split_once('#')
@@ -171,6 +290,49 @@ impl SourceSpec {
         };
         source.map(Self::Git).ok_or_else(unsupported)
     }
+
+    /// Parses the URL of a marketplace, the index of a site, or a host without a path, which is a site.
+    fn parse_web(url: &Url) -> Option<Self> {
+        if url.path().ends_with(MARKETPLACE_FILE) {
+            return Some(Self::Marketplace(WebSource { url: url.clone(), may_be_local: true }));
+        }
+        let index = INDEX_PATHS.iter().find_map(|index| url.path().strip_suffix(index));
+        let base = match (index, url.path()) {
+            (Some(base), _) => base,
+            (None, "" | "/") if url.fragment().is_none() => "",
+            _ => return None,
+        };
+        let mut url = url.clone();
+        url.set_path(&format!("{base}/"));
+        url.set_query(None);
+        Some(Self::Site(WebSource { url, may_be_local: true }))
+    }
+}
+
+/// Parses the address of a server, or of one of its skills: `https://host/id[@version]`.
+fn parse_server(address: &str, rules: SourceRules<'_>) -> Result<SourceSpec, Failure> {
+    let bad = |reason: &str| {
+        let message = format!("{SERVER_PREFIX}{}: {reason}", public_url(address));
+        Failure::new(Code::BadArgument, message)
+            .hint("write skills+https://HOST/ID[@VERSION], or skills+https://HOST for all skills")
+    };
+    let mut url = Url::parse(address).map_err(|error| bad(&error.to_string()))?;
+    let path = url.path().trim_matches('/').to_owned();
+    url.set_path("/");
+    url.set_query(None);
+    url.set_fragment(None);
+    let SourceSpec::Site(site) = SourceSpec::parse_url(url.as_str(), rules)? else {
+        return Err(bad("it is not the address of a server"));
+    };
+    if path.is_empty() {
+        return Ok(SourceSpec::Site(site));
+    }
+    let (id, version) = split_version(&path).map_err(|error| bad(&error.to_string()))?;
+    if id.parse::<SkillId>().is_err() {
+        return Err(bad("the path is not the id of a skill"));
+    }
+    let version = version.as_ref().map(VersionSelector::to_string);
+    Ok(SourceSpec::Server(ServerSource { site, id: id.into_owned(), version }))
 }
 
 /// Splits `@REF` off. An `@` at the start of a segment or before the host belongs to the path.
@@ -218,7 +380,7 @@ fn git_source(url: impl AsRef<str>, reference: Option<String>, path: &str) -> Op
 }
 
 /// Returns a URL without a password, and without a user if it is fetched over http.
-pub(super) fn public_url(text: &str) -> String {
+pub(crate) fn public_url(text: &str) -> String {
     let Ok(mut url) = Url::parse(text) else { return text.to_owned() };
     if url.username().is_empty() && url.password().is_none() && url.query().is_none() {
         return text.to_owned();
@@ -261,7 +423,7 @@ mod tests {
     use super::*;
 
     fn parse(text: &str) -> SourceSpec {
-        SourceSpec::parse(Path::new(text), DEFAULT_HOST).unwrap()
+        SourceSpec::parse(Path::new(text), SourceRules::default()).unwrap()
     }
 
     fn git(text: &str) -> (String, Option<String>, String) {
@@ -296,7 +458,10 @@ mod tests {
             let expected = (url.to_owned(), reference.map(str::to_owned), path.to_owned());
             assert_eq!(git(text), expected, "{text}");
         }
-        let other = SourceSpec::parse(Path::new("a/b"), "git.example.com").unwrap();
+        let other = {
+            let rules = SourceRules { host: "git.example.com", insecure: false };
+            SourceSpec::parse(Path::new("a/b"), rules).unwrap()
+        };
         assert!(
             matches!(other, SourceSpec::Git(git) if git.url() == "https://git.example.com/a/b")
         );
@@ -310,12 +475,54 @@ mod tests {
         assert_eq!(parse("-"), SourceSpec::Stdin);
         let archive = "https://example.com/a/pdf.skill?x=1";
         let url = Url::parse(archive).unwrap();
-        let expected = SourceSpec::Archive(ArchiveSource { url, may_be_local: true });
+        let expected = SourceSpec::Archive(ArchiveSource { url, may_be_local: true, sha256: None });
         assert_eq!(parse(archive), expected);
         for text in ["http://example.com/a.zip", "ext::sh -c x://", "git://h/x", "ftp://h/a.zip"] {
-            assert!(SourceSpec::parse(Path::new(text), DEFAULT_HOST).is_err(), "{text}");
+            assert!(SourceSpec::parse(Path::new(text), SourceRules::default()).is_err(), "{text}");
         }
         assert!(matches!(parse("http://127.0.0.1:1/a.zip"), SourceSpec::Archive(_)));
+    }
+
+    #[test]
+    fn sites_servers_and_marketplaces_are_told_from_repositories() {
+        for (text, url) in [
+            ("https://example.com", "https://example.com/"),
+            ("https://example.com/", "https://example.com/"),
+            ("skills+https://example.com", "https://example.com/"),
+            (
+                "https://example.com/market/.well-known/agent-skills/index.json",
+                "https://example.com/market/",
+            ),
+            ("http://127.0.0.1:1/.well-known/skills/index.json", "http://127.0.0.1:1/"),
+        ] {
+            let SourceSpec::Site(site) = parse(text) else { panic!("{text}") };
+            assert_eq!(site.url.as_str(), url, "{text}");
+        }
+        for (text, id, version) in [
+            ("skills+https://example.com/pdf", "pdf", None),
+            ("skills+https://example.com/pdf@stable", "pdf", Some("stable")),
+            ("skills+http://127.0.0.1:1/pdf@3", "pdf", Some("3")),
+        ] {
+            let SourceSpec::Server(server) = parse(text) else { panic!("{text}") };
+            assert_eq!((server.id.as_str(), server.version.as_deref()), (id, version), "{text}");
+            assert_eq!(server.site.url.path(), "/", "{text}");
+        }
+        let market = "https://example.com/.claude-plugin/marketplace.json";
+        assert!(matches!(parse(market), SourceSpec::Marketplace(_)));
+        for text in [
+            "skills+https://example.com/a/b",
+            "skills+https://example.com/UPPER",
+            "skills+https://example.com/pdf@",
+            "skills+http://example.com/pdf",
+            "skills+ftp://example.com/pdf",
+            "skills+file:///etc/passwd",
+            "http://example.com",
+        ] {
+            assert!(SourceSpec::parse(Path::new(text), SourceRules::default()).is_err(), "{text}");
+        }
+        let rules = SourceRules { insecure: true, ..SourceRules::default() };
+        let allowed = SourceSpec::parse(Path::new("http://example.com/a/b.git"), rules);
+        assert!(matches!(allowed, Ok(SourceSpec::Git(_))));
     }
 
     #[test]
