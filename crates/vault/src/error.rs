@@ -93,6 +93,11 @@ pub enum VaultError {
 }
 
 impl VaultError {
+    /// Creates the error for something that cannot happen.
+    pub(crate) fn internal(reason: &str) -> Self {
+        DatabaseError::Other(reason.to_owned()).into()
+    }
+
     /// Returns whether the file could not be written, as opposed to an invalid request.
     #[must_use]
     pub const fn is_write_failure(&self) -> bool {

@@ -1,4 +1,4 @@
-//! Account data in one SQLite file beside the store: keys, profiles, secrets, grants and their audit log.
+//! Account data: keys, profiles, secrets, grants and their audit log.
 //!
 //! - [`Vault`]: the handle; its methods are in the modules below
 //! - `keys`: bearer keys, stored as SHA-256 only
@@ -10,6 +10,7 @@
 //! - [`VaultKeyDirectory`]: the caller behind a bearer token
 //! - `audit`: append-only log of changes; `search_misses`: queries that found nothing
 //! - `keyspace`: import and export as lines of the logical key space
+//! - `backend`: the tables below these rules; `sqlite`: in one file beside the store
 //!
 //! All functions block, and every change takes an [`Actor`] for the audit log. Several processes may have the vault open
 //! at a time: the command line changes it while a server runs, and the server sees the change with the next request.
@@ -18,16 +19,19 @@
 mod account;
 mod admin;
 mod audit;
+mod backend;
 mod crypt;
 mod error;
-mod file;
 mod key_directory;
 mod keys;
 mod keyspace;
+#[cfg(test)]
+mod memory;
 mod profiles;
 mod rate_limits;
 mod search_misses;
 mod secrets;
+mod sqlite;
 mod vault;
 
 pub use account::{AccountChange, JointWriteError, SecretsChange};

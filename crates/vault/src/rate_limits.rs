@@ -6,10 +6,9 @@
 use std::collections::HashMap;
 
 use parking_lot::Mutex;
-use rusqlite::{Connection, params};
 use skills_core::{Digest, Timestamp};
 
-use crate::{Plan, Vault, VaultError};
+use crate::{Plan, Vault, VaultError, backend::Tables};
 
 const MINUTE_MICROS: i64 = 60_000_000;
 /// Number of locks; a key's lock is chosen by the first byte of its hash.
@@ -185,47 +184,32 @@ fn decision(limit: u32, minute: u64, used: u32, allowed: bool, now: Timestamp) -
 
 /// Saves one counter and deletes those of past minutes.
 pub(crate) fn save(
-    transaction: &Connection,
+    tables: &mut dyn Tables,
     window: &RateWindow,
     now: Timestamp,
-) -> rusqlite::Result<()> {
-    transaction.execute("DELETE FROM rate WHERE minute < ?1", [minute_of(now)])?;
-    insert(transaction, window)
-}
-
-fn insert(transaction: &Connection, window: &RateWindow) -> rusqlite::Result<()> {
-    let RateWindow { hash, minute, used } = window;
-    let sql = "INSERT OR REPLACE INTO rate (hash, minute, used) VALUES (?1, ?2, ?3)";
-    transaction.prepare_cached(sql)?.execute(params![hash.as_bytes(), minute, used]).map(|_| ())
+) -> Result<(), VaultError> {
+    tables.remove_rate_windows(Some(minute_of(now)))?;
+    tables.put_rate_window(window)
 }
 
 impl Vault {
     /// Replaces the saved counters.
     ///
     /// # Errors
-    /// When the file cannot be written.
+    /// When the vault cannot be written.
     pub fn save_windows(&self, windows: &[RateWindow]) -> Result<(), VaultError> {
-        self.file.write(|transaction| {
-            transaction.execute("DELETE FROM rate", [])?;
-            Ok(windows.iter().try_for_each(|window| insert(transaction, window))?)
+        self.backend.write(|tables| {
+            tables.remove_rate_windows(None)?;
+            windows.iter().try_for_each(|window| tables.put_rate_window(window))
         })
     }
 
     /// Returns the saved counters of the current minute and later ones.
     ///
     /// # Errors
-    /// When the file cannot be read.
+    /// When the vault cannot be read.
     pub fn windows(&self, now: Timestamp) -> Result<Vec<RateWindow>, VaultError> {
-        self.file.read(|connection| {
-            let sql =
-                "SELECT hash, minute, used FROM rate WHERE minute >= ?1 ORDER BY hash, minute";
-            let mut statement = connection.prepare_cached(sql)?;
-            let windows = statement.query_map([minute_of(now)], |row| {
-                let hash = Digest::from_bytes(row.get(0)?);
-                Ok(RateWindow { hash, minute: row.get(1)?, used: row.get(2)? })
-            })?;
-            Ok(windows.collect::<rusqlite::Result<_>>()?)
-        })
+        self.backend.read(|tables| tables.rate_windows(minute_of(now)))
     }
 }
 
@@ -239,7 +223,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::vault::testing::vault;
+    use crate::vault::testing::{TestSite, contract};
 
     fn at(seconds: i64) -> Timestamp {
         Timestamp::from_micros(seconds * 1_000_000)
@@ -310,9 +294,12 @@ mod tests {
         assert!(take(60) && !take(60));
     }
 
-    #[test]
-    fn counters_survive_a_restart_within_their_minute() {
-        let (vault, _dir) = vault();
+    contract! {
+        counters_survive_a_restart_within_their_minute,
+    }
+
+    fn counters_survive_a_restart_within_their_minute(site: &TestSite) {
+        let vault = site.vault();
         let limits = RateLimits::new(PlanLimits::default());
         let (a, b) = (Digest::of(b"a"), Digest::of(b"b"));
         for hash in [a, a, b] {

@@ -1,17 +1,16 @@
 //! Queries that found nothing, counted by day for thirty days. A caller is stored as a hash that is used nowhere else.
 
-use rusqlite::params;
 use serde::Serialize;
 use skills_core::{Caller, Digest, Timestamp};
 
-use crate::{Vault, VaultError};
+use crate::{Vault, VaultError, backend::SearchMissRow};
 
 /// Days for which queries are kept.
 const KEPT_DAYS: i64 = 30;
 /// Longest query that is kept, in characters.
 const MAX_QUERY_CHARS: usize = 120;
 /// Most rows: queries by day and caller.
-const MAX_ROWS: i64 = 20_000;
+const MAX_ROWS: usize = 20_000;
 const MICROS_PER_DAY: i64 = 24 * 60 * 60 * 1_000_000;
 
 /// Query that found nothing.
@@ -53,7 +52,7 @@ impl Vault {
     /// Counts a query that found nothing, and forgets those of more than thirty days ago.
     ///
     /// # Errors
-    /// When the file cannot be written.
+    /// When the vault cannot be written.
     pub fn record_search_miss(
         &self,
         caller: &Caller,
@@ -65,48 +64,32 @@ impl Vault {
             return Ok(());
         }
         let day = at.as_micros() / MICROS_PER_DAY;
-        self.file.write(|transaction| {
-            let oldest = day - KEPT_DAYS;
-            transaction.execute("DELETE FROM search_miss WHERE day <= ?1", [oldest])?;
-            let rows: i64 =
-                transaction.query_row("SELECT count(*) FROM search_miss", [], |row| row.get(0))?;
-            let sql = if rows < MAX_ROWS {
-                "INSERT INTO search_miss (day, query, caller, count, last_at) VALUES (?1, ?2, ?3, 1, ?4)
-                 ON CONFLICT DO UPDATE SET count = count + 1, last_at = max(last_at, excluded.last_at)"
-            } else {
-                "UPDATE search_miss SET count = count + 1, last_at = max(last_at, ?4)
-                 WHERE day = ?1 AND query = ?2 AND caller = ?3"
-            };
-            transaction.prepare_cached(sql)?.execute(params![day, query, &caller[..], at.as_micros()])?;
-            Ok(())
+        self.backend.write(|tables| {
+            tables.forget_search_misses(day - KEPT_DAYS)?;
+            let may_insert = tables.count_search_misses()? < MAX_ROWS;
+            let miss = SearchMissRow { day, query: &query, caller: &caller, at };
+            tables.add_search_miss(&miss, may_insert)
         })
     }
 
     /// Returns the queries that found nothing in the last thirty days, the most frequent first.
     ///
     /// # Errors
-    /// When the file cannot be read.
+    /// When the vault cannot be read.
     pub fn search_misses(
         &self,
         now: Timestamp,
         limit: usize,
     ) -> Result<Vec<SearchMiss>, VaultError> {
         let oldest = now.as_micros() / MICROS_PER_DAY - KEPT_DAYS;
-        self.file.read(|connection| {
-            let sql =
-                "SELECT query, sum(count), count(DISTINCT caller), max(last_at) FROM search_miss
-                       WHERE day > ?1 GROUP BY query ORDER BY sum(count) DESC, query LIMIT ?2";
-            let mut statement = connection.prepare_cached(sql)?;
-            let misses = statement.query_map(params![oldest, limit], |row| {
-                Ok(SearchMiss {
-                    query: row.get(0)?,
-                    count: row.get(1)?,
-                    callers: row.get(2)?,
-                    last_at: Timestamp::from_micros(row.get(3)?).to_string(),
-                })
-            })?;
-            Ok(misses.collect::<rusqlite::Result<_>>()?)
-        })
+        let misses = self.backend.read(|tables| tables.search_misses(oldest, limit))?;
+        let misses = misses.into_iter().map(|miss| SearchMiss {
+            query: miss.query,
+            count: miss.count,
+            callers: miss.callers,
+            last_at: miss.last_at.to_string(),
+        });
+        Ok(misses.collect())
     }
 }
 
@@ -115,11 +98,14 @@ mod tests {
     use skills_core::User;
 
     use super::*;
-    use crate::vault::testing::{NOW, later, owner, vault};
+    use crate::vault::testing::{NOW, TestSite, contract, later, owner, vault};
 
-    #[test]
-    fn misses_are_counted_and_forgotten_after_thirty_days() {
-        let (vault, _dir) = vault();
+    contract! {
+        misses_are_counted_and_forgotten_after_thirty_days,
+    }
+
+    fn misses_are_counted_and_forgotten_after_thirty_days(site: &TestSite) {
+        let vault = site.vault();
         let ann = Caller::User(User { owner: owner("ann"), key: Digest::of(b"k") });
         for caller in [&Caller::Anonymous, &Caller::Anonymous, &ann] {
             vault.record_search_miss(caller, "  Yak\n SHAVING\0 ", NOW).unwrap();
