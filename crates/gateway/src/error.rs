@@ -14,9 +14,12 @@ use skills_http::ErrorCode;
 use skills_manifest::ManifestError;
 use skills_registry::{HandlerProblem, RegistryError};
 use skills_upstream::UpstreamError;
-use skills_vault::{DatabaseError, VaultError};
+use skills_vault::{DatabaseError, ServerFailure, VaultError};
 
 use crate::response::ErrorBody;
+
+/// Seconds after which a request may be repeated that the database was away for.
+const DATABASE_RETRY_SECONDS: u64 = 1;
 
 /// Failure of a request.
 #[derive(Debug, thiserror::Error)]
@@ -142,10 +145,15 @@ impl GatewayError {
         self.status() == StatusCode::INTERNAL_SERVER_ERROR && !is_corrupt_content
     }
 
-    /// Returns the seconds until the rate limit allows another call.
+    /// Returns the seconds until the rate limit allows another call, or the database may be back.
     fn retry_after(&self) -> Option<u64> {
         match self {
             Self::Execute(ExecuteError::RateLimited { retry_after, .. }) => Some(*retry_after),
+            Self::Vault(error) | Self::Execute(ExecuteError::Vault(error))
+                if error.is_unavailable() =>
+            {
+                Some(DATABASE_RETRY_SECONDS)
+            }
             _ => None,
         }
     }
@@ -155,6 +163,9 @@ impl GatewayError {
             Self::Manifest(error) => serde_json::to_value(error.diagnostics()).ok(),
             Self::Execute(error) => error.details(),
             Self::Vault(VaultError::MissingSecrets(missing)) => serde_json::to_value(missing).ok(),
+            Self::Vault(error) if error.server_failure() == Some(ServerFailure::OutcomeUnknown) => {
+                Some(serde_json::json!({ "outcome": "unknown" }))
+            }
             Self::Registry(RegistryError::Version(error)) => {
                 error.current().map(|current| serde_json::json!({ "current": current }))
             }
@@ -313,6 +324,16 @@ fn vault_status(error: &VaultError) -> StatusCode {
         | VaultError::MissingSecrets(_) => StatusCode::UNPROCESSABLE_ENTITY,
         VaultError::Database(DatabaseError::Busy { .. } | DatabaseError::DiskFull { .. })
         | VaultError::NoMasterKey => StatusCode::SERVICE_UNAVAILABLE,
+        VaultError::Server { failure, .. } => match failure {
+            ServerFailure::Unavailable
+            | ServerFailure::OutcomeUnknown
+            | ServerFailure::Full
+            | ServerFailure::ReadOnly => StatusCode::SERVICE_UNAVAILABLE,
+            ServerFailure::Refused
+            | ServerFailure::NewerSchema
+            | ServerFailure::Corrupt
+            | ServerFailure::Other => StatusCode::INTERNAL_SERVER_ERROR,
+        },
         VaultError::Database(_) | VaultError::Random(_) | VaultError::UnreadableSecret { .. } => {
             StatusCode::INTERNAL_SERVER_ERROR
         }
@@ -334,7 +355,7 @@ impl IntoResponse for GatewayError {
             body.hint = None;
         }
         let retry_after = self.retry_after();
-        if retry_after.is_some() {
+        if status == StatusCode::TOO_MANY_REQUESTS {
             let message = std::mem::replace(&mut body.error, "Too Many Requests".to_owned());
             body.message = Some(message);
         }

@@ -42,8 +42,7 @@ impl Accounts {
         let protected_labels = config.protected_labels.as_slice().into();
         let open = move || -> Result<Self, Failure> {
             let vault = Arc::new(Vault::open(&data_dir, master)?);
-            let limits = Arc::new(RateLimits::new(limits));
-            limits.resume(&vault.windows(now())?, now());
+            let limits = Arc::new(RateLimits::open(limits, &vault, now())?);
             Ok(Self { vault, limits, upstream, allowances, protected_labels })
         };
         blocking(open).await?
@@ -90,7 +89,7 @@ impl Accounts {
 
     /// Saves the rate counters of the current minute for the next start.
     pub(crate) fn close(&self) {
-        if let Err(error) = self.vault.save_windows(&self.limits.windows(now())) {
+        if let Err(error) = self.limits.save(&self.vault, now()) {
             tracing::warn!(%error, "cannot save rate counters");
         }
     }

@@ -3,7 +3,7 @@
 //! A [`VaultBackend`] runs reads and exclusive write transactions on rows. It knows tables and no rules: validation,
 //! limits, encryption and the audit log are above it, once for all backends.
 
-use std::fmt;
+use std::{fmt, sync::Arc};
 
 use skills_core::{Digest, Owner, Timestamp};
 
@@ -27,6 +27,16 @@ pub(crate) trait VaultBackend: fmt::Debug + Send + Sync {
     /// Returns the changes to keys and plans since the last call. Those made through this value are among them from the
     /// moment that their transaction returns.
     fn key_changes(&self) -> Result<KeyChanges, VaultError>;
+
+    /// Returns the rate counters that all servers share, if the backend has any. Without them, one server counts.
+    fn shared_counters(&self) -> Option<Arc<dyn SharedCounters>> {
+        None
+    }
+
+    /// Returns whether copies in memory of what was read before may be used in place of a database that is away.
+    fn may_use_copies(&self) -> bool {
+        false
+    }
 
     /// Makes every write fail, as on a full disk.
     #[cfg(test)]
@@ -84,6 +94,43 @@ pub(crate) enum KeyChanges {
     None,
     /// Anything may have changed.
     All,
+    /// These keys have changed: their present state, or none if they are revoked or have to be looked up again.
+    #[cfg_attr(
+        not(feature = "postgres"),
+        expect(dead_code, reason = "only servers that share a database hear of single changes")
+    )]
+    Some(Vec<(Digest, Option<StoredKey>)>),
+}
+
+/// Rate counters that several servers share.
+pub(crate) trait SharedCounters: fmt::Debug + Send + Sync {
+    /// Counts uses, atomically for each key. A key and minute appears once.
+    fn take(&self, requests: &[RateRequest]) -> Result<Vec<RateGrant>, VaultError>;
+
+    /// Removes the counters before a minute.
+    fn forget_before(&self, minute: u64) -> Result<(), VaultError>;
+}
+
+/// Uses of a key that want to be counted.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct RateRequest {
+    pub(crate) hash: Digest,
+    pub(crate) minute: u64,
+    /// Number of uses that want to be counted.
+    pub(crate) asked: u32,
+    /// Most uses of the minute.
+    pub(crate) allowed: u32,
+    /// Uses that were allowed before without being counted there.
+    pub(crate) carried: u32,
+}
+
+/// Answer to a [`RateRequest`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct RateGrant {
+    /// Uses of those asked that are counted and allowed.
+    pub(crate) granted: u32,
+    /// Uses of all servers in the minute.
+    pub(crate) used: u32,
 }
 
 /// Tables of a vault, in a transaction or for reading.

@@ -18,16 +18,17 @@ use crate::{
 /// Owner, skill and name.
 type SecretKey = (String, String, String);
 
+/// Tables, copied when they are changed: a copy of all is made for every transaction and savepoint.
 #[derive(Debug, Clone, Default)]
 struct Rows {
-    keys: Vec<KeyRow>,
-    profiles: BTreeMap<String, ProfileRow>,
-    secrets: BTreeMap<SecretKey, (String, Timestamp)>,
-    grants: BTreeMap<SecretKey, GrantRow>,
-    audit: Vec<(AuditEntry, Timestamp)>,
+    keys: Arc<Vec<KeyRow>>,
+    profiles: Arc<BTreeMap<String, ProfileRow>>,
+    secrets: Arc<BTreeMap<SecretKey, (String, Timestamp)>>,
+    grants: Arc<BTreeMap<SecretKey, GrantRow>>,
+    audit: Arc<Vec<(Arc<AuditEntry>, Timestamp)>>,
     /// Count and last time by day, query and caller.
-    misses: BTreeMap<(i64, String, Vec<u8>), (u64, Timestamp)>,
-    windows: BTreeMap<(Digest, u64), u32>,
+    misses: Arc<BTreeMap<(i64, String, Vec<u8>), (u64, Timestamp)>>,
+    windows: Arc<BTreeMap<(Digest, u64), u32>>,
 }
 
 #[derive(Debug, Default)]
@@ -122,7 +123,7 @@ impl MemoryTables {
     }
 
     fn change_key(&mut self, number: u64, change: impl Fn(&mut KeyRow)) {
-        self.rows.keys.iter_mut().filter(|row| row.number == number).for_each(change);
+        Arc::make_mut(&mut self.rows.keys).iter_mut().filter(|row| row.number == number).for_each(change);
     }
 }
 
@@ -173,7 +174,7 @@ impl KeyTables for MemoryTables {
             expires_at: key.expires_at,
             revoked_at: None,
         };
-        self.rows.keys.push(row.clone());
+        Arc::make_mut(&mut self.rows.keys).push(row.clone());
         Ok(row)
     }
 
@@ -207,7 +208,7 @@ impl KeyTables for MemoryTables {
         at: Timestamp,
     ) -> Result<(), VaultError> {
         let empty = ProfileRow { plan: None, credits: None, username: None, updated_at: at };
-        let row = self.rows.profiles.entry(owner.as_str().to_owned()).or_insert(empty);
+        let row = Arc::make_mut(&mut self.rows.profiles).entry(owner.as_str().to_owned()).or_insert(empty);
         row.plan = change.plan.or(row.plan);
         row.credits = change.credits.or(row.credits);
         row.username = change.username.clone().or(row.username.take());
@@ -287,13 +288,13 @@ impl SecretTables for MemoryTables {
         envelope: &str,
         at: Timestamp,
     ) -> Result<(), VaultError> {
-        self.rows.secrets.insert(secret_key(binding), (envelope.to_owned(), at));
+        Arc::make_mut(&mut self.rows.secrets).insert(secret_key(binding), (envelope.to_owned(), at));
         Ok(())
     }
 
     fn replace_envelope(&mut self, expected: &SealedRow, new: &str) -> Result<bool, VaultError> {
         let SealedRow { owner, skill, name, envelope } = expected;
-        let row = self.rows.secrets.get_mut(&(owner.clone(), skill.clone(), name.clone()));
+        let row = Arc::make_mut(&mut self.rows.secrets).get_mut(&(owner.clone(), skill.clone(), name.clone()));
         let row = row.filter(|(current, _)| current == envelope);
         let is_replaced = row.is_some();
         if let Some((current, _)) = row {
@@ -303,7 +304,7 @@ impl SecretTables for MemoryTables {
     }
 
     fn remove_secret(&mut self, binding: SecretBinding<'_>) -> Result<bool, VaultError> {
-        Ok(self.rows.secrets.remove(&secret_key(binding)).is_some())
+        Ok(Arc::make_mut(&mut self.rows.secrets).remove(&secret_key(binding)).is_some())
     }
 
     fn grants_of(&mut self, owner: &str, name: Option<&str>) -> Result<Vec<GrantRow>, VaultError> {
@@ -335,12 +336,12 @@ impl SecretTables for MemoryTables {
 
     fn put_grant(&mut self, owner: &str, grant: &GrantRow) -> Result<(), VaultError> {
         let key = (owner.to_owned(), grant.skill.clone(), grant.name.clone());
-        self.rows.grants.insert(key, grant.clone());
+        Arc::make_mut(&mut self.rows.grants).insert(key, grant.clone());
         Ok(())
     }
 
     fn remove_grant(&mut self, binding: SecretBinding<'_>) -> Result<bool, VaultError> {
-        Ok(self.rows.grants.remove(&secret_key(binding)).is_some())
+        Ok(Arc::make_mut(&mut self.rows.grants).remove(&secret_key(binding)).is_some())
     }
 }
 
@@ -355,13 +356,14 @@ impl LogTables for MemoryTables {
         let number = self.rows.audit.last().map_or(1, |(entry, _)| entry.number + 1);
         let [actor, action, subject] = [actor, action, subject].map(str::to_owned);
         let entry = AuditEntry { number, at: at.to_string(), actor, action, subject };
-        self.rows.audit.push((entry, at));
+        Arc::make_mut(&mut self.rows.audit).push((Arc::new(entry), at));
         Ok(())
     }
 
     fn audit_after(&mut self, after: u64, limit: usize) -> Result<Vec<AuditEntry>, VaultError> {
         let entries = self.rows.audit.iter().map(|(entry, _)| entry);
-        Ok(entries.filter(|entry| entry.number > after).take(limit).cloned().collect())
+        let entries = entries.filter(|entry| entry.number > after).take(limit);
+        Ok(entries.map(|entry| AuditEntry::clone(entry)).collect())
     }
 
     fn audit_before(
@@ -371,13 +373,13 @@ impl LogTables for MemoryTables {
         limit: usize,
     ) -> Result<Vec<AuditEntry>, VaultError> {
         let text = text.to_ascii_lowercase();
-        let is_selected = |entry: &&AuditEntry| {
+        let is_selected = |entry: &&Arc<AuditEntry>| {
             let all = format!("{} {} {}", entry.actor, entry.action, entry.subject);
             before.is_none_or(|before| entry.number < before)
                 && all.to_ascii_lowercase().contains(&text)
         };
         let entries = self.rows.audit.iter().rev().map(|(entry, _)| entry);
-        Ok(entries.filter(is_selected).take(limit).cloned().collect())
+        Ok(entries.filter(is_selected).take(limit).map(|entry| AuditEntry::clone(entry)).collect())
     }
 
     fn last_audit(&mut self, action: &str) -> Result<Option<Timestamp>, VaultError> {
@@ -386,7 +388,7 @@ impl LogTables for MemoryTables {
     }
 
     fn forget_search_misses(&mut self, until_day: i64) -> Result<(), VaultError> {
-        self.rows.misses.retain(|(day, ..), _| *day > until_day);
+        Arc::make_mut(&mut self.rows.misses).retain(|(day, ..), _| *day > until_day);
         Ok(())
     }
 
@@ -401,7 +403,7 @@ impl LogTables for MemoryTables {
     ) -> Result<(), VaultError> {
         let key = (miss.day, miss.query.to_owned(), miss.caller.to_owned());
         if may_insert || self.rows.misses.contains_key(&key) {
-            let (count, last_at) = self.rows.misses.entry(key).or_insert((0, miss.at));
+            let (count, last_at) = Arc::make_mut(&mut self.rows.misses).entry(key).or_insert((0, miss.at));
             *count += 1;
             *last_at = miss.at.max(*last_at);
         }
@@ -414,7 +416,7 @@ impl LogTables for MemoryTables {
         limit: usize,
     ) -> Result<Vec<SearchMissCount>, VaultError> {
         let mut by_query: BTreeMap<&String, (SearchMissCount, Vec<&Vec<u8>>)> = BTreeMap::new();
-        for ((day, query, caller), (count, last_at)) in &self.rows.misses {
+        for ((day, query, caller), (count, last_at)) in &*self.rows.misses {
             if *day > after_day {
                 let empty = SearchMissCount {
                     query: query.clone(),
@@ -448,12 +450,12 @@ impl LogTables for MemoryTables {
     }
 
     fn remove_rate_windows(&mut self, before_minute: Option<u64>) -> Result<(), VaultError> {
-        self.rows.windows.retain(|(_, minute), _| before_minute.is_some_and(|it| *minute >= it));
+        Arc::make_mut(&mut self.rows.windows).retain(|(_, minute), _| before_minute.is_some_and(|it| *minute >= it));
         Ok(())
     }
 
     fn put_rate_window(&mut self, window: &RateWindow) -> Result<(), VaultError> {
-        self.rows.windows.insert((window.hash, window.minute), window.used);
+        Arc::make_mut(&mut self.rows.windows).insert((window.hash, window.minute), window.used);
         Ok(())
     }
 }

@@ -10,6 +10,7 @@ use crate::{
     MasterKeys, VaultError,
     backend::VaultBackend,
     keys::{KeyCache, LastUses, PendingRevocations},
+    secrets::SecretCopies,
     sqlite::SqliteBackend,
 };
 
@@ -19,6 +20,7 @@ pub struct Vault {
     pub(crate) key_cache: Mutex<KeyCache>,
     pub(crate) pending_revocations: Mutex<PendingRevocations>,
     pub(crate) last_uses: LastUses,
+    pub(crate) secret_copies: Mutex<SecretCopies>,
     pub(crate) backend: Box<dyn VaultBackend>,
     pub(crate) master: Option<MasterKeys>,
 }
@@ -33,9 +35,24 @@ impl Vault {
         Ok(Self::on(Box::new(SqliteBackend::open(dir)?), master))
     }
 
+    /// Opens the vault of a PostgreSQL database and creates its tables if they are missing. While the database is away,
+    /// keys that were used before are accepted from memory for `max_stale`.
+    ///
+    /// # Errors
+    /// When the database cannot be reached or refuses, or its tables were written by a newer version.
+    #[cfg(feature = "postgres")]
+    pub fn open_postgres(
+        url: &skills_postgres::DatabaseUrl,
+        max_stale: std::time::Duration,
+        master: Option<MasterKeys>,
+    ) -> Result<Self, VaultError> {
+        let backend = crate::postgres::PostgresBackend::open(url, max_stale)?;
+        Ok(Self::on(Box::new(backend), master))
+    }
+
     fn on(backend: Box<dyn VaultBackend>, master: Option<MasterKeys>) -> Self {
-        let (key_cache, pending_revocations, last_uses) = Default::default();
-        Self { key_cache, pending_revocations, last_uses, backend, master }
+        let (key_cache, pending_revocations, last_uses, secret_copies) = Default::default();
+        Self { key_cache, pending_revocations, last_uses, secret_copies, backend, master }
     }
 
     /// Returns whether a data directory has a vault.

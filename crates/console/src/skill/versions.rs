@@ -164,7 +164,7 @@ impl Target {
         let invalid = |what: &str| ConsoleError::Form(format!("{what} is missing"));
         let tier: Tier =
             form.line("tier").and_then(|it| it.parse().ok()).ok_or_else(|| invalid("the tier"))?;
-        visit.authorize_write(tier)?;
+        visit.authorize_write(tier).await?;
         let id = form.required("id", "the id")?.to_owned();
         let version = form.required("version", "the version")?.parse()?;
         Ok(Self { id, tier, version })

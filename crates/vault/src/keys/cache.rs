@@ -26,6 +26,17 @@ impl KeyCache {
         match changes {
             KeyChanges::None => return,
             KeyChanges::All => self.keys.clear(),
+            KeyChanges::Some(changes) => {
+                for (hash, key) in changes {
+                    match key {
+                        Some(key) => self.keys.entry(hash).and_modify(|cached| *cached = key),
+                        None => {
+                            self.keys.remove(&hash);
+                            continue;
+                        }
+                    };
+                }
+            }
         }
         self.changes += 1;
     }

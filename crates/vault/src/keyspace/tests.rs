@@ -180,7 +180,7 @@ fn rate_counters_of_other_minutes_are_skipped(site: &TestSite) {
     let limits = RateLimits::new(PlanLimits::default());
     limits.resume(&vault.windows(NOW).unwrap(), NOW);
     let hash = HASH.parse().unwrap();
-    assert_eq!(limits.take(&hash, Plan::Free, NOW).remaining, 26);
+    assert_eq!(limits.take_locally(&hash, Plan::Free, NOW).remaining, 26);
 }
 
 fn lines_of_the_registry_are_skipped(site: &TestSite) {

@@ -1,6 +1,6 @@
 //! The secrets of one call: those that the skill requires and may use.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 use serde::Serialize;
 use skills_core::{Owner, SkillId, Tier, limits::MAX_SECRETS_OF_SKILL};
@@ -60,8 +60,15 @@ pub(crate) fn describe_missing(missing: &[MissingSecret]) -> String {
     parts.map(|(text, names)| format!("{text}: {names}")).collect::<Vec<_>>().join("; ")
 }
 
+/// Most copies of secrets and grants in memory; then they start anew.
+const MAX_COPIES: usize = 4096;
+
+/// Encrypted copies of what was last read for a skill and its names, for calls while the database is away.
+pub(crate) type SecretCopies = HashMap<(String, Tier, String, Vec<String>), Available>;
+
 /// Secrets and grants that a call may use.
-struct Available {
+#[derive(Debug, Clone)]
+pub(crate) struct Available {
     /// Global secrets and those of the skill.
     secrets: Vec<SealedRow>,
     /// Grants to the skill; empty outside the market tier, where none is needed.
@@ -131,14 +138,31 @@ impl Vault {
             return Err(VaultError::TooManyNeeded(needed.len()));
         }
         let (owner, id) = (owner.as_str(), skill.id.as_str());
-        self.backend.read(|tables| {
+        let key = || (owner.to_owned(), skill.tier, id.to_owned(), needed.to_vec());
+        let read = self.backend.read(|tables| {
             // Grants before secrets: a grant is removed after its last value.
             let grants = match skill.tier {
                 Tier::Market => tables.grants_to_skill(owner, id, needed)?,
                 Tier::Private | Tier::Official => vec![],
             };
             Ok(Available { grants, secrets: tables.secrets_for_skill(owner, id, needed)? })
-        })
+        });
+        match read {
+            Ok(available) => {
+                if self.backend.may_use_copies() && !needed.is_empty() {
+                    let mut copies = self.secret_copies.lock();
+                    if copies.len() >= MAX_COPIES {
+                        copies.clear();
+                    }
+                    copies.insert(key(), available.clone());
+                }
+                Ok(available)
+            }
+            Err(error) if error.is_unavailable() && self.backend.may_use_copies() => {
+                self.secret_copies.lock().get(&key()).cloned().ok_or(error)
+            }
+            Err(error) => Err(error),
+        }
     }
 
     /// Decrypts the secrets that a call requires. A grant without an origin is bound to the origin of this call.

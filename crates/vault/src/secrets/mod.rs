@@ -20,8 +20,8 @@ use std::{fmt, str::FromStr};
 use serde::Serialize;
 use skills_core::{Owner, SkillId};
 
-pub(crate) use for_call::describe_missing;
 pub use for_call::{CalledSkill, MissingReason, MissingSecret};
+pub(crate) use for_call::{SecretCopies, describe_missing};
 pub use grants::Grant;
 pub use rotate::RotationSummary;
 pub(crate) use set_many::EncryptedSecrets;
