@@ -203,12 +203,16 @@ impl Pool {
         self.connect(limit)
     }
 
-    /// Takes a new connection, after an idle one turned out to be broken. The others are as old, and closed.
-    fn lease_new(&self, limit: Duration) -> Result<Lease, PgError> {
+    /// Closes the idle connections, after one of them turned out to be broken.
+    pub fn close_idle(&self) {
         let mut state = self.0.state.lock();
         state.open -= state.idle.len();
         state.idle.clear();
-        drop(state);
+    }
+
+    /// Takes a new connection, after an idle one turned out to be broken.
+    fn lease_new(&self, limit: Duration) -> Result<Lease, PgError> {
+        self.close_idle();
         self.lease(limit)
     }
 

@@ -189,7 +189,7 @@ impl Registry {
         mutations: Vec<Mutation>,
         convert: impl FnOnce(BatchResult) -> Result<T, RegistryError> + Send + 'static,
     ) -> PendingWrite<T> {
-        let batch = Batch { actor: actor.into(), mutations };
+        let batch = Batch::new(actor, mutations);
         self.enqueue(|writer| writer.submit(batch, convert))
     }
 

@@ -14,32 +14,33 @@ use crate::{
 };
 
 /// Version with its content.
-#[derive(Debug, Clone)]
-pub(super) struct Version {
-    pub(super) info: StoredVersion,
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Version {
+    pub(crate) info: StoredVersion,
     /// Digest that tells whether a registration changes the entry.
-    identity: Digest,
-    revision: u64,
-    pub(super) content: Option<Arc<EntryContent>>,
+    pub(crate) identity: Digest,
+    /// Change of its last registration.
+    pub(crate) revision: u64,
+    pub(crate) content: Option<Arc<EntryContent>>,
 }
 
 /// Entry with its versions, oldest first. The number of a version is its position, from 1.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Entry {
-    is_present: bool,
-    pub(super) versions: Vec<Version>,
-    labels: BTreeMap<Label, u64>,
+pub(crate) struct Entry {
+    pub(crate) is_present: bool,
+    pub(crate) versions: Vec<Version>,
+    pub(crate) labels: BTreeMap<Label, u64>,
 }
 
 /// Time and author of a change that is being made.
-pub(super) struct Stamp<'a> {
-    pub(super) revision: u64,
-    pub(super) at: Timestamp,
-    pub(super) actor: &'a Arc<str>,
+pub(crate) struct Stamp<'a> {
+    pub(crate) revision: u64,
+    pub(crate) at: Timestamp,
+    pub(crate) actor: &'a Arc<str>,
 }
 
 /// Result of a change of versions.
-pub(super) enum Outcome {
+pub(crate) enum Outcome {
     /// The act, and the content that is gone.
     Done(Action, Option<Arc<EntryContent>>),
     /// Everything was as requested; the version that the request was about.
@@ -55,7 +56,7 @@ impl Outcome {
 }
 
 impl Entry {
-    fn latest(&self) -> u64 {
+    pub(crate) fn latest(&self) -> u64 {
         self.versions.len() as u64
     }
 
@@ -77,20 +78,20 @@ impl Entry {
         served_version(numbers, limit)
     }
 
-    pub(super) fn served(&self) -> Option<u64> {
+    pub(crate) fn served(&self) -> Option<u64> {
         let stable = self.labels.iter().find(|(label, _)| label.as_str() == STABLE);
         let limit = stable.map(|(_, number)| *number);
         self.is_present.then(|| self.limited(limit)).flatten()
     }
 
-    pub(super) fn heads(&self) -> Option<VersionHeads> {
+    pub(crate) fn heads(&self) -> Option<VersionHeads> {
         let served = self.served()?;
         let labels = self.labels.iter().map(|(label, number)| (label.clone(), *number));
         Some(VersionHeads { served, latest: self.latest(), labels: labels.collect() })
     }
 
     /// Returns the served version as a change has it.
-    pub(super) fn served_version(&self, has_content: bool) -> Option<ServedVersion> {
+    pub(crate) fn served_version(&self, has_content: bool) -> Option<ServedVersion> {
         let heads = self.heads()?;
         let version = self.get(heads.served)?;
         let content = version.content.clone().filter(|_| has_content);
@@ -98,7 +99,7 @@ impl Entry {
         Some(ServedVersion { registered_at, content, heads: Some(heads) })
     }
 
-    pub(super) fn stored(&self, key: &EntryKey) -> Option<StoredEntry> {
+    pub(crate) fn stored(&self, key: &EntryKey) -> Option<StoredEntry> {
         let heads = self.heads()?;
         let version = self.get(heads.served)?;
         Some(StoredEntry {
@@ -110,7 +111,7 @@ impl Entry {
         })
     }
 
-    pub(super) fn put(
+    pub(crate) fn put(
         &mut self,
         key: &EntryKey,
         content: EntryContent,
@@ -154,12 +155,12 @@ impl Entry {
     }
 
     /// Removes the entry. Returns whether it existed.
-    pub(super) fn remove(&mut self) -> bool {
+    pub(crate) fn remove(&mut self) -> bool {
         self.labels.clear();
         std::mem::take(&mut self.is_present)
     }
 
-    pub(super) fn change(
+    pub(crate) fn change(
         &mut self,
         key: &EntryKey,
         change: VersionMutation,
@@ -265,7 +266,7 @@ impl Entry {
     }
 
     /// Returns the numbers of versions that retention no longer keeps.
-    pub(super) fn expired(&self, retention: &Retention, now: Timestamp) -> Vec<u64> {
+    pub(crate) fn expired(&self, retention: &Retention, now: Timestamp) -> Vec<u64> {
         let oldest = retention.oldest_kept(now);
         let kept = self.versions.iter().rev().filter(|version| version.info.removal.is_none());
         let expired = kept.enumerate().filter(|(newer, version)| {
@@ -276,7 +277,7 @@ impl Entry {
         expired.map(|(_, version)| version.info.number).collect()
     }
 
-    pub(super) fn page(&self, before: Option<u64>, limit: usize) -> VersionPage {
+    pub(crate) fn page(&self, before: Option<u64>, limit: usize) -> VersionPage {
         let listed = || {
             let versions = self.versions.iter().rev().map(|version| &version.info);
             versions.filter(|version| version.removal != Some(Removal::Collected))
@@ -292,7 +293,7 @@ impl Entry {
         }
     }
 
-    pub(super) fn find(&self, selector: &VersionSelector) -> FoundVersion {
+    pub(crate) fn find(&self, selector: &VersionSelector) -> FoundVersion {
         let found = |number: Option<u64>| match number.and_then(|number| self.get(number)) {
             Some(version) => FoundVersion::Found {
                 version: version.info.clone(),
