@@ -18,9 +18,6 @@ use skills_vault::{DatabaseError, ServerFailure, VaultError};
 
 use crate::response::ErrorBody;
 
-/// Seconds after which a request may be repeated that the database was away for.
-const DATABASE_RETRY_SECONDS: u64 = 1;
-
 /// Failure of a request.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum GatewayError {
@@ -145,15 +142,10 @@ impl GatewayError {
         self.status() == StatusCode::INTERNAL_SERVER_ERROR && !is_corrupt_content
     }
 
-    /// Returns the seconds until the rate limit allows another call, or the database may be back.
+    /// Returns the seconds until the rate limit allows another call.
     fn retry_after(&self) -> Option<u64> {
         match self {
             Self::Execute(ExecuteError::RateLimited { retry_after, .. }) => Some(*retry_after),
-            Self::Vault(error) | Self::Execute(ExecuteError::Vault(error))
-                if error.is_unavailable() =>
-            {
-                Some(DATABASE_RETRY_SECONDS)
-            }
             _ => None,
         }
     }
@@ -162,10 +154,10 @@ impl GatewayError {
         match self {
             Self::Manifest(error) => serde_json::to_value(error.diagnostics()).ok(),
             Self::Execute(error) => error.details(),
-            Self::Vault(VaultError::MissingSecrets(missing)) => serde_json::to_value(missing).ok(),
-            Self::Vault(error) if error.server_failure() == Some(ServerFailure::OutcomeUnknown) => {
+            Self::Vault(VaultError::Server { failure: ServerFailure::OutcomeUnknown, .. }) => {
                 Some(serde_json::json!({ "outcome": "unknown" }))
             }
+            Self::Vault(VaultError::MissingSecrets(missing)) => serde_json::to_value(missing).ok(),
             Self::Registry(RegistryError::Version(error)) => {
                 error.current().map(|current| serde_json::json!({ "current": current }))
             }
@@ -355,7 +347,7 @@ impl IntoResponse for GatewayError {
             body.hint = None;
         }
         let retry_after = self.retry_after();
-        if status == StatusCode::TOO_MANY_REQUESTS {
+        if retry_after.is_some() {
             let message = std::mem::replace(&mut body.error, "Too Many Requests".to_owned());
             body.message = Some(message);
         }

@@ -58,8 +58,8 @@ pub enum VaultError {
     /// Unusable label.
     #[error("a label must have at most 128 bytes and no control characters")]
     BadLabel,
-    /// User name that is too long.
-    #[error("a user name must have at most 256 bytes")]
+    /// Unusable user name.
+    #[error("a user name must have at most 256 bytes and no NUL")]
     BadUsername,
     /// Credits that are not a number.
     #[error("credits must be a finite number")]

@@ -169,7 +169,8 @@ pub(crate) fn put(
     if credits.is_some_and(|credits| !credits.is_finite()) {
         return Err(VaultError::BadCredits);
     }
-    if username.as_ref().is_some_and(|name| name.len() > MAX_USERNAME_BYTES) {
+    let is_invalid = |name: &String| name.len() > MAX_USERNAME_BYTES || name.contains('\0');
+    if username.as_ref().is_some_and(is_invalid) {
         return Err(VaultError::BadUsername);
     }
     tables.merge_profile(owner, change, actor.at)?;
@@ -263,6 +264,8 @@ mod tests {
             profile.to_json(),
             json!({ "credits": 2.5, "tier": "PRO", "username": "Ann", "updated_at": 1_700_000_000_000_i64 })
         );
+        let nul = ProfileChange { username: Some("a\0b".into()), ..ProfileChange::default() };
+        assert!(matches!(vault.set_profile(actor(), &ann, &nul), Err(VaultError::BadUsername)));
         let bad = ProfileChange { credits: Some(f64::NAN), ..ProfileChange::default() };
         assert_eq!(
             vault.set_profile(actor(), &ann, &bad).unwrap_err().code().as_str(),

@@ -36,14 +36,14 @@ impl Vault {
     }
 
     /// Opens the vault of a PostgreSQL database and creates its tables if they are missing. While the database is away,
-    /// keys that were used before are accepted from memory for `max_stale`.
+    /// keys that were used before are accepted from memory for `max_stale`, or without one for as long as it takes.
     ///
     /// # Errors
     /// When the database cannot be reached or refuses, or its tables were written by a newer version.
     #[cfg(feature = "postgres")]
     pub fn open_postgres(
         url: &skills_postgres::DatabaseUrl,
-        max_stale: std::time::Duration,
+        max_stale: Option<std::time::Duration>,
         master: Option<MasterKeys>,
     ) -> Result<Self, VaultError> {
         let backend = crate::postgres::PostgresBackend::open(url, max_stale)?;

@@ -30,7 +30,8 @@ const MAX_WAITING: usize = 65_536;
 /// Knowledge of whether the database can be reached.
 #[derive(Debug)]
 pub(super) struct Contact {
-    max_stale: Duration,
+    /// Time for which what is in memory is used; for as long as it takes without one.
+    max_stale: Option<Duration>,
     state: Mutex<ContactState>,
     /// Set while the last check failed.
     is_away: AtomicBool,
@@ -43,7 +44,7 @@ struct ContactState {
 }
 
 impl Contact {
-    pub(super) fn new(max_stale: Duration) -> Self {
+    pub(super) fn new(max_stale: Option<Duration>) -> Self {
         let state = Mutex::new(ContactState { last: Instant::now(), failure: None });
         Self { max_stale, state, is_away: AtomicBool::new(false) }
     }
@@ -79,10 +80,12 @@ impl Contact {
 
     /// Checks that what is in memory is not too old to be used.
     pub(super) fn check_age(&self) -> Result<(), VaultError> {
-        match self.failure() {
-            Some(error) if self.state.lock().last.elapsed() > self.max_stale => Err(error.into()),
-            _ => Ok(()),
+        let Some(error) = self.failure() else { return Ok(()) };
+        let age = self.state.lock().last.elapsed();
+        if self.max_stale.is_some_and(|max_stale| age > max_stale) {
+            return Err(error.into());
         }
+        Ok(())
     }
 }
 

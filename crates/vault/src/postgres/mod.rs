@@ -37,10 +37,16 @@ use crate::{
 
 const COMPONENT: Component = Component { name: "vault", migrations: &[include_str!("schema.sql")] };
 
-/// Most connections of a vault.
-const MAX_CONNECTIONS: usize = 4;
-/// Time limit of lookups that requests wait for, of counting uses, and of checks.
+/// Most connections for changes and lists.
+const MAX_CONNECTIONS: usize = 3;
+/// Most connections for lookups that requests wait for, counting uses, and checks. They are apart, so that none of them
+/// waits behind a change that waits for another server.
+const MAX_QUICK_CONNECTIONS: usize = 3;
+/// Time limit of what runs on the latter.
 const QUICK_LIMIT: Duration = Duration::from_secs(2);
+/// Time limit of waiting for the changes of other servers. It is longer than the time after which the database ends the
+/// transaction of a server that hangs.
+const LOCK_TIMEOUT: Duration = Duration::from_secs(10);
 /// Time for which the outcome of a commit is inquired after a connection broke.
 const RESOLVE_LIMIT: Duration = Duration::from_secs(5);
 /// Time between two inquiries.
@@ -63,6 +69,7 @@ impl fmt::Debug for PostgresBackend {
 /// Connections, and what is known about the server behind them.
 pub(crate) struct Database {
     pool: Pool,
+    quick_pool: Pool,
     contact: changes::Contact,
 }
 
@@ -75,15 +82,14 @@ impl fmt::Debug for Database {
 impl Database {
     /// Runs statements that a request waits for. They run again on another connection if an idle one was broken.
     fn quick<T>(&self, mut work: impl FnMut(&Session) -> Result<T, PgError>) -> Result<T, PgError> {
-        let mut attempts = 0;
+        let deadline = Instant::now() + QUICK_LIMIT;
         loop {
-            let lease = self.pool.lease(QUICK_LIMIT)?;
-            attempts += 1;
+            let lease =
+                self.quick_pool.lease(deadline.saturating_duration_since(Instant::now()))?;
             match work(&lease) {
                 Err(error)
-                    if error.is_unavailable()
-                        && lease.is_reused()
-                        && attempts <= MAX_CONNECTIONS => {}
+                    if error.is_unavailable() && lease.is_reused() && Instant::now() < deadline => {
+                }
                 done => return done,
             }
         }
@@ -100,12 +106,23 @@ impl Database {
 
 impl PostgresBackend {
     /// Connects, creates or migrates the tables, and begins to follow changes. `max_stale` is the time for which keys are
-    /// accepted from memory while the database is away.
-    pub(crate) fn open(url: &DatabaseUrl, max_stale: Duration) -> Result<Self, VaultError> {
-        let config = PoolConfig { max_connections: MAX_CONNECTIONS, ..PoolConfig::default() };
-        let pool = Pool::new(url, config)?;
+    /// accepted from memory while the database is away; without one, for as long as it takes.
+    pub(crate) fn open(url: &DatabaseUrl, max_stale: Option<Duration>) -> Result<Self, VaultError> {
+        let config = PoolConfig {
+            max_connections: MAX_CONNECTIONS,
+            lock_timeout: LOCK_TIMEOUT,
+            ..PoolConfig::default()
+        };
+        let quick_config = PoolConfig {
+            max_connections: MAX_QUICK_CONNECTIONS,
+            statement_timeout: QUICK_LIMIT,
+            call_timeout: QUICK_LIMIT,
+            ..PoolConfig::default()
+        };
+        let (pool, quick_pool) = (Pool::new(url, config)?, Pool::new(url, quick_config)?);
         pool.migrate(&COMPONENT)?;
-        let database = Arc::new(Database { pool, contact: changes::Contact::new(max_stale) });
+        let contact = changes::Contact::new(max_stale);
+        let database = Arc::new(Database { pool, quick_pool, contact });
         let follower = ChangeFollower::start(&database)?;
         Ok(Self {
             database,
@@ -115,12 +132,12 @@ impl PostgresBackend {
         })
     }
 
-    /// Runs a transaction and returns the changes to keys that it made.
+    /// Runs a transaction and returns the keys that it changed, or `None` if it changed neither keys nor profiles.
     fn transact(
         &self,
         id: &mut Option<String>,
         run: &mut TablesFn<'_>,
-    ) -> Result<Vec<Digest>, VaultError> {
+    ) -> Result<Option<Vec<Digest>>, VaultError> {
         self.database.pool.transaction(|session| {
             #[cfg(test)]
             if self.is_read_only.load(std::sync::atomic::Ordering::Relaxed) {
@@ -136,7 +153,7 @@ impl PostgresBackend {
             if tables.has_key_changes {
                 session.execute("UPDATE vault_state SET revision = $1", &[&(revision + 1)])?;
             }
-            Ok(tables.changed_keys)
+            Ok(tables.has_key_changes.then_some(tables.changed_keys))
         })
     }
 
@@ -176,14 +193,16 @@ impl VaultBackend for PostgresBackend {
             Ok(changed) => changed,
             Err(error) if error.server_failure() == Some(ServerFailure::OutcomeUnknown) => {
                 self.resolve(&id.unwrap_or_default(), error)?;
-                // The list of changed keys went with the connection; all come with the next check.
-                vec![]
+                // The list of changed keys went with the connection; all come with the check.
+                Some(vec![])
             }
             Err(error) => return Err(error),
         };
-        // Own changes count from here on, even if the database goes away now.
-        self.follower.forget_keys(&changed);
-        self.follower.check_now();
+        if let Some(changed) = changed {
+            // Own changes count from here on, even if the database goes away now.
+            self.follower.forget_keys(&changed);
+            self.follower.check_now();
+        }
         Ok(())
     }
 
@@ -211,5 +230,6 @@ impl VaultBackend for PostgresBackend {
     }
 }
 
-#[cfg(all(test, test_postgres))]
+#[cfg(test)]
+#[cfg(test_postgres)]
 mod tests;

@@ -45,7 +45,7 @@ impl SharedCounters for Database {
         let allowed = numbers(|request| request.allowed.into());
         let carried = numbers(|request| request.carried.into());
         // Not repeated: a statement whose connection breaks may have counted.
-        let lease = self.pool.lease(super::QUICK_LIMIT)?;
+        let lease = self.quick_pool.lease(super::QUICK_LIMIT)?;
         let rows = lease.query(TAKE, &[&hashes, &minutes, &asked, &allowed, &carried])?;
         let grant = |row: &Row| -> Result<((Digest, u64), RateGrant), PgError> {
             let number = |index| -> Result<u32, PgError> {

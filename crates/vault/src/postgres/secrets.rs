@@ -31,6 +31,11 @@ fn grant_row(row: &Row) -> Result<GrantRow, PgError> {
     })
 }
 
+/// Returns the names that can be stored: text of PostgreSQL has no NUL.
+fn storable(names: &[String]) -> Vec<&str> {
+    names.iter().map(String::as_str).filter(|name| !name.contains('\0')).collect()
+}
+
 impl SecretTables for PgTables<'_> {
     fn secrets_for_skill(
         &mut self,
@@ -40,7 +45,7 @@ impl SecretTables for PgTables<'_> {
     ) -> Result<Vec<SealedRow>, VaultError> {
         let sql = "SELECT owner, skill, name, envelope FROM vault_secret
                    WHERE owner = $1 AND skill IN ('', $2) AND name = ANY ($3)";
-        self.rows(sql, &[&owner, &skill, &names], sealed_row)
+        self.rows(sql, &[&owner, &skill, &storable(names)], sealed_row)
     }
 
     fn secrets_of(
@@ -116,7 +121,7 @@ impl SecretTables for PgTables<'_> {
     ) -> Result<Vec<GrantRow>, VaultError> {
         let sql = "SELECT name, skill, granted_at, origin FROM vault_grant
                    WHERE owner = $1 AND skill = $2 AND name = ANY ($3)";
-        self.rows(sql, &[&owner, &skill, &names], grant_row)
+        self.rows(sql, &[&owner, &skill, &storable(names)], grant_row)
     }
 
     fn count_grants(&mut self, owner: &str) -> Result<usize, VaultError> {

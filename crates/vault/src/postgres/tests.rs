@@ -54,7 +54,7 @@ fn a_newer_schema_is_refused() {
     drop(site.vault());
     let schema = schema(&site);
     schema.execute("UPDATE schema_version SET version = 99 WHERE component = 'vault'").unwrap();
-    let refused = Vault::open_postgres(&schema.url, Duration::from_secs(1), None).unwrap_err();
+    let refused = Vault::open_postgres(&schema.url, None, None).unwrap_err();
     assert_eq!(refused.code().as_str(), "vault_newer_schema");
     assert!(refused.to_string().contains("99"), "{refused}");
 }
@@ -109,7 +109,7 @@ fn keys_and_secrets_are_used_from_memory_while_the_database_is_away() {
     let open = |max_stale| {
         Vault::open_postgres(&proxy.url, max_stale, Some(master(MASTER, None))).unwrap()
     };
-    let (server, impatient) = (open(Duration::from_secs(600)), open(Duration::ZERO));
+    let (server, impatient) = (open(None), open(Some(Duration::ZERO)));
     let ann = owner("ann");
     let (used, unused) = (
         server.create_key(actor(), &NewKey::for_owner(&ann)).unwrap(),
@@ -169,9 +169,32 @@ fn a_killed_connection_is_replaced() {
 }
 
 #[test]
+fn a_server_that_hangs_blocks_the_others_for_a_time_only() {
+    let site = TestSite::postgres();
+    let (hung, other) = (site.vault(), site.vault());
+    let ann = owner("ann");
+    let change = AccountChange {
+        profile: ProfileChange { plan: Some(Plan::Pro), ..ProfileChange::default() },
+        ..AccountChange::new(&ann)
+    };
+    let failed = hung.apply_account_change_with(actor(), &change, || {
+        // The transaction is open meanwhile.
+        other.record(actor(), "a", "b")
+    });
+    assert!(failed.is_err(), "its transaction was ended: {failed:?}");
+    assert_eq!(other.profile(&ann).unwrap(), None);
+    assert_eq!(other.audit(0, 10).unwrap().len(), 1);
+    let reader = std::thread::scope(|scope| {
+        scope.spawn(|| hung.find_key("us-unknown", NOW)).join().unwrap()
+    });
+    assert!(reader.unwrap().is_none(), "its lookups go on");
+    hung.apply_account_change(actor(), &change).unwrap();
+}
+
+#[test]
 fn the_outcome_of_a_broken_commit_is_found_out() {
     let site = TestSite::postgres();
-    let backend = PostgresBackend::open(&schema(&site).url, Duration::from_secs(60)).unwrap();
+    let backend = PostgresBackend::open(&schema(&site).url, None).unwrap();
     let id = |end: &str| {
         let lease = backend.database.pool.lease(QUICK_LIMIT).unwrap();
         lease.batch("BEGIN; UPDATE vault_state SET revision = revision").unwrap();
@@ -238,7 +261,7 @@ fn uses_are_counted_locally_while_the_database_is_away_and_added_after() {
     let site = TestSite::postgres();
     let proxy = TestProxy::start(schema(&site));
     let direct = site.vault();
-    let vault = Vault::open_postgres(&proxy.url, Duration::from_secs(600), None).unwrap();
+    let vault = Vault::open_postgres(&proxy.url, None, None).unwrap();
     let limits = RateLimits::open(PlanLimits::default(), &vault, NOW).unwrap();
     let hash = Digest::of(b"k");
     let take = || wait(limits.take(&hash, Plan::Free, NOW));

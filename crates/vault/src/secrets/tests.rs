@@ -171,6 +171,12 @@ fn a_grant_is_removed_with_the_last_value_it_reaches(site: &TestSite) {
 fn all_missing_secrets_are_reported_before_any_is_decrypted(site: &TestSite) {
     let vault = site.vault();
     set(&vault, "ann", None, "A", "value of a");
+    let nul = vault.missing_secrets(
+        &owner("ann"),
+        CalledSkill { tier: Tier::Market, id: &id("echo"), origin: None },
+        &["a\0b".to_owned()],
+    );
+    assert_eq!(nul.unwrap()[0].reason, MissingReason::NotSet);
     let needed = ["A", "B", "no name at all!"].map(str::to_owned);
     let echo = id("echo");
     let skill = |tier| CalledSkill { tier, id: &echo, origin: None };

@@ -5,15 +5,20 @@ use std::path::Path;
 use skills_core::{Owner, Timestamp};
 use tempfile::TempDir;
 
+#[cfg(test_postgres)]
+pub(crate) use self::proxy::TestProxy;
 use super::*;
 use crate::Actor;
+
+#[cfg(test_postgres)]
+mod proxy;
 
 /// Master key of the test vectors.
 pub(crate) const MASTER: &str = "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff";
 
 /// Time for which a vault of the tests works without its database.
 #[cfg(test_postgres)]
-pub(crate) const MAX_STALE: std::time::Duration = std::time::Duration::from_secs(60);
+pub(crate) const MAX_STALE: Option<std::time::Duration> = None;
 
 /// Time of every change in the tests.
 pub(crate) const NOW: Timestamp = Timestamp::from_micros(1_700_000_000_000_000);
@@ -50,7 +55,7 @@ pub(crate) enum TestSite {
     Sqlite(TempDir),
     Memory(MemoryBackend),
     #[cfg(test_postgres)]
-    Postgres(PostgresSchema),
+    Postgres(Box<PostgresSchema>),
 }
 
 /// Schema of one test, in the database that `SKILLS_TEST_STORE` names. It is dropped with the value.
@@ -97,7 +102,7 @@ impl TestSite {
 
     #[cfg(test_postgres)]
     pub(crate) fn postgres() -> Self {
-        Self::Postgres(PostgresSchema::create())
+        Self::Postgres(Box::new(PostgresSchema::create()))
     }
 
     /// Opens the vault with the master key of the test vectors.
@@ -142,137 +147,3 @@ macro_rules! contract {
     };
 }
 pub(crate) use contract;
-
-/// Proxy in front of the database of a test, which can be cut.
-#[cfg(test_postgres)]
-pub(crate) struct TestProxy {
-    /// URL of the database through the proxy.
-    pub(crate) url: skills_postgres::DatabaseUrl,
-    is_cut: std::sync::Arc<std::sync::atomic::AtomicBool>,
-}
-
-#[cfg(test_postgres)]
-impl TestProxy {
-    pub(crate) fn start(schema: &PostgresSchema) -> Self {
-        use std::{
-            net::TcpListener,
-            sync::{Arc, atomic::Ordering},
-            thread,
-        };
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let port = listener.local_addr().unwrap().port();
-        let base = std::env::var("SKILLS_TEST_STORE").unwrap();
-        let (target, user, database) = upstream(&base);
-        let name = schema.url.schema();
-        let url = format!(
-            "postgres://{user}@127.0.0.1:{port}/{database}?sslmode=disable&options=-c%20search_path%3D{name}"
-        );
-        let is_cut = Arc::new(std::sync::atomic::AtomicBool::new(false));
-        let cut = Arc::clone(&is_cut);
-        thread::spawn(move || {
-            for client in listener.incoming() {
-                let Ok(client) = client else { return };
-                if !cut.load(Ordering::Relaxed) {
-                    relay(client, &target, &cut);
-                }
-            }
-        });
-        Self { url: url.parse().unwrap(), is_cut }
-    }
-
-    /// Breaks all connections and refuses new ones.
-    pub(crate) fn cut(&self) {
-        self.is_cut.store(true, std::sync::atomic::Ordering::Relaxed);
-    }
-
-    pub(crate) fn resume(&self) {
-        self.is_cut.store(false, std::sync::atomic::Ordering::Relaxed);
-    }
-}
-
-/// Address of the server in a URL: a path of a socket or a TCP address; then user with password, and database.
-#[cfg(test_postgres)]
-fn upstream(url: &str) -> (String, String, String) {
-    let rest = url.split_once("://").unwrap().1;
-    let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
-    let (authority, database) = rest.split_once('/').unwrap_or((rest, "postgres"));
-    let (user, address) = authority.rsplit_once('@').unwrap_or(("postgres", authority));
-    let parameter = |name: &str| {
-        query
-            .split('&')
-            .find_map(|pair| pair.strip_prefix(name)?.strip_prefix('='))
-            .map(str::to_owned)
-    };
-    let (host, port) = address.rsplit_once(':').unwrap_or((address, "5432"));
-    let host = parameter("host").unwrap_or_else(|| host.to_owned()).replace("%2F", "/");
-    let port = parameter("port").unwrap_or_else(|| port.to_owned());
-    let target = if host.starts_with('/') {
-        format!("{host}/.s.PGSQL.{port}")
-    } else {
-        format!("{host}:{port}")
-    };
-    (target, user.to_owned(), database.to_owned())
-}
-
-/// Copies between a client and the server until either ends or the proxy is cut.
-#[cfg(test_postgres)]
-fn relay(
-    client: std::net::TcpStream,
-    target: &str,
-    cut: &std::sync::Arc<std::sync::atomic::AtomicBool>,
-) {
-    use std::{
-        io::{ErrorKind, Read, Write},
-        net::TcpStream,
-        os::unix::net::UnixStream,
-        sync::{Arc, atomic::AtomicBool, atomic::Ordering},
-        thread,
-        time::Duration,
-    };
-    const POLL: Option<Duration> = Some(Duration::from_millis(5));
-    fn copy(mut from: impl Read, mut to: impl Write, cut: &AtomicBool) {
-        let mut buffer = [0; 16 << 10];
-        while !cut.load(Ordering::Relaxed) {
-            match from.read(&mut buffer) {
-                Ok(0) => return,
-                Ok(count) if to.write_all(&buffer[..count]).is_err() => return,
-                Ok(_) => {}
-                Err(error)
-                    if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {}
-                Err(_) => return,
-            }
-        }
-    }
-    fn both(
-        client: TcpStream,
-        (from_server, to_server): (impl Read + Send + 'static, impl Write + Send + 'static),
-        close: impl FnOnce() + Send + 'static,
-        cut: &Arc<AtomicBool>,
-    ) {
-        client.set_read_timeout(POLL).unwrap();
-        let (reader, writer) = (client.try_clone().unwrap(), client);
-        let (here, there) = (Arc::clone(cut), Arc::clone(cut));
-        thread::spawn(move || {
-            copy(reader, to_server, &here);
-            close();
-        });
-        thread::spawn(move || {
-            let end = writer.try_clone().unwrap();
-            copy(from_server, writer, &there);
-            let _ = end.shutdown(std::net::Shutdown::Both);
-        });
-    }
-    if target.starts_with('/') {
-        let server = UnixStream::connect(target).unwrap();
-        server.set_read_timeout(POLL).unwrap();
-        let end = server.try_clone().unwrap();
-        let close = move || drop(end.shutdown(std::net::Shutdown::Both));
-        both(client, (server.try_clone().unwrap(), server), close, cut);
-    } else {
-        let server = TcpStream::connect(target).unwrap();
-        server.set_read_timeout(POLL).unwrap();
-        let end = server.try_clone().unwrap();
-        let close = move || drop(end.shutdown(std::net::Shutdown::Both));
-        both(client, (server.try_clone().unwrap(), server), close, cut);
-    }
-}
