@@ -116,16 +116,26 @@ impl Pool {
     ///
     /// # Errors
     /// Those of `work`, and of connecting.
-    pub fn read<T>(
+    pub fn read<T>(&self, work: impl FnMut(&Session) -> Result<T, PgError>) -> Result<T, PgError> {
+        self.read_within(self.0.config.call_timeout, work)
+    }
+
+    /// Runs `work` as [`read`](Self::read) does, with another time limit.
+    ///
+    /// # Errors
+    /// Those of `work`, and of connecting.
+    pub fn read_within<T>(
         &self,
+        limit: Duration,
         mut work: impl FnMut(&Session) -> Result<T, PgError>,
     ) -> Result<T, PgError> {
-        let lease = self.lease(self.0.config.call_timeout)?;
-        let done = work(&lease);
-        match done {
+        let started = Instant::now();
+        let lease = self.lease(limit)?;
+        match work(&lease) {
             Err(error) if error.is_unavailable() && lease.is_reused && !lease.is_reusable() => {
                 drop(lease);
-                work(&*self.lease_new(self.0.config.call_timeout)?)
+                let left = limit.saturating_sub(started.elapsed());
+                work(&*self.lease_new(left)?)
             }
             done => done,
         }

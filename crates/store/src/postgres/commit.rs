@@ -20,8 +20,10 @@ use super::{
 };
 use crate::{Batch, BatchError, GroupOutcome, Mutation, NewValue, StoreError, VersionMutation};
 
-/// Time limit of a group, and of finding out what became of it.
+/// Time limit of a group, with finding out what became of it.
 const TIME_LIMIT: Duration = Duration::from_secs(15);
+/// Time limit of one attempt; longer than the wait for a lock.
+const ATTEMPT_LIMIT: Duration = Duration::from_secs(8);
 /// Attempts at a group that was not written.
 const ATTEMPTS: usize = 3;
 /// Groups between two removals of old batch ids.
@@ -67,7 +69,8 @@ impl PostgresStore {
         let mut attempts = 0;
         loop {
             attempts += 1;
-            let lease = self.pool.lease(deadline.saturating_duration_since(Instant::now()))?;
+            let left = deadline.saturating_duration_since(Instant::now());
+            let lease = self.pool.lease(left.min(ATTEMPT_LIMIT))?;
             let was_idle = lease.is_reused();
             match self.attempt(lease, group, now) {
                 Ok(Attempt::Done(outcome)) => return Ok(outcome),

@@ -17,6 +17,7 @@ use std::{
     collections::HashMap,
     fmt,
     sync::{Arc, atomic::AtomicU64},
+    time::Duration,
 };
 
 use bytes::{Bytes, BytesMut};
@@ -29,6 +30,9 @@ use crate::{
     LogRecord, Retention, StateEntry, Store, StoreError, StoredEntry, Subscription, VersionHeads,
     VersionPage, Wake, content_json,
 };
+
+/// Time limit of reading the revision, by which servers notice that the database is gone.
+const REVISION_TIMEOUT: Duration = Duration::from_secs(3);
 
 const SCHEMA: Component = Component { name: "store", migrations: &[include_str!("schema.sql")] };
 
@@ -205,7 +209,9 @@ impl Store for PostgresStore {
     }
 
     fn revision(&self) -> Result<u64, StoreError> {
-        self.read(|session| rows::number(&session.query_one("SELECT revision FROM head", &[])?, 0))
+        Ok(self.pool.read_within(REVISION_TIMEOUT, |session| {
+            rows::number(&session.query_one("SELECT revision FROM head", &[])?, 0)
+        })?)
     }
 
     fn commit(&self, group: Vec<Batch>, now: Timestamp) -> Result<GroupOutcome, StoreError> {
