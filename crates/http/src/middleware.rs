@@ -13,6 +13,7 @@ use std::{
 
 use axum::{
     extract::Request,
+    http::HeaderName,
     response::{IntoResponse as _, Response},
     routing::Route,
 };
@@ -20,18 +21,22 @@ use skills_core::SurfaceCounter;
 use tower::{Layer, Service};
 
 use crate::{
-    ResponseDecorator,
-    error::ErrorFormat,
+    Readiness, ResponseDecorator,
+    error::{self, ErrorFormat},
     guard::{self, Authenticator, BoundGuard},
     key_lifetime,
     limits::{self, ConcurrencyLimit},
     request_span, security_headers,
 };
 
+/// Header with the age of the catalog in seconds, while the store cannot be reached.
+const CATALOG_AGE: HeaderName = HeaderName::from_static("x-skills-catalog-age");
+
 /// Rules for all routes of a server.
 pub(crate) struct ServerRules {
     pub(crate) guard: BoundGuard,
     pub(crate) error_formats: Vec<ErrorFormat>,
+    pub(crate) readiness: Readiness,
 }
 
 /// Rules for one route group.
@@ -116,9 +121,11 @@ impl Rules {
         let Self { server, group } = self;
         request_span::trace(request, async |request: Request| {
             let uri = request.uri().clone();
-            let next = async |request| match group {
-                Some(group) => group.handle(request, next).await,
-                None => next.run(request).await,
+            let age = server.readiness.catalog_age();
+            let next = async |request| match (group, age) {
+                (Some(_), Some(age)) if age.is_stale => error::STALE.into_response(),
+                (Some(group), _) => group.handle(request, next).await,
+                (None, _) => next.run(request).await,
             };
             let same_origin = group.as_ref().is_some_and(|group| group.same_origin);
             let response = guard::check_host_and_origin(&server.guard, same_origin, request, next);
@@ -132,6 +139,9 @@ impl Rules {
                 response = format.apply(response);
             }
             security_headers::insert(uri.path(), &mut response);
+            if let Some(age) = age {
+                response.headers_mut().insert(CATALOG_AGE, age.seconds.into());
+            }
             response
         })
         .await

@@ -60,7 +60,7 @@ pub(crate) struct TlsSettings {
 }
 
 /// Connection URL. `Debug` and `Display` print it without password and parameters.
-#[derive(Clone, PartialEq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct DatabaseUrl {
     pub(crate) config: Config,
     pub(crate) tls: TlsSettings,

@@ -3,6 +3,7 @@
 //! - [`Store`]: the trait; one commit is one group of batches, each all or nothing
 //! - [`concurrent`]: batches of a store behind a network
 //! - [`model`]: batches, changes and entries: the plain data of the trait
+//! - [`transfer`]: copies of whole stores
 //! - [`versions`]: versions of entries, labels, the log, and the rule of the served version
 //! - [`memory`]: in memory, for tests
 //! - [`sqlite`]: durable, in one file
@@ -19,6 +20,7 @@ pub mod model;
 pub mod postgres;
 pub mod sqlite;
 mod tables;
+pub mod transfer;
 pub mod versions;
 
 use std::{any::Any, sync::Arc};
@@ -34,9 +36,12 @@ pub use model::{
     ServedVersion, StateChange, StateEntry, StoredEntry,
 };
 #[cfg(feature = "postgres")]
-pub use postgres::PostgresStore;
+pub use postgres::{PostgresSnapshot, PostgresStore};
+#[cfg(feature = "postgres")]
+pub use skills_postgres::{DatabaseUrl, UrlError};
 pub use skills_sqlite::DatabaseError;
-pub use sqlite::SqliteStore;
+pub use sqlite::{SqliteSnapshot, SqliteStore};
+pub use transfer::{CopyDestination, CopyProgress, CopyReport, CopySource};
 pub use versions::{
     Action, CollectionSize, ExpiredVersions, FoundVersion, Labels, LogFilter, LogRecord,
     PublishOptions, Removal, Retention, StoredVersion, VersionHeads, VersionMutation, VersionPage,

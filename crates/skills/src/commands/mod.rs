@@ -17,6 +17,7 @@ mod remove;
 mod search;
 mod skills;
 mod status;
+mod store_copy;
 mod suggestions;
 mod sync;
 mod validate;
@@ -41,6 +42,7 @@ use crate::{
     cli::{Cli, Command, DoctorArgs, DoctorCommand, PromptCommand, ServeArgs, Target},
     config::{Config, Purpose},
     connect, data_dir,
+    database::Database,
     default_bus::DEFAULT_ADDRESS,
     environment,
     manifest::manifest,
@@ -75,7 +77,12 @@ pub async fn run(cli: Cli) -> Result<(), Failure> {
     if is_manifest {
         return Ok(output::json(&manifest())?);
     }
-    let load_for = |purpose| Config::load(config.as_deref(), purpose);
+    let database = target.store.as_deref().map(Database::from_flag).transpose()?;
+    let load_for = |purpose| -> Result<Config, Failure> {
+        let mut config = Config::load(config.as_deref(), purpose)?;
+        config.database = database.clone().or(config.database);
+        Ok(config)
+    };
     let load = || load_for(Purpose::Command);
     let open = async || connect::open(&target, &load()?, false).await;
     match command {
@@ -91,6 +98,7 @@ pub async fn run(cli: Cli) -> Result<(), Failure> {
         Some(Command::Update(args)) => add::update::run(args, &target, &load()?).await,
         Some(Command::Export(args)) => export::run(args, &target, &load()?).await,
         Some(Command::Import(args)) => import::run(args, &target, &load()?).await,
+        Some(Command::Store { command }) => store_copy::run(command).await,
         Some(Command::Sync(args)) => sync::run(args, target, &load()?).await,
         Some(Command::Validate(args)) => validate::run(&args),
         Some(Command::Init(args)) => init::run(&args),
@@ -193,7 +201,7 @@ async fn serve(args: ServeArgs, target: Target, mut config: Config) -> Result<()
     // Before the banner, so that a signal sent after it is handled.
     let shutdown = CancellationToken::new();
     stop_on_signal(shutdown.clone())?;
-    let server = Server::start(Options {
+    let start = Server::start(Options {
         bus: bus.unwrap_or_else(|| DEFAULT_ADDRESS.to_string()),
         http: http.unwrap_or_else(|| DEFAULT_HTTP.to_owned()),
         data_dir,
@@ -201,8 +209,12 @@ async fn serve(args: ServeArgs, target: Target, mut config: Config) -> Result<()
         access,
         console,
         config,
-    })
-    .await?;
+    });
+    // A server that waits for its database can be stopped too.
+    let server = tokio::select! {
+        server = start => server?,
+        () = shutdown.cancelled() => return Ok(()),
+    };
     output::error_line(&server.banner()?);
     server.run(shutdown).await
 }

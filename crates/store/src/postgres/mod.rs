@@ -12,6 +12,7 @@ mod log;
 mod outcome;
 mod retention;
 mod rows;
+mod transfer;
 
 use std::{
     collections::HashMap,
@@ -25,6 +26,7 @@ use skills_core::{Digest, EntryKey, Label, Timestamp, VersionSelector};
 use skills_postgres::{Component, DatabaseUrl, PgError, Pool, PoolConfig, Session, column};
 
 use self::load::LoadStatements;
+pub use self::transfer::PostgresSnapshot;
 use crate::{
     Batch, Change, CollectionSize, ExpiredVersions, FoundVersion, GroupOutcome, LogFilter,
     LogRecord, Retention, StateEntry, Store, StoreError, StoredEntry, Subscription, VersionHeads,

@@ -309,3 +309,50 @@ fn a_commit_wakes_the_other_servers() {
     wait_until(|| woken.load(Ordering::Relaxed) == 2);
     assert_eq!(two.changes(0, 10).unwrap().len(), 1);
 }
+
+#[test]
+fn a_store_is_copied_to_a_database_and_back() {
+    use skills_store::{
+        CopySource as _, PostgresSnapshot, SqliteSnapshot, SqliteStore, VersionMutation,
+    };
+    let Some(database) = TestDatabase::new() else { return };
+    let (dir, back) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let sqlite = SqliteStore::open(dir.path()).unwrap();
+    for number in 0..20 {
+        commit(&sqlite, put(&format!("s{}", number % 7), &format!("# {number}")), number);
+    }
+    let large = "x".repeat(3_000_000);
+    commit(&sqlite, put("large", &large), 21);
+    commit(&sqlite, Mutation::Remove(key(EntryKind::Skill, "s1")), 22);
+    let version = skills_core::VersionSelector::Number(1);
+    let label = "stable".parse().unwrap();
+    let change = VersionMutation::SetLabel { label, version: Some(version), expected: None };
+    commit(&sqlite, Mutation::Version { key: key(EntryKind::Skill, "s2"), change }, 23);
+    let value = NewValue::Given("{\"a\":1}".into());
+    commit(&sqlite, Mutation::StateSet { scope: "s".into(), key: "k".into(), value }, 24);
+
+    // The file is still open, as in a server that runs.
+    let postgres = database.open();
+    let snapshot = SqliteSnapshot::open(dir.path()).unwrap();
+    let report = snapshot.copy_to(&postgres, &mut |_| {}).unwrap();
+    assert_eq!((report.revision, report.blobs), (sqlite.revision().unwrap(), 21));
+    let copied = SqliteStore::open(back.path()).unwrap();
+    PostgresSnapshot::open(&database.url()).unwrap().copy_to(&copied, &mut |_| {}).unwrap();
+    for store in [&postgres as &dyn Store, &copied] {
+        assert_eq!(store.changes(0, 100).unwrap(), sqlite.changes(0, 100).unwrap());
+        let state = |store: &dyn Store| store.state_page("s", 0, 9, 99).unwrap();
+        assert_eq!(state(store), state(&sqlite));
+        let log = |store: &dyn Store| store.log(&Default::default(), None, 100).unwrap();
+        assert_eq!(log(store), log(&sqlite));
+        for id in ["s1", "s2", "large"] {
+            let key = key(EntryKind::Skill, id);
+            let versions = |store: &dyn Store| store.versions(&key, None, 100).unwrap();
+            assert_eq!(versions(store), versions(&sqlite));
+        }
+        // It goes on where the other one was.
+        let change = changed(commit(store, put("s3", "# new"), 30));
+        assert_eq!(change.revision, sqlite.revision().unwrap() + 1);
+    }
+    let error = snapshot.copy_to(&postgres, &mut |_| {}).unwrap_err();
+    assert!(matches!(error, StoreError::NotEmpty), "{error}");
+}
