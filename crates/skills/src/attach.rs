@@ -13,7 +13,6 @@ use skills_execution::{Executor, PendingExecutor};
 use skills_http::{Access, Readiness};
 use skills_mdp::MdpHost;
 use skills_registry::{Registry, SkillRegistry};
-use skills_vault::Vault;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
@@ -25,7 +24,9 @@ use crate::{
     listener::{ListenerSettings, bind},
     memory,
     pending_registry::PendingRegistry,
-    retention, store_watch, writer_watch,
+    retention, store_watch,
+    vault_location::VaultLocation,
+    writer_watch,
 };
 
 /// Options of attached mode.
@@ -55,7 +56,7 @@ pub async fn run(options: Options, shutdown: CancellationToken) -> Result<(), Fa
         has_token: access.token.is_some(),
     };
     // Without HTTP and without keys the worker needs no data directory and creates none.
-    let has_accounts = config.http.is_some() || Vault::exists_in(&data_dir);
+    let has_accounts = config.http.is_some() || VaultLocation::new(&data_dir, &config).exists();
     let accounts_dir = has_accounts.then_some(data_dir.as_path());
     let foundation = Foundation::open(access, accounts_dir, &config).await?;
     let http = match &config.http {

@@ -25,6 +25,7 @@ use crate::{
     output,
     registry_socket::{self, StoreAccess},
     store_host::StoreHost,
+    vault_location::VaultLocation,
 };
 
 pub(crate) const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
@@ -154,7 +155,8 @@ pub(crate) struct LongRegistry {
 pub(crate) async fn open_long(target: &Target, config: &Config) -> Result<LongRegistry, Failure> {
     let opened = locate(target, config, async |dir| {
         let host = StoreHost::open(dir, config).await?;
-        let (caller, _) = authentication::caller(dir, target.key.as_deref())?;
+        let (caller, _) =
+            authentication::caller(&VaultLocation::new(dir, config), target.key.as_deref())?;
         let (skills, _) = host.view(&caller)?;
         Ok((skills, host))
     });
@@ -302,7 +304,8 @@ async fn local_registry(
         ));
     }
     let store = open_store(dir, config).await?;
-    let (caller, keys) = authentication::caller(dir, target.key.as_deref())?;
+    let (caller, keys) =
+        authentication::caller(&VaultLocation::new(dir, config), target.key.as_deref())?;
     let keys = keys.map(|keys| Arc::new(KeyWatch::new(Arc::new(keys))) as Arc<dyn KeyDirectory>);
     let registry = open_registry(store, None, RegistryConfig { keys, ..config.registry() }).await?;
     Ok((registry, caller))

@@ -48,6 +48,7 @@ mod store_watch;
 mod surface_registry;
 mod terminal;
 mod token_rules;
+mod vault_location;
 mod writer_watch;
 
 pub use commands::run;

@@ -31,6 +31,7 @@ use crate::{
     registry_socket::{self, StoreAccess},
     remote_mirror::{self, RemoteMirror},
     store_host::StoreHost,
+    vault_location::VaultLocation,
 };
 
 /// Location of the registry.
@@ -161,7 +162,10 @@ impl RegistryConnection<'_> {
             None => RegistrySource::Opened(dir.to_owned()).print(self.target),
         }
         let hosted = async {
-            let (caller, _) = authentication::caller(dir, self.target.key.as_deref())?;
+            let (caller, _) = authentication::caller(
+                &VaultLocation::new(dir, self.config),
+                self.target.key.as_deref(),
+            )?;
             let (skills, executor) = host.view(&caller)?;
             self.opened.set(skills, executor);
             tokio::select! {

@@ -110,14 +110,12 @@ pub async fn run(cli: Cli) -> Result<(), Failure> {
         Some(Command::Doctor(DoctorArgs { command: Some(command), .. })) => {
             let DoctorCommand::Search { misses, format } = command;
             if misses {
-                return doctor_search::misses(&target, format).await;
+                return doctor_search::misses(&target, &load()?, format).await;
             }
             doctor_search::routing(&*open().await?, format).await
         }
-        Some(Command::Key { command }) => accounts::keys::run(command, &target).await,
-        Some(Command::Secret { command }) => {
-            accounts::secrets::run(command, &target, &load()?.prefix)
-        }
+        Some(Command::Key { command }) => accounts::keys::run(command, &target, &load()?).await,
+        Some(Command::Secret { command }) => accounts::secrets::run(command, &target, &load()?),
         Some(Command::Mcp { profile }) => mcp::run(profile, &target, &load()?).await,
         Some(Command::Acp { skills_update }) => acp::run(skills_update, &target, &load()?).await,
         Some(Command::List { all, tier, format }) => {
