@@ -392,6 +392,8 @@ codes! {
     StoreIo = "store_io",
     /// The store was written by a newer version.
     StoreNewerSchema = "store_newer_schema",
+    /// The database of the store cannot be reached or written; try again.
+    StoreUnavailable = "store_unavailable",
     /// The call or request took too long.
     Timeout = "timeout",
     /// A listener on this address requires a token.

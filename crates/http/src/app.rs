@@ -78,6 +78,7 @@ impl App {
         let server = Arc::new(ServerRules {
             guard: BoundGuard { guard: guard.clone(), bound },
             error_formats,
+            readiness: readiness.clone(),
         });
         let with_middleware = |RouteGroup { routes, policy }| {
             let group = GroupRules {

@@ -4,7 +4,7 @@
 //! - [`api`]: the trait that surfaces are written against; `skills-remote` implements it over a bus
 //! - [`catalog`]: the immutable snapshot that answers all reads of metadata
 //! - `writer`: the thread that commits; `concurrent_writes` on a store behind a network; `publisher`: the catalog and
-//!   feeds that it publishes; `recovery` after a panic
+//!   feeds that it publishes; `recovery` after a panic; `follower`: changes of other servers on a shared store
 //! - [`feed`]: change notifications in commit order, in bounded memory; `change_events`: their form for surfaces
 //! - [`live`]: entries of live clients, which are listed and read but not stored
 //! - [`versions`], [`log_info`], `purge_report`: requests and responses about versions; `version_lookup`, `history`, `version_writing`, `collection`: what
@@ -27,6 +27,7 @@ mod concurrent_writes;
 pub mod diff;
 mod error;
 pub mod feed;
+mod follower;
 pub mod functions;
 mod history;
 mod legacy_summary;
@@ -64,6 +65,7 @@ pub use catalog::{Catalog, CollectionRow, ExplainedLayer, Explanation, PromptRow
 pub use change_events::{ChangeEvent, ChangeEvents, NOTIFY_DEBOUNCE};
 pub use error::{HandlerProblem, RegistryError};
 pub use feed::{ChangeFeed, FeedItem, FeedSubscription};
+pub use follower::StoreHealth;
 pub use functions::ExposedFunction;
 pub use log_info::{LogInfo, LogPage, LogRequest};
 pub use pending_write::PendingWrite;

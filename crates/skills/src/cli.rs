@@ -29,7 +29,7 @@ pub use self::{
     accounts::{GrantArgs, KeyCommand, KeyCreateArgs, KeyRevokeArgs, SecretArgs, SecretCommand},
     bundles::{AddArgs, ConflictArg, RemoveArgs, UpdateArgs, ValidateArgs},
     collections::{CollectionCommand, CollectionSkillsArgs, CreateCollectionArgs},
-    copies::{AgentFolders, ExportArgs, ImportArgs, SyncArgs},
+    copies::{AgentFolders, ExportArgs, ImportArgs, StoreCommand, StoreCopyArgs, SyncArgs},
     help_options::command,
     lock::{InstallArgs, LockArgs, OutdatedArgs, VerifyArgs},
     prompts::PromptCommand,
@@ -192,6 +192,11 @@ pub enum Command {
     Validate(ValidateArgs),
     /// Import an export file, or copy between an engine's state and the embedded store
     Import(ImportArgs),
+    /// Copy a whole store into another one
+    Store {
+        #[command(subcommand)]
+        command: StoreCommand,
+    },
     /// List and render prompts (slash commands)
     Prompt {
         #[command(subcommand)]
@@ -295,6 +300,9 @@ impl Cli {
             *config = environment::required_path("III_CONFIG")?;
         }
         target.data_dir = target.data_dir.take().or_else(|| environment::path("SKILLS_DATA_DIR"));
+        if target.store.is_none() {
+            target.store = environment::text("SKILLS_STORE")?;
+        }
         target.token = environment::flag_or_token("--token", target.token.take(), "III_TOKEN")?;
         if target.key.is_none() {
             target.key = environment::text("SKILLS_KEY")?;
@@ -343,6 +351,7 @@ impl Cli {
                 | Command::Log(LogArgs { format, .. })
                 | Command::Gc(GcArgs { format, .. }),
             ) => format.json,
+            Some(Command::Store { command: StoreCommand::Copy(args) }) => args.format.json,
             Some(Command::Version(command)) => command.format().json,
             Some(Command::Prompt { command }) => command.format().json,
             Some(Command::Key { command }) => command.format().json,

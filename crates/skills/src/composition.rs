@@ -29,7 +29,7 @@ use skills_http::{
 use skills_mcp::{Mcp, Settings};
 use skills_mdp::MdpHost;
 use skills_registry::{CollectRequest, Registry, RegistryConfig, RegistryError, SkillRegistry};
-use skills_store::SqliteStore;
+use skills_store::{SqliteStore, Store};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
@@ -44,19 +44,26 @@ use crate::{
     server_state::ServerState,
 };
 
-/// Opens or creates the store of a directory.
-pub(crate) async fn open_store(data_dir: &Path) -> Result<SqliteStore, Failure> {
+/// Opens or creates the store of a directory, or that of the configured database.
+pub(crate) async fn open_store(
+    data_dir: &Path,
+    config: &Config,
+) -> Result<Arc<dyn Store>, Failure> {
+    if let Some(database) = &config.database {
+        return database.open().await;
+    }
     let data_dir = data_dir.to_owned();
-    Ok(blocking(move || SqliteStore::open(&data_dir).map_err(RegistryError::from)).await??)
+    let opened = blocking(move || SqliteStore::open(&data_dir).map_err(RegistryError::from));
+    Ok(Arc::new(opened.await??))
 }
 
 /// Opens the registry of a store.
 pub(crate) async fn open_registry(
-    store: SqliteStore,
+    store: Arc<dyn Store>,
     bus: Option<std::sync::Weak<dyn Bus>>,
     config: RegistryConfig,
 ) -> Result<Arc<Registry>, Failure> {
-    Ok(blocking(move || Registry::open(Arc::new(store), bus, config)).await??)
+    Ok(blocking(move || Registry::open(store, bus, config)).await??)
 }
 
 /// Settings of the HTTP surfaces.

@@ -22,7 +22,7 @@ pub use self::{
     load::{ConfigError, Purpose},
     sources::SourceSettings,
 };
-use crate::search_model;
+use crate::{database::Database, search_model};
 
 /// State scopes of an attached worker's content.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -112,6 +112,10 @@ pub struct Config {
     pub sections: SectionAccess,
     /// Store of an attached worker.
     pub store: StoreChoice,
+    /// Database that holds the registry, instead of the file of the data directory.
+    pub database: Option<Database>,
+    /// Time for which reads go on while the database cannot be reached; `None` for as long as it takes.
+    pub max_stale: Option<Duration>,
     /// HTTP address of an attached worker, if it serves HTTP.
     pub http: Option<String>,
     /// Token that HTTP requests must present.
@@ -152,6 +156,8 @@ impl Default for Config {
             inject_caller_id: true,
             sections: SectionAccess::default(),
             store: StoreChoice::Auto,
+            database: None,
+            max_stale: None,
             http: None,
             http_token: None,
             allow_host: vec![],

@@ -7,6 +7,7 @@ use skills_core::{
     Code, Digest, EntryKey, EntryKind, Layer, PromptDefinition, SkillCollection, SkillMeta,
     Timestamp,
 };
+use uuid::Uuid;
 
 use crate::{
     Action, BatchError,
@@ -116,13 +117,47 @@ impl EntryContent {
     }
 }
 
+/// Identity of a batch. A store behind a network records it, so that a batch that is sent again is not applied twice.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct BatchId(Uuid);
+
+impl BatchId {
+    /// Creates an id that no other batch has.
+    #[must_use]
+    pub fn new() -> Self {
+        Self(Uuid::now_v7())
+    }
+
+    /// Returns the id as bytes.
+    #[must_use]
+    pub const fn as_bytes(&self) -> &[u8; 16] {
+        self.0.as_bytes()
+    }
+}
+
+impl Default for BatchId {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 /// Mutations that are committed atomically.
 #[derive(Debug, Clone)]
 pub struct Batch {
+    /// Identity.
+    pub id: BatchId,
     /// Actor of the mutations for the change log.
     pub actor: Arc<str>,
     /// Mutations in order.
     pub mutations: Vec<Mutation>,
+}
+
+impl Batch {
+    /// Creates a batch with a new id.
+    #[must_use]
+    pub fn new(actor: impl Into<Arc<str>>, mutations: Vec<Mutation>) -> Self {
+        Self { id: BatchId::new(), actor: actor.into(), mutations }
+    }
 }
 
 /// Change to an entry or to the bus state.

@@ -159,6 +159,7 @@ fn registry_json(source: &RegistrySource) -> Value {
         RegistrySource::Bus(url) => json!({ "url": without_query(url) }),
         RegistrySource::Served(dir) => json!({ "data_dir": dir, "opened_by": "another process" }),
         RegistrySource::Opened(dir) => json!({ "data_dir": dir, "opened_by": "this process" }),
+        RegistrySource::Database(url) => json!({ "store": url, "opened_by": "this process" }),
     }
 }
 
@@ -173,7 +174,7 @@ async fn connect_to(
             BusClient::connect(url, token, CONNECT_TIMEOUT).await.ok()
         }
         RegistrySource::Served(dir) => registry_socket::connect_client(dir).await?,
-        RegistrySource::Opened(_) => None,
+        RegistrySource::Opened(_) | RegistrySource::Database(_) => None,
     })
 }
 

@@ -9,7 +9,7 @@ use skills_registry::SectionAccess;
 
 use super::{
     Config, StoreChoice,
-    document::{Node, Unusable},
+    document::{Entries, Node, Unusable, Value},
     sources,
 };
 use crate::token_rules;
@@ -42,7 +42,10 @@ pub(super) const SETTINGS: &[Setting] = &[
     plain("state_timeout_ms", |c, v| set(&mut c.state_timeout_ms, at_least_one(v))),
     security("inject_caller_id", |c, v| set(&mut c.inject_caller_id, v.flag())),
     security("sections", |c, v| set(&mut c.sections, sections(v))),
-    security("store", |c, v| set(&mut c.store, store(v))),
+    security("store", |c, v| match &v.value {
+        Value::Map(entries) => store_map(c, v, entries),
+        _ => set(&mut c.store, store(v)),
+    }),
     plain("scopes.skills", |c, v| set(&mut c.scopes.skills, v.text().map(str::to_owned))),
     plain("scopes.prompts", |c, v| set(&mut c.scopes.prompts, v.text().map(str::to_owned))),
     security("http", |c, v| set(&mut c.http, address(v).map(Some))),
@@ -168,6 +171,39 @@ fn store(value: &Node) -> Result<StoreChoice, Unusable> {
         "embedded" => Ok(StoreChoice::Embedded),
         _ => Err(value.unusable("must be auto, state or embedded")),
     }
+}
+
+/// Parses the long form of `store`: its mode, the URL of a database, and how long reads go on without it.
+fn store_map(config: &mut Config, node: &Node, entries: &Entries) -> Result<(), Unusable> {
+    for (name, value) in entries {
+        match name.value.as_str() {
+            "mode" => config.store = store(value)?,
+            "url" => {
+                let url = value.text()?.parse();
+                let unusable =
+                    |reason: String| value.unusable(format!("has an unusable url: {reason}"));
+                config.database = Some(url.map_err(unusable)?);
+            }
+            "max_stale" => config.max_stale = Some(duration(value)?),
+            _ => return Err(node.unusable("has only mode, url and max_stale")),
+        }
+    }
+    Ok(())
+}
+
+/// Parses a time such as `30s`, `5m` or `1h`.
+fn duration(value: &Node) -> Result<Duration, Unusable> {
+    let text = value.text()?;
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let seconds = match &text[digits.len()..] {
+        "s" => 1,
+        "m" => 60,
+        "h" => 60 * 60,
+        _ => 0,
+    };
+    let time = digits.parse::<u64>().ok().and_then(|number| number.checked_mul(seconds));
+    let time = time.filter(|time| *time > 0).map(Duration::from_secs);
+    time.ok_or_else(|| value.unusable("has a max_stale that is not a time such as 30s, 5m or 1h"))
 }
 
 fn address(value: &Node) -> Result<String, Unusable> {

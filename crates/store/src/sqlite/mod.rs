@@ -18,6 +18,7 @@ mod migrate;
 mod open;
 mod retention;
 mod rows;
+mod transfer;
 mod write;
 mod write_entry;
 mod write_version;
@@ -34,6 +35,7 @@ use rusqlite::{Connection, params};
 use skills_core::{Digest, EntryKey, Label, Timestamp, VersionSelector};
 use skills_sqlite::DatabaseError;
 
+pub use self::transfer::SqliteSnapshot;
 use self::{
     blob_readers::{BlobReaders, StoredBlob},
     write::LogEnd,

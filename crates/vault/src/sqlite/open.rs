@@ -1,23 +1,16 @@
-//! `vault.sqlite`: opening, reading, and transactions.
-//!
-//! Write-ahead log with `synchronous=FULL`: a change has reached the disk when the call returns. Unlike the store there is
-//! no lock file: SQLite's locks let the command line write between two changes of a server.
+//! Opening of `vault.sqlite`: connections, schema and migrations.
 
 use std::{
-    path::{Path, PathBuf},
-    sync::atomic::{AtomicU64, Ordering},
+    path::Path,
     thread,
     time::{Duration, Instant},
 };
 
-use parking_lot::Mutex;
-use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior};
-use skills_sqlite::{DatabaseError, check_version, create_private_dir, harden, open_private_file};
+use rusqlite::{Connection, OpenFlags, TransactionBehavior};
+use skills_sqlite::{DatabaseError, check_version, harden};
 
 use crate::VaultError;
 
-/// Name of the file in a data directory.
-const FILE_NAME: &str = "vault.sqlite";
 /// Schema version, stored in `user_version`.
 const SCHEMA_VERSION: i64 = 3;
 /// SQLite application id: "skiv".
@@ -38,121 +31,48 @@ const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
 /// Time between two attempts to open a file that is busy.
 const BUSY_RETRY: Duration = Duration::from_millis(5);
 
-/// Error of a query or a transaction.
-pub(crate) enum TxError {
-    /// Error of the database.
+/// Error while a connection is opened.
+enum OpenError {
     Sql(rusqlite::Error),
-    /// A rule of the vault was broken.
-    Rejected(VaultError),
+    Rejected(DatabaseError),
 }
 
-impl From<rusqlite::Error> for TxError {
+impl From<rusqlite::Error> for OpenError {
     fn from(error: rusqlite::Error) -> Self {
         Self::Sql(error)
     }
 }
 
-impl From<DatabaseError> for TxError {
+impl From<DatabaseError> for OpenError {
     fn from(error: DatabaseError) -> Self {
-        Self::Rejected(error.into())
-    }
-}
-
-impl From<VaultError> for TxError {
-    fn from(error: VaultError) -> Self {
         Self::Rejected(error)
     }
 }
 
-/// `vault.sqlite` with one writing and one reading connection.
-#[derive(Debug)]
-pub(crate) struct VaultFile {
-    path: PathBuf,
-    /// Declared first, so closed first: the last connection to close checkpoints the write-ahead log.
-    reader: Mutex<Connection>,
-    writer: Mutex<Connection>,
-    /// Number of attempted writes.
-    writes: AtomicU64,
-}
-
-impl VaultFile {
-    pub(crate) fn exists_in(dir: &Path) -> bool {
-        dir.join(FILE_NAME).is_file()
-    }
-
-    pub(crate) fn open(dir: &Path) -> Result<Self, VaultError> {
-        create_private_dir(dir)?;
-        let path = dir.join(FILE_NAME);
-        open_private_file(&path)?;
-        let (writer, reader) = connect_when_free(&path)?;
-        let (reader, writer) = (Mutex::new(reader), Mutex::new(writer));
-        Ok(Self { path, reader, writer, writes: AtomicU64::new(0) })
-    }
-
-    /// Opens another reading connection.
-    pub(crate) fn connect_reader(&self) -> Result<Connection, VaultError> {
-        connect_reader(&self.path).map_err(|error| self.error(error.into()))
-    }
-
-    pub(crate) fn read<T>(
-        &self,
-        query: impl FnOnce(&Connection) -> Result<T, TxError>,
-    ) -> Result<T, VaultError> {
-        let reader = self.reader.lock();
-        query(&reader).map_err(|error| self.error(error))
-    }
-
-    /// Runs an exclusive write transaction and rolls it back on an error.
-    pub(crate) fn write<T>(
-        &self,
-        change: impl FnOnce(&mut Transaction<'_>) -> Result<T, TxError>,
-    ) -> Result<T, VaultError> {
-        let mut writer = self.writer.lock();
-        let run = || {
-            let mut transaction =
-                writer.transaction_with_behavior(TransactionBehavior::Immediate)?;
-            let outcome = change(&mut transaction)?;
-            transaction.commit()?;
-            Ok(outcome)
-        };
-        let outcome = run();
-        // Also after an error: a commit may have succeeded before it.
-        self.writes.fetch_add(1, Ordering::Release);
-        outcome.map_err(|error| self.error(error))
-    }
-
-    /// Returns a number that changes with every write through this value, before the write returns.
-    pub(crate) fn writes(&self) -> u64 {
-        self.writes.load(Ordering::Acquire)
-    }
-
-    /// Makes every write fail, as on a full disk.
-    #[cfg(test)]
-    pub(crate) fn set_read_only(&self, read_only: bool) {
-        let writer = self.writer.lock();
-        writer.pragma_update(None, "query_only", read_only).unwrap();
-    }
-
-    pub(crate) fn error(&self, error: TxError) -> VaultError {
-        map_error(&self.path, error)
+impl OpenError {
+    fn into_database_error(self, path: &Path) -> DatabaseError {
+        match self {
+            Self::Sql(error) => DatabaseError::new(path, &error),
+            Self::Rejected(error) => error,
+        }
     }
 }
 
 /// Connects, and tries again while another process creates or closes the file: SQLite does not wait for the lock that a
 /// change of the journal mode needs, whatever the busy timeout.
-fn connect_when_free(path: &Path) -> Result<(Connection, Connection), VaultError> {
+pub(super) fn connect_when_free(path: &Path) -> Result<(Connection, Connection), VaultError> {
     let deadline = Instant::now() + BUSY_TIMEOUT;
     loop {
-        match connect(path).map_err(|error| map_error(path, error)) {
-            Err(VaultError::Database(DatabaseError::Busy { .. })) if Instant::now() < deadline => {
+        match connect(path).map_err(|error| error.into_database_error(path)) {
+            Err(DatabaseError::Busy { .. }) if Instant::now() < deadline => {
                 thread::sleep(BUSY_RETRY);
             }
-            outcome => return outcome,
+            outcome => return Ok(outcome?),
         }
     }
 }
 
-fn connect(path: &Path) -> Result<(Connection, Connection), TxError> {
+fn connect(path: &Path) -> Result<(Connection, Connection), OpenError> {
     let mut writer = Connection::open(path)?;
     harden(&writer)?;
     writer.busy_timeout(BUSY_TIMEOUT)?;
@@ -193,25 +113,12 @@ fn connect(path: &Path) -> Result<(Connection, Connection), TxError> {
     Ok((writer, connect_reader(path)?))
 }
 
-fn connect_reader(path: &Path) -> rusqlite::Result<Connection> {
+/// Opens a connection for reading.
+pub(super) fn connect_reader(path: &Path) -> rusqlite::Result<Connection> {
     let reader = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
     harden(&reader)?;
     reader.busy_timeout(BUSY_TIMEOUT)?;
     Ok(reader)
-}
-
-/// Maps errors of SQLite to errors of the vault.
-fn map_error(path: &Path, error: TxError) -> VaultError {
-    match error {
-        TxError::Rejected(error) => error,
-        TxError::Sql(error) => DatabaseError::new(path, &error).into(),
-    }
-}
-
-/// Creates the error for a column whose stored value is invalid.
-pub(crate) fn corrupt_column(column: &'static str) -> rusqlite::Error {
-    let error = format!("a stored {column} is invalid");
-    rusqlite::Error::FromSqlConversionFailure(0, rusqlite::types::Type::Text, error.into())
 }
 
 #[cfg(test)]
@@ -221,13 +128,16 @@ mod tests {
     use rusqlite::config::DbConfig;
     use skills_core::Coded as _;
 
-    use super::*;
+    use super::{
+        super::{FILE_NAME, SqliteBackend},
+        *,
+    };
 
     #[test]
     fn changes_are_flushed_and_the_files_are_private() {
         let dir = tempfile::tempdir().unwrap();
         let data_dir = dir.path().join("new/data");
-        let file = VaultFile::open(&data_dir).unwrap();
+        let file = SqliteBackend::open(&data_dir).unwrap();
         let writer = file.writer.lock();
         let pragma = |name: &str| {
             writer.pragma_query_value(None, name, |row| row.get::<_, rusqlite::types::Value>(0))
@@ -246,10 +156,10 @@ mod tests {
     #[test]
     fn every_connection_is_hardened_against_the_file() {
         let dir = tempfile::tempdir().unwrap();
-        let file = VaultFile::open(dir.path()).unwrap();
-        let further = file.connect_reader().unwrap();
-        let (reader, writer) = (file.reader.lock(), file.writer.lock());
-        for connection in [&further, &*reader, &*writer] {
+        let file = SqliteBackend::open(dir.path()).unwrap();
+        let (keys, reader) = (file.key_reader.lock(), file.reader.lock());
+        let writer = file.writer.lock();
+        for connection in [&keys.connection, &*reader, &*writer] {
             let is_set = |config| connection.db_config(config).unwrap();
             assert!(!is_set(DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA));
             assert!(is_set(DbConfig::SQLITE_DBCONFIG_DEFENSIVE));
@@ -261,7 +171,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         thread::scope(|scope| {
             for _ in 0..8 {
-                scope.spawn(|| VaultFile::open(dir.path()).unwrap());
+                scope.spawn(|| SqliteBackend::open(dir.path()).unwrap());
             }
         });
     }
@@ -281,18 +191,16 @@ mod tests {
         old.execute("INSERT INTO secret_grant VALUES ('ann', 'echo', 'A', 7)", []).unwrap();
         drop(old);
         for _ in 0..2 {
-            let file = VaultFile::open(dir.path()).unwrap();
-            let read = file.read(|connection| {
-                let sql = "SELECT owner, origin FROM secret_grant";
-                Ok(connection.query_row(sql, [], |row| {
+            let file = SqliteBackend::open(dir.path()).unwrap();
+            let read =
+                file.reader.lock().query_row("SELECT owner, origin FROM secret_grant", [], |row| {
                     Ok((row.get::<_, String>(0)?, row.get::<_, Option<String>>(1)?))
-                })?)
-            });
+                });
             assert_eq!(read.unwrap(), ("ann".to_owned(), None));
-            let misses = file.read(|connection| {
-                let sql = "SELECT count(*) FROM search_miss";
-                Ok(connection.query_row(sql, [], |row| row.get::<_, u64>(0))?)
-            });
+            let misses =
+                file.reader
+                    .lock()
+                    .query_row("SELECT count(*) FROM search_miss", [], |row| row.get::<_, u64>(0));
             assert_eq!(misses.unwrap(), 0);
         }
     }
@@ -301,7 +209,7 @@ mod tests {
     fn a_foreign_file_is_reported_and_not_changed() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join(FILE_NAME);
-        let opened = || VaultFile::open(dir.path()).map(|_| ()).unwrap_err();
+        let opened = || SqliteBackend::open(dir.path()).map(|_| ()).unwrap_err();
 
         fs::write(&path, "no database at all, however long it may be".repeat(50)).unwrap();
         let before = fs::read(&path).unwrap();
@@ -312,7 +220,7 @@ mod tests {
             [("application_id", 7, "vault_corrupt"), ("user_version", 9, "vault_newer_schema")]
         {
             fs::remove_file(&path).unwrap();
-            drop(VaultFile::open(dir.path()).unwrap());
+            drop(SqliteBackend::open(dir.path()).unwrap());
             Connection::open(&path).unwrap().pragma_update(None, pragma, value).unwrap();
             assert_eq!(opened().code().as_str(), code, "{pragma}");
         }

@@ -38,7 +38,7 @@ impl VersionIndex for Entry {
 }
 
 impl Entry {
-    pub(super) fn find(&self, selector: &VersionSelector) -> FoundVersion {
+    pub(crate) fn find(&self, selector: &VersionSelector) -> FoundVersion {
         match self.select(selector, SelectionPurpose::Read) {
             Selection::Found(version) => FoundVersion::Found {
                 version: version.info.clone(),

@@ -15,32 +15,33 @@ use crate::{
 };
 
 /// Version with its content.
-#[derive(Debug, Clone)]
-pub(super) struct Version {
-    pub(super) info: StoredVersion,
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Version {
+    pub(crate) info: StoredVersion,
     /// Digest that tells whether a registration changes the entry.
-    identity: Digest,
-    revision: u64,
-    pub(super) content: Option<Arc<EntryContent>>,
+    pub(crate) identity: Digest,
+    /// Change of its last registration.
+    pub(crate) revision: u64,
+    pub(crate) content: Option<Arc<EntryContent>>,
 }
 
 /// Entry with its versions, oldest first. The number of a version is its position, from 1.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Entry {
-    pub(super) is_present: bool,
-    pub(super) versions: Vec<Version>,
-    labels: BTreeMap<Label, u64>,
+pub(crate) struct Entry {
+    pub(crate) is_present: bool,
+    pub(crate) versions: Vec<Version>,
+    pub(crate) labels: BTreeMap<Label, u64>,
 }
 
 /// Time and author of a change that is being made.
-pub(super) struct Stamp<'a> {
-    pub(super) revision: u64,
-    pub(super) at: Timestamp,
-    pub(super) actor: &'a Arc<str>,
+pub(crate) struct Stamp<'a> {
+    pub(crate) revision: u64,
+    pub(crate) at: Timestamp,
+    pub(crate) actor: &'a Arc<str>,
 }
 
 /// Result of a change of versions.
-pub(super) enum Outcome {
+pub(crate) enum Outcome {
     /// The act, and the content that is gone.
     Done(Action, Option<Arc<EntryContent>>),
     /// Everything was as requested; the version that the request was about.
@@ -56,7 +57,7 @@ impl Outcome {
 }
 
 impl Entry {
-    pub(super) fn latest(&self) -> u64 {
+    pub(crate) fn latest(&self) -> u64 {
         self.versions.len() as u64
     }
 
@@ -73,33 +74,33 @@ impl Entry {
         usize::try_from(number).ok()?.checked_sub(1).and_then(|at| self.versions.get_mut(at))
     }
 
-    pub(super) fn newest(&self, criteria: &VersionCriteria<'_>) -> Option<u64> {
+    pub(crate) fn newest(&self, criteria: &VersionCriteria<'_>) -> Option<u64> {
         let versions = self.versions.iter().rev().map(|version| &version.info);
         versions.into_iter().find(|version| criteria.admits(version)).map(|found| found.number)
     }
 
-    pub(super) fn served(&self) -> Option<u64> {
+    pub(crate) fn served(&self) -> Option<u64> {
         let stable = self.labels.iter().find(|(label, _)| label.as_str() == STABLE);
         let limit = stable.map(|(_, number)| *number);
         self.is_present.then(|| self.newest(&VersionCriteria::servable(limit))).flatten()
     }
 
     /// Returns whether the entry exists and serves nothing.
-    pub(super) fn is_withdrawn(&self) -> bool {
+    pub(crate) fn is_withdrawn(&self) -> bool {
         self.is_present && self.served().is_none()
     }
 
-    pub(super) fn heads(&self) -> Option<VersionHeads> {
+    pub(crate) fn heads(&self) -> Option<VersionHeads> {
         let served = self.served()?;
         Some(VersionHeads { served, latest: self.latest(), labels: self.labels() })
     }
 
-    pub(super) fn labels(&self) -> Labels {
+    pub(crate) fn labels(&self) -> Labels {
         self.labels.iter().map(|(label, number)| (label.clone(), *number)).collect()
     }
 
     /// Returns the served version as a change has it.
-    pub(super) fn served_version(&self, has_content: bool) -> Option<ServedVersion> {
+    pub(crate) fn served_version(&self, has_content: bool) -> Option<ServedVersion> {
         let heads = self.heads()?;
         let version = self.get(heads.served)?;
         let content = version.content.clone().filter(|_| has_content);
@@ -107,7 +108,7 @@ impl Entry {
         Some(ServedVersion { registered_at, content, heads: Some(heads) })
     }
 
-    pub(super) fn stored(&self, key: &EntryKey) -> Option<StoredEntry> {
+    pub(crate) fn stored(&self, key: &EntryKey) -> Option<StoredEntry> {
         let heads = self.heads()?;
         let version = self.get(heads.served)?;
         Some(StoredEntry {
@@ -119,7 +120,7 @@ impl Entry {
         })
     }
 
-    pub(super) fn put(
+    pub(crate) fn put(
         &mut self,
         key: &EntryKey,
         content: EntryContent,
@@ -174,12 +175,12 @@ impl Entry {
     }
 
     /// Removes the entry. Returns whether it existed.
-    pub(super) fn remove(&mut self) -> bool {
+    pub(crate) fn remove(&mut self) -> bool {
         self.labels.clear();
         std::mem::take(&mut self.is_present)
     }
 
-    pub(super) fn change(
+    pub(crate) fn change(
         &mut self,
         key: &EntryKey,
         change: VersionMutation,
@@ -286,7 +287,7 @@ impl Entry {
     }
 
     /// Returns the numbers of versions that retention no longer keeps.
-    pub(super) fn expired(&self, retention: &Retention, now: Timestamp) -> Vec<u64> {
+    pub(crate) fn expired(&self, retention: &Retention, now: Timestamp) -> Vec<u64> {
         let oldest = retention.oldest_kept(now);
         let kept = self.versions.iter().rev().filter(|version| version.info.removal.is_none());
         let expired = kept.enumerate().filter(|(newer, version)| {
@@ -297,7 +298,7 @@ impl Entry {
         expired.map(|(_, version)| version.info.number).collect()
     }
 
-    pub(super) fn page(&self, before: Option<u64>, limit: usize) -> VersionPage {
+    pub(crate) fn page(&self, before: Option<u64>, limit: usize) -> VersionPage {
         let listed = || {
             let versions = self.versions.iter().rev().map(|version| &version.info);
             versions.filter(|version| version.removal != Some(Removal::Collected))
