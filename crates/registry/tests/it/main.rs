@@ -12,6 +12,7 @@ mod feed;
 mod live_entries;
 mod registry;
 mod search;
+mod shared_store;
 mod support;
 mod tiers;
 mod versions;

@@ -1,11 +1,12 @@
 //! Store in PostgreSQL, which several servers may share.
 //!
 //! - `commit`: a group of batches as one transaction
-//! - `load`, `flush`: the part of the tables that a group needs, and its differences
+//! - `load`, `differences`, `flush`: the part of the tables that a group needs, what it changed, and the write of that
 //! - `outcome`: recorded outcomes of batches that are sent again
 //! - `log`, `retention`, `rows`: reads
 
 mod commit;
+mod differences;
 mod flush;
 mod load;
 mod log;
