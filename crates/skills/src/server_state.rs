@@ -3,9 +3,7 @@
 use std::{fs, path::PathBuf};
 
 use skills_core::{RequestStats, SurfaceStats, Timestamp};
-use skills_http::{
-    Connection, ImportedSource, Readiness, ServerInfo, ServerProblem, ServerStatus,
-};
+use skills_http::{Connection, ImportedSource, Readiness, ServerInfo, ServerProblem, ServerStatus};
 use skills_mcp::http::{OpenSession, OpenSessions};
 
 use crate::{

@@ -14,7 +14,8 @@ use skills_postgres::{Lease, PgError, Session};
 
 use super::{
     PostgresStore,
-    flush::{self, Differences},
+    differences::Differences,
+    flush,
     load::{self, Loaded},
     outcome,
 };

@@ -21,8 +21,10 @@ const LOAD_STATE: &str =
     "SELECT s.scope, s.key, s.position, s.value FROM unnest($1::text[], $2::text[]) AS k (scope, key)
      JOIN state s ON s.scope = k.scope AND s.key = k.key";
 const LOAD_BLOBS: &str = "SELECT digest, size FROM blob WHERE digest = ANY($1)";
-const LOAD_USES: &str = "SELECT DISTINCT digest FROM blob_use
-                         WHERE digest = ANY($1) AND entry <> ALL($2)";
+const LOAD_USES: &str = "SELECT DISTINCT ON (u.digest) u.digest, e.kind, e.tier, e.owner, e.id, u.version
+                         FROM blob_use u JOIN entry e ON e.number = u.entry
+                         WHERE u.digest = ANY($1) AND u.entry <> ALL($2)
+                         ORDER BY u.digest, u.entry, u.version DESC";
 
 /// Rows of the entries of a list of keys.
 const KEYED: &str = "FROM unnest($1::text[], $2::text[], $3::text[], $4::text[])
@@ -300,7 +302,8 @@ async fn load_uses(session: &Session, loaded: &mut Loaded, named: &Named) -> Res
     )
     .await?;
     for row in uses {
-        loaded.tables.other_uses.insert(rows::digest(&row, 0)?);
+        let holder = (rows::key(&row, 1)?, rows::number(&row, 5)?);
+        loaded.tables.other_uses.insert(rows::digest(&row, 0)?, holder);
     }
     for row in blobs {
         let size = rows::number(&row, 1)?;

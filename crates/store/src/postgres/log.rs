@@ -6,7 +6,9 @@ use skills_core::Label;
 use skills_postgres::{PgError, Row, Session, ToSql, column};
 
 use super::rows::{self, LOG_COLUMNS, to_i64};
-use crate::{Action, Change, Labels, LogFilter, LogRecord, ServedVersion, VersionHeads};
+use crate::{
+    Action, Change, Labels, LogFilter, LogRecord, ServedRecord, ServedVersion, VersionHeads,
+};
 
 /// Returns changes after a revision, oldest first. The version numbers beside the served one are those of today, and so is
 /// the content: a purged version has none.
@@ -68,35 +70,90 @@ pub(super) fn log(
     before: Option<u64>,
     limit: usize,
 ) -> Result<Vec<LogRecord>, PgError> {
-    let mut conditions = vec!["c.revision < $1".to_owned()];
-    let mut values: Vec<Box<dyn ToSql + Sync>> = vec![Box::new(before.map_or(i64::MAX, to_i64))];
-    let mut add = |condition: &str, value: Box<dyn ToSql + Sync>| {
-        values.push(value);
-        conditions.push(condition.replace('?', &format!("${}", values.len())));
-    };
-    if let Some(kind) = filter.kind {
-        add("c.kind = ?", Box::new(kind.as_str()));
-    }
-    if let Some(id) = &filter.id {
-        add("c.id = ?", Box::new(id.to_string()));
-    }
-    if let Some(since) = filter.since {
-        add("c.at >= ?", Box::new(since.as_micros()));
-    }
-    if let Some(actor) = &filter.actor {
-        add("strpos(c.actor, ?) > 0", Box::new(actor.clone()));
-    }
-    if let Some(layers) = &filter.layers {
-        let name = |layer: &skills_core::Layer| format!("{}/{}", layer.tier(), layer.owner());
-        let layers: Vec<String> = layers.iter().map(name).collect();
-        add("c.tier || '/' || c.owner = ANY(?)", Box::new(layers));
-    }
-    values.push(Box::new(to_i64(limit as u64)));
+    let mut conditions = Conditions::new("c.revision < $1", before.map_or(i64::MAX, to_i64));
+    conditions.add_filter(filter);
+    let (condition, values) = conditions.finish(limit);
     let sql = format!(
-        "SELECT {LOG_COLUMNS} FROM change c WHERE {} ORDER BY c.revision DESC LIMIT ${}",
-        conditions.join(" AND "),
+        "SELECT {LOG_COLUMNS} FROM change c WHERE {condition} ORDER BY c.revision DESC LIMIT ${}",
         values.len()
     );
+    query(session, &sql, &values)?.iter().map(rows::log_record).collect()
+}
+
+/// Returns the oldest records after a revision that pass a filter, with the content that was served then.
+pub(super) fn log_after(
+    session: &Session,
+    filter: &LogFilter,
+    after: u64,
+    limit: usize,
+) -> Result<Vec<ServedRecord>, PgError> {
+    let mut conditions = Conditions::new("c.revision > $1", to_i64(after));
+    conditions.add_filter(filter);
+    let (condition, values) = conditions.finish(limit);
+    let sql = format!(
+        "SELECT {LOG_COLUMNS}, v.content
+         FROM change c
+         LEFT JOIN entry e ON e.kind = c.kind AND e.tier = c.tier AND e.owner = c.owner
+             AND e.id = c.id
+         LEFT JOIN version v ON v.entry = e.number AND v.number = c.served
+         WHERE {condition} ORDER BY c.revision LIMIT ${}",
+        values.len()
+    );
+    let served = |row: &Row| {
+        let record = rows::log_record(row)?;
+        let content = rows::content(record.key.kind, row, 15)?;
+        Ok(ServedRecord { record, content })
+    };
+    query(session, &sql, &values)?.iter().map(served).collect()
+}
+
+type Value = Box<dyn ToSql + Sync>;
+
+fn query(session: &Session, sql: &str, values: &[Value]) -> Result<Vec<Row>, PgError> {
     let values: Vec<&(dyn ToSql + Sync)> = values.iter().map(AsRef::as_ref).collect();
-    session.query(&sql, &values)?.iter().map(rows::log_record).collect()
+    session.query(sql, &values)
+}
+
+/// Conditions of a query of the log, with their values.
+struct Conditions {
+    sql: Vec<String>,
+    values: Vec<Value>,
+}
+
+impl Conditions {
+    /// Creates conditions that begin with one on the revision, which is `$1`.
+    fn new(revision: &str, value: i64) -> Self {
+        Self { sql: vec![revision.to_owned()], values: vec![Box::new(value)] }
+    }
+
+    fn add(&mut self, condition: &str, value: Value) {
+        self.values.push(value);
+        self.sql.push(condition.replace('?', &format!("${}", self.values.len())));
+    }
+
+    fn add_filter(&mut self, filter: &LogFilter) {
+        if let Some(kind) = filter.kind {
+            self.add("c.kind = ?", Box::new(kind.as_str()));
+        }
+        if let Some(id) = &filter.id {
+            self.add("c.id = ?", Box::new(id.to_string()));
+        }
+        if let Some(since) = filter.since {
+            self.add("c.at >= ?", Box::new(since.as_micros()));
+        }
+        if let Some(actor) = &filter.actor {
+            self.add("strpos(c.actor, ?) > 0", Box::new(actor.clone()));
+        }
+        if let Some(layers) = &filter.layers {
+            let name = |layer: &skills_core::Layer| format!("{}/{}", layer.tier(), layer.owner());
+            let layers: Vec<String> = layers.iter().map(name).collect();
+            self.add("c.tier || '/' || c.owner = ANY(?)", Box::new(layers));
+        }
+    }
+
+    /// Returns all conditions as SQL, and the values with the limit as the last one.
+    fn finish(mut self, limit: usize) -> (String, Vec<Value>) {
+        self.values.push(Box::new(to_i64(limit as u64)));
+        (self.sql.join(" AND "), self.values)
+    }
 }

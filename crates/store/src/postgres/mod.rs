@@ -1,11 +1,12 @@
 //! Store in PostgreSQL, which several servers may share.
 //!
 //! - `commit`: a group of batches as one transaction
-//! - `load`, `flush`: the part of the tables that a group needs, and its differences
+//! - `load`, `differences`, `flush`: the part of the tables that a group needs, what it changed, and the write of that
 //! - `outcome`: recorded outcomes of batches that are sent again
 //! - `log`, `retention`, `rows`: reads
 
 mod commit;
+mod differences;
 mod flush;
 mod load;
 mod log;
@@ -29,7 +30,7 @@ use self::load::LoadStatements;
 pub use self::transfer::PostgresSnapshot;
 use crate::{
     Batch, Change, CollectionSize, ExpiredVersions, FoundVersion, GroupOutcome, LogFilter,
-    LogRecord, Retention, StateEntry, Store, StoreError, StoredEntry, Subscription, VersionHeads,
+    LogRecord, Retention, ServedRecord, StateEntry, Store, StoreError, StoredEntry, Subscription, VersionHeads,
     VersionPage, Wake, content_json,
 };
 
@@ -210,6 +211,13 @@ impl Store for PostgresStore {
         self.read(entries)
     }
 
+    fn withdrawn(&self) -> Result<Vec<EntryKey>, StoreError> {
+        self.read(|session| {
+            let sql = "SELECT kind, tier, owner, id FROM entry WHERE is_present AND served IS NULL";
+            session.query(sql, &[])?.iter().map(|row| rows::key(row, 0)).collect()
+        })
+    }
+
     fn revision(&self) -> Result<u64, StoreError> {
         Ok(self.pool.read_within(REVISION_TIMEOUT, |session| {
             rows::number(&session.query_one("SELECT revision FROM head", &[])?, 0)
@@ -258,6 +266,15 @@ impl Store for PostgresStore {
         limit: usize,
     ) -> Result<Vec<LogRecord>, StoreError> {
         self.read(|session| log::log(session, filter, before, limit))
+    }
+
+    fn log_after(
+        &self,
+        filter: &LogFilter,
+        after: u64,
+        limit: usize,
+    ) -> Result<Vec<ServedRecord>, StoreError> {
+        self.read(|session| log::log_after(session, filter, after, limit))
     }
 
     fn expired(

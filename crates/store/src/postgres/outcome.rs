@@ -7,7 +7,8 @@ use skills_postgres::{PgError, Session};
 use super::log;
 use crate::{Batch, Change, Effect, Mutation, NewValue, StateChange};
 
-/// Effect of a mutation as it is recorded. Changes are in the log, and values of the state are left out.
+/// Effect of a mutation as it is recorded. Changes are in the log; values of the state and the entries that still have
+/// a purged blob are left out.
 #[derive(Serialize, Deserialize)]
 enum RecordedEffect {
     Changed { revision: u64 },
@@ -23,7 +24,7 @@ pub(super) fn record(effects: &[Effect]) -> Result<String, PgError> {
         .iter()
         .map(|effect| match effect {
             Effect::Changed(change) => RecordedEffect::Changed { revision: change.revision },
-            Effect::Erased { change, blobs, bytes } => RecordedEffect::Erased {
+            Effect::Erased { change, blobs, bytes, .. } => RecordedEffect::Erased {
                 revision: change.revision,
                 blobs: blobs.clone(),
                 bytes: *bytes,
@@ -50,7 +51,8 @@ pub(super) fn replay(
         Ok(match effect {
             RecordedEffect::Changed { revision } => Effect::Changed(change(session, revision)?),
             RecordedEffect::Erased { revision, blobs, bytes } => {
-                Effect::Erased { change: change(session, revision)?, blobs, bytes }
+                let change = change(session, revision)?;
+                Effect::Erased { change, blobs, bytes, holders: vec![] }
             }
             RecordedEffect::Nothing => Effect::Nothing,
             RecordedEffect::Unchanged { version, served } => Effect::Unchanged { version, served },

@@ -4,7 +4,7 @@ use std::{cell::RefCell, time::Duration};
 
 use skills_postgres::{DatabaseUrl, Lease, PgError, Pool, PoolConfig, Session, ToSql, column};
 
-use super::{PostgresStore, flush::CHUNK_BYTES, rows};
+use super::{PostgresStore, differences::CHUNK_BYTES, rows};
 use crate::{
     StoreError,
     transfer::{
@@ -33,7 +33,6 @@ fn copy_pool(url: &DatabaseUrl) -> Result<Pool, PgError> {
 pub struct PostgresSnapshot {
     /// Holds the transaction, so it is never returned to the pool.
     lease: Lease,
-    blobs: PostgresStore,
 }
 
 impl PostgresSnapshot {
@@ -42,11 +41,11 @@ impl PostgresSnapshot {
     /// # Errors
     /// When the database cannot be reached or used.
     pub fn open(url: &DatabaseUrl) -> Result<Self, StoreError> {
-        let blobs = PostgresStore::with_pool(copy_pool(url)?)?;
-        let lease = blobs.pool.lease(COPY_LIMIT)?;
+        let store = PostgresStore::with_pool(copy_pool(url)?)?;
+        let lease = store.pool.lease(COPY_LIMIT)?;
         lease.wait(lease.begin_async())?;
         lease.batch("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")?;
-        Ok(Self { lease, blobs })
+        Ok(Self { lease })
     }
 
     fn for_each_blob(&self, visit: Visit<'_>) -> Result<(), StoreError> {

@@ -9,7 +9,7 @@ mod entries;
 mod entry_selection;
 
 use std::{
-    collections::{BTreeMap, HashMap, HashSet},
+    collections::{BTreeMap, HashMap},
     sync::Arc,
 };
 
@@ -36,8 +36,8 @@ pub(crate) struct Tables {
     pub(crate) blobs: HashMap<Digest, Bytes>,
     /// Sizes of blobs that are stored elsewhere.
     pub(crate) stored_blobs: HashMap<Digest, u64>,
-    /// Blobs that versions outside these tables have.
-    pub(crate) other_uses: HashSet<Digest>,
+    /// Blobs that versions outside these tables have, with one of those versions.
+    pub(crate) other_uses: HashMap<Digest, (EntryKey, u64)>,
     /// Blobs that were removed, in order.
     pub(crate) erased_blobs: Vec<Digest>,
     pub(crate) state: BTreeMap<String, Vec<StateEntry>>,
@@ -186,12 +186,16 @@ impl Tables {
                 newest_first.find(|version| version.content.as_ref().is_some_and(has_blob));
             Some((key.clone(), holder?.info.number))
         });
-        holders.take(MAX_HOLDERS).collect()
+        let mut holders: BTreeMap<EntryKey, u64> = holders.collect();
+        for (key, number) in digests.iter().filter_map(|digest| self.other_uses.get(digest)) {
+            holders.entry(key.clone()).or_insert(*number);
+        }
+        holders.into_iter().take(MAX_HOLDERS).collect()
     }
 
     /// Returns whether a version that is not among `except` has a blob.
     pub(crate) fn is_referenced(&self, digest: &Digest, except: &[(&EntryKey, u64)]) -> bool {
-        if self.other_uses.contains(digest) {
+        if self.other_uses.contains_key(digest) {
             return true;
         }
         self.entries.iter().any(|(key, entry)| {

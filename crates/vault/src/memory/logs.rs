@@ -63,7 +63,8 @@ impl LogTables for MemoryTables {
 
     fn evict_search_misses(&mut self, before_day: i64, rows: usize) -> Result<(), VaultError> {
         let misses = Arc::make_mut(&mut self.rows.misses);
-        let mut keys: Vec<_> = misses.keys().filter(|(day, ..)| *day < before_day).cloned().collect();
+        let mut keys: Vec<_> =
+            misses.keys().filter(|(day, ..)| *day < before_day).cloned().collect();
         keys.sort_by_key(|key| misses.get(key).copied());
         for key in keys.iter().take(rows) {
             misses.remove(key);
