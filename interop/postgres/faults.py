@@ -86,6 +86,7 @@ class Model:
         self.refused = set()   # bodies that were certainly not stored
         self.counted, self.unsure = 0, 0
         self.acknowledged, self.failed, self.unknown = 0, 0, 0
+        self.codes = {}        # number of certain failures by code
 
     def result(self, skill, body, error):
         with self.lock:
@@ -98,6 +99,7 @@ class Model:
                 self.unknown += 1
             else:
                 self.failed += 1
+                self.codes[error.get("code")] = self.codes.get(error.get("code"), 0) + 1
                 self.refused.update([body] if body else [])
 
 
@@ -122,7 +124,10 @@ class Writer(threading.Thread):
             try:
                 if self.worker is None or self.worker.is_gone:
                     self.worker = self.server.worker()
+                before = self.model.failed
                 self.write()
+                if self.model.failed > before:
+                    time.sleep(0.05)
             except (OSError, Gone):
                 self.worker = None
                 time.sleep(0.05)
@@ -324,7 +329,7 @@ def main():
         problems = check(database, servers, model, seen, readers)
         print(f"faults: {rounds} rounds in {time.monotonic() - started:.0f} s: "
               + ", ".join(f"{kind} {count}" for kind, count in sorted(counts.items())))
-        print(f"faults: {model.acknowledged} writes acknowledged, {model.failed} refused, {model.unknown} unknown; "
+        print(f"faults: {model.acknowledged} writes acknowledged, {model.failed} refused {model.codes}, {model.unknown} unknown; "
               f"{sum(reader.reads for reader in readers)} reads, {sum(reader.degraded for reader in readers)} degraded; "
               f"{len(seen)} changes seen by the subscriber")
         for problem in problems[:20]:

@@ -18,6 +18,8 @@ use crate::{Registry, publisher::Publisher, recovery::PAGE};
 
 /// Interval of looks without a notification: poolers drop LISTEN, and connections break.
 const POLL: Duration = Duration::from_secs(1);
+/// Interval of looks at a store that cannot be reached.
+const POLL_LOST: Duration = Duration::from_millis(250);
 
 /// Reachability of the store, as the follower sees it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -56,10 +58,10 @@ impl Signal {
     }
 
     /// Waits for the signal or the next poll. Returns whether the follower goes on.
-    fn wait(&self) -> bool {
+    fn wait(&self, poll: Duration) -> bool {
         let mut state = self.state.lock();
         if !state.is_raised && !state.is_closed {
-            self.raised.wait_for(&mut state, POLL);
+            self.raised.wait_for(&mut state, poll);
         }
         state.is_raised = false;
         !state.is_closed
@@ -102,7 +104,8 @@ impl Follower {
 
 fn run(registry: &Weak<Registry>, signal: &Signal) {
     let mut contact = Instant::now();
-    while signal.wait()
+    let mut poll = POLL;
+    while signal.wait(poll)
         && let Some(registry) = registry.upgrade()
     {
         let looked_at = Instant::now();
@@ -110,6 +113,7 @@ fn run(registry: &Weak<Registry>, signal: &Signal) {
         if looked.is_ok() {
             contact = looked_at;
         }
+        poll = if looked.is_ok() { POLL } else { POLL_LOST };
         let health = &registry.publisher().store_health;
         report(health, looked.err(), contact);
     }

@@ -1,6 +1,6 @@
 //! Database that holds the registry instead of the file of a data directory.
 
-use std::{fmt, str::FromStr, sync::Arc, time::Duration};
+use std::{fmt, net::SocketAddr, str::FromStr, sync::Arc, time::Duration};
 
 use skills_core::Code;
 use skills_http::{App, Guard, Readiness};
@@ -110,13 +110,20 @@ impl Database {
     /// # Errors
     /// When waiting does not help: wrong password, no such database, a newer schema.
     pub(crate) async fn open_when_reachable(&self) -> Result<Arc<dyn Store>, Failure> {
+        self.wait_until_open(None).await
+    }
+
+    /// Opens the store when it can be. `health` is the address at which health is served meanwhile.
+    async fn wait_until_open(&self, health: Option<SocketAddr>) -> Result<Arc<dyn Store>, Failure> {
         let mut pauses = RETRY_PAUSES.into_iter();
         let mut pause = Duration::ZERO;
         loop {
             match self.try_open().await? {
                 Err(error) if error.is_transient() => {
                     if pause.is_zero() {
-                        output::notice("waiting", &format!("for {self}: {error}"));
+                        let health = health.map(|at| format!("; health: http://{at}/readyz"));
+                        let health = health.unwrap_or_default();
+                        output::notice("waiting", &format!("for {self}: {error}{health}"));
                     }
                     tracing::warn!(%error, "database not reachable, trying again");
                 }
@@ -141,6 +148,7 @@ impl Database {
             return Ok(opened);
         }
         let Some(bound) = listener.take() else { return self.open_when_reachable().await };
+        let address = bound.local_addr().ok();
         let bound = bound.into_std()?;
         let copy = TcpListener::from_std(bound.try_clone()?)?;
         let readiness = Readiness::default();
@@ -148,7 +156,7 @@ impl Database {
         let stop = CancellationToken::new();
         let app = App::new(axum::Router::new(), guard, readiness);
         let serving = tokio::spawn(skills_http::serve(copy, app, stop.clone()));
-        let opened = self.open_when_reachable().await;
+        let opened = self.wait_until_open(address).await;
         stop.cancel();
         let _ = serving.await;
         *listener = Some(TcpListener::from_std(bound)?);

@@ -16,6 +16,7 @@ mod cli;
 mod connect_client;
 mod console;
 mod contract;
+mod database;
 mod descriptions;
 mod docs;
 mod durability;
