@@ -52,7 +52,15 @@ async fn marketplace(
     for skill in repository.history.skills() {
         let source = if archives {
             let blobs = &state.repositories.blobs;
-            let digest = state.digests.get(&*repository.skills, blobs, skill, &share).await?;
+            let digest = match state.digests.get(&*repository.skills, blobs, skill, &share).await {
+                Ok(digest) => digest,
+                Err(error @ DistributionError::OverBudget(_)) => return Err(error),
+                // One damaged skill must not hide all others.
+                Err(error) => {
+                    tracing::warn!(id = %skill.id, %error, "skill left out of the marketplace");
+                    continue;
+                }
+            };
             let url = format!("{base}/archive/{}/{}/{}.zip", skill.tier, skill.id, skill.version);
             Source::archive(url, digest.to_string())
         } else {

@@ -133,8 +133,9 @@ impl PackPlan {
 
     /// Returns the memory of the plan and of what is rendered while it is carried out, in bytes.
     pub(crate) fn memory(&self, history: &History) -> usize {
-        let tip = history.commits.last().map_or(0, |commit| commit.bytes.len());
-        self.objects * 32 + self.items.len() * 64 + 8 * tip + (1 << 20)
+        // Lists and trees, as they are sent and as they were before.
+        let rendered = 2 * history.skills().map(|skill| 3 * skill.entry.len() + 128).sum::<usize>();
+        self.objects * 32 + self.items.len() * 64 + rendered + (1 << 20)
     }
 }
 

@@ -44,7 +44,19 @@ impl Default for Repositories {
 
 impl Repositories {
     /// Returns the history of a view with all changes so far. `skills` is the registry as the view's owner sees it.
+    ///
+    /// A client that gives up does not stop the work: the next one would have to begin again.
     pub(crate) async fn history(
+        self: &Arc<Self>,
+        skills: &Arc<dyn SkillRegistry>,
+        view: View,
+    ) -> Result<Arc<History>, RegistryError> {
+        let (repositories, skills) = (Arc::clone(self), Arc::clone(skills));
+        let work = async move { repositories.current(&*skills, &view).await };
+        tokio::spawn(work).await.map_err(|_| RegistryError::Closed)?
+    }
+
+    async fn current(
         &self,
         skills: &dyn SkillRegistry,
         view: &View,
@@ -63,7 +75,12 @@ impl Repositories {
         cached.history = Some(Arc::clone(&history));
         cached.catalog = revision;
         drop(cached);
-        self.set_weight(view, history.weight());
+        if history.is_empty() && view.selection.skill().is_some() {
+            // Anyone can ask for skills that never existed.
+            self.cache.lock().pop(view);
+        } else {
+            self.set_weight(view, history.weight());
+        }
         Ok(history)
     }
 

@@ -27,7 +27,7 @@ pub struct Settings {
 
 pub(crate) struct DistributionState {
     pub(crate) skills: Arc<dyn SkillRegistry>,
-    pub(crate) repositories: Repositories,
+    pub(crate) repositories: Arc<Repositories>,
     pub(crate) digests: ArchiveDigests,
     pub(crate) settings: Settings,
 }
@@ -41,7 +41,7 @@ pub(crate) struct Repository {
 
 impl DistributionState {
     pub(crate) fn new(skills: Arc<dyn SkillRegistry>, settings: Settings) -> Self {
-        let (repositories, digests) = (Repositories::default(), ArchiveDigests::default());
+        let (repositories, digests) = (Arc::default(), ArchiveDigests::default());
         Self { skills, repositories, digests, settings }
     }
 
@@ -90,7 +90,7 @@ impl DistributionState {
             Some(_) => Arc::clone(&self.skills).view(caller)?,
             None => Arc::clone(&self.skills),
         };
-        let history = self.repositories.history(&*skills, &view).await?;
+        let history = self.repositories.history(&skills, view).await?;
         Ok(Repository { skills, history })
     }
 

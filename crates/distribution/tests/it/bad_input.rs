@@ -4,9 +4,10 @@ use std::io::Write as _;
 
 use axum::{body::Body, http::Request};
 use flate2::{Compression, write::GzEncoder};
+use futures_util::StreamExt as _;
 use skills_core::{Caller, Layer};
 
-use crate::support::{Site, lines};
+use crate::support::{Site, lines, skill};
 
 const ANYONE: Caller = Caller::Anonymous;
 
@@ -91,4 +92,34 @@ async fn other_paths_and_services_are_refused() {
     }
     let push = Request::post("/git/all.git/git-receive-pack").body(Body::empty()).unwrap();
     assert_eq!(site.send(&ANYONE, push).await.status, 403);
+}
+
+#[tokio::test]
+async fn a_pack_ends_with_its_client() {
+    let site = Site::new();
+    let noise: Vec<u8> = (0..300_000_u64)
+        .map(|index| (index.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 56) as u8)
+        .collect();
+    let files: Vec<(String, Vec<u8>)> = (0..20_u8)
+        .map(|number| (format!("{number}.bin"), [&[number], &noise[..]].concat()))
+        .collect();
+    let files: Vec<(&str, &[u8], Option<bool>)> =
+        files.iter().map(|(path, bytes)| (path.as_str(), &bytes[..], None)).collect();
+    site.put_bundle("large", skill("large", "Text."), &files).await;
+    let main = site.main(&ANYONE, "all").await;
+    let want = format!("want {main}");
+    let mut body = site
+        .open(&ANYONE, "all", 2, &["command=fetch", "0001", &want, "done", "0000"])
+        .await
+        .into_data_stream();
+    assert!(body.next().await.unwrap().is_ok());
+    // The queue is full now, and the sender waits for the client.
+    let held = || std::sync::Arc::strong_count(&site.registry);
+    let sending = held();
+    drop(body);
+    let deadline = tokio::time::Instant::now() + std::time::Duration::from_secs(60);
+    while held() >= sending {
+        assert!(tokio::time::Instant::now() < deadline, "the pack is still being sent");
+        tokio::task::yield_now().await;
+    }
 }

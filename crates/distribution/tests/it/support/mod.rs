@@ -87,12 +87,30 @@ impl Site {
     }
 
     pub(crate) async fn send(&self, caller: &Caller, request: Request<Body>) -> Answer {
-        let mut request = request;
-        request.extensions_mut().insert(caller.clone());
-        let response = self.routes.clone().oneshot(request).await.unwrap();
+        let response = self.respond(caller, request).await;
         let (head, body) = response.into_parts();
         let body = to_bytes(body, 1 << 30).await.unwrap();
         Answer { status: head.status.as_u16(), headers: head.headers, body }
+    }
+
+    async fn respond(
+        &self,
+        caller: &Caller,
+        mut request: Request<Body>,
+    ) -> axum::response::Response {
+        request.extensions_mut().insert(caller.clone());
+        self.routes.clone().oneshot(request).await.unwrap()
+    }
+
+    /// Posts lines and returns the body of the response unread.
+    pub(crate) async fn open(
+        &self,
+        caller: &Caller,
+        view: &str,
+        version: u8,
+        lines: &[&str],
+    ) -> Body {
+        self.respond(caller, upload_pack(view, version, lines)).await.into_body()
     }
 
     pub(crate) async fn get(&self, caller: &Caller, target: &str) -> Answer {
@@ -107,17 +125,7 @@ impl Site {
         version: u8,
         lines: &[&str],
     ) -> Answer {
-        let mut body = Vec::new();
-        for line in lines {
-            match *line {
-                "0000" => pkt_line::write_flush(&mut body),
-                "0001" => pkt_line::write_delimiter(&mut body),
-                line => pkt_line::write_line(&mut body, line),
-            }
-        }
-        let request = Request::post(format!("/git/{view}.git/git-upload-pack"))
-            .header("git-protocol", format!("version={version}"));
-        self.send(caller, request.body(Body::from(body)).unwrap()).await
+        self.send(caller, upload_pack(view, version, lines)).await
     }
 
     /// Lists the refs of a view.
@@ -160,6 +168,21 @@ impl Site {
         self.fetch(caller, view, &[&format!("want {main}"), "done"], &mut objects).await;
         (main, objects)
     }
+}
+
+/// Builds a request of lines in a version of the protocol; `0000` and `0001` stand for themselves.
+fn upload_pack(view: &str, version: u8, lines: &[&str]) -> Request<Body> {
+    let mut body = Vec::new();
+    for line in lines {
+        match *line {
+            "0000" => pkt_line::write_flush(&mut body),
+            "0001" => pkt_line::write_delimiter(&mut body),
+            line => pkt_line::write_line(&mut body, line),
+        }
+    }
+    let request = Request::post(format!("/git/{view}.git/git-upload-pack"))
+        .header("git-protocol", format!("version={version}"));
+    request.body(Body::from(body)).unwrap()
 }
 
 /// Result of a fetch.
