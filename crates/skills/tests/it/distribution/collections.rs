@@ -36,8 +36,9 @@ fn a_collection_is_created_changed_and_deleted() {
     assert_eq!(listed["collections"][0]["name"], "office");
     // Versioned and logged like everything that is stored.
     let log = project.json(&["log"]);
-    let kinds = log["data"].as_array().unwrap().iter().filter(|row| row["kind"] == "collection");
-    assert_eq!(kinds.count(), 3, "{log}");
+    let puts = log["data"].as_array().unwrap().iter();
+    let puts = puts.filter(|row| row["action"] == "collection.put");
+    assert_eq!(puts.count(), 3, "{log}");
     project.ok(&["collection", "delete", "office"]);
     assert_eq!(project.error_code(&["collection", "show", "office"]), "not_found");
     assert_eq!(project.error_code(&["collection", "delete", "office"]), "not_found");

@@ -119,7 +119,11 @@ fn unusable_sources_are_refused() {
         with("other", json!(1)),
     ] {
         configure(&project, &sources);
-        assert_eq!(project.error_code(&["--config", "config.yaml", "source", "list"]), "bad_setting", "{sources}");
+        assert_eq!(
+            project.error_code(&["--config", "config.yaml", "source", "list"]),
+            "bad_setting",
+            "{sources}"
+        );
     }
     configure(&project, &with("from", json!("http://example.com/x.git")));
     assert_eq!(project.error_code(&["source", "sync"]), "bad_argument");
