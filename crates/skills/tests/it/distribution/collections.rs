@@ -105,7 +105,7 @@ async fn collections_have_the_views_of_their_callers() {
     let anonymous = Request::new("DELETE", "/v1/collections/office").send(http);
     assert_eq!(anonymous.status, 401);
     let broken = json!({ "title": "", "skills": [] });
-    assert_eq!(request("PUT", "/v1/collections/mine", Some(&broken)).status, 400);
+    assert_eq!(request("PUT", "/v1/collections/mine", Some(&broken)).status, 422);
     let stale = json!({ "title": "Mine", "expected_version": 7 });
     assert_eq!(request("PUT", "/v1/collections/mine", Some(&stale)).status, 409);
     let removed = request("DELETE", "/v1/collections/mine", None);
