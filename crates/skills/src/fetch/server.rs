@@ -53,6 +53,8 @@ impl Fetcher {
             let candidate = BundleCandidate::from_files(&PathBuf::from(place), &id, files, origin);
             return Ok(FoundBundles { candidates: vec![candidate], faults: vec![] });
         };
+        // Without the version, which is no part of the skill's name.
+        let place = format!("{}/{id}.tar.gz", shown.trim_end_matches('/'));
         let mut found = bundles_of_archive(downloaded, None, place, origin.clone()).await?;
         for candidate in &mut found.candidates {
             candidate.set_provenance(origin.clone());

@@ -52,15 +52,13 @@ async fn run(args: InstallArgs, fetcher: Fetcher) -> Result<(), Failure> {
     }
     let options = Options { force, dry_run, writer: Writer::Install };
     let mut report = SyncReport::default();
-    let mut ready = Vec::new();
+    let (mut ready, mut changed) = (Vec::new(), Vec::new());
     for skill in skills {
         if !skill.is_as_locked()
             && let Ok(AvailableSkill { hash, digest, .. }) = &skill.available
-            && let Some(entry) = lock.get_mut(&skill.name)
         {
             output::notice("changed", &format!("{} has other content than {LOCKFILE}", skill.name));
-            entry.set_hash(hash);
-            entry.set_digest(digest.as_deref());
+            changed.push((skill.name.clone(), hash.clone(), digest.clone()));
         }
         match skill.available {
             Ok(available) => ready.push(available.desired),
@@ -69,6 +67,9 @@ async fn run(args: InstallArgs, fetcher: Fetcher) -> Result<(), Failure> {
     }
     let written = write_skills(locations, ready, names, options, &lock, HashSet::new()).await?;
     report.rows.extend(written);
+    for (name, hash, digest) in changed {
+        set_entry(&mut lock, &report.rows, &name, &hash, digest.as_deref());
+    }
     report.rows.sort_by(|one, other| (&one.folder, &one.name).cmp(&(&other.folder, &other.name)));
     if !dry_run && !frozen {
         lock.save(Path::new(DIR))?;
@@ -159,9 +160,20 @@ pub(super) async fn write_skills(
     .await?
 }
 
-/// Returns whether every folder has a skill as it should be.
-pub(super) fn is_written(rows: &[Row], name: &str) -> bool {
-    rows.iter()
-        .filter(|row| row.name == name)
-        .all(|row| !matches!(row.outcome, Ok(SyncOutcome::Skipped(_)) | Err(_)))
+/// Sets the hash of a skill in the lockfile, if every folder has it now. An edited skill stays at its version.
+pub(super) fn set_entry(
+    lock: &mut Lockfile,
+    rows: &[Row],
+    name: &str,
+    hash: &str,
+    digest: Option<&str>,
+) {
+    let is_kept = |row: &Row| matches!(row.outcome, Ok(SyncOutcome::Skipped(_)) | Err(_));
+    if rows.iter().filter(|row| row.name == name).any(is_kept) {
+        return;
+    }
+    if let Some(entry) = lock.get_mut(name) {
+        entry.set_hash(hash);
+        entry.set_digest(digest);
+    }
 }

@@ -16,7 +16,7 @@ use super::{
     DIR,
     available::{self, AvailableSkill, LockedSkill},
     exists, host,
-    install::{failed_row, is_written, write_skills},
+    install::{failed_row, set_entry, write_skills},
     load, open_for_reading,
 };
 use crate::{
@@ -27,6 +27,7 @@ use crate::{
         sync::{folders, print::print_report, sync_once::SyncReport},
     },
     config::Config,
+    environment,
     fetch::Fetcher,
     interrupt::interruptible,
     output::{self, Confirmation, counted, plain},
@@ -42,7 +43,9 @@ pub(in super::super) async fn update(
     config: &Config,
 ) -> Result<(), Failure> {
     let cancelled = Arc::new(AtomicBool::new(false));
-    let has_registry = args.registry || target.data_dir.is_some() || target.url.is_some();
+    // A directory of the environment is that of every command, and no choice for this one.
+    let is_named = target.data_dir != environment::path("SKILLS_DATA_DIR");
+    let has_registry = args.registry || is_named || target.url.is_some();
     if has_registry || !exists() {
         let update = add::update::run(args, target, config, Arc::clone(&cancelled));
         return interruptible(&cancelled, update).await;
@@ -98,13 +101,7 @@ async fn update_lock(args: UpdateArgs, fetcher: Fetcher) -> Result<(), Failure> 
     let options = Options { force, dry_run: false, writer: Writer::Install };
     report.rows.extend(write_skills(locations, ready, names, options, &lock, adopted).await?);
     for (name, hash, digest) in hashes {
-        // An edited skill stays at its version.
-        if is_written(&report.rows, &name)
-            && let Some(entry) = lock.get_mut(&name)
-        {
-            entry.set_hash(&hash);
-            entry.set_digest(digest.as_deref());
-        }
+        set_entry(&mut lock, &report.rows, &name, &hash, digest.as_deref());
     }
     lock.save(Path::new(DIR))?;
     print_report(&report, false, format.json)

@@ -36,8 +36,9 @@ fn a_collection_is_created_changed_and_deleted() {
     assert_eq!(listed["collections"][0]["name"], "office");
     // Versioned and logged like everything that is stored.
     let log = project.json(&["log"]);
-    let kinds = log["data"].as_array().unwrap().iter().filter(|row| row["kind"] == "collection");
-    assert_eq!(kinds.count(), 3, "{log}");
+    let puts = log["data"].as_array().unwrap().iter();
+    let puts = puts.filter(|row| row["action"] == "collection.put");
+    assert_eq!(puts.count(), 3, "{log}");
     project.ok(&["collection", "delete", "office"]);
     assert_eq!(project.error_code(&["collection", "show", "office"]), "not_found");
     assert_eq!(project.error_code(&["collection", "delete", "office"]), "not_found");
@@ -104,7 +105,7 @@ async fn collections_have_the_views_of_their_callers() {
     let anonymous = Request::new("DELETE", "/v1/collections/office").send(http);
     assert_eq!(anonymous.status, 401);
     let broken = json!({ "title": "", "skills": [] });
-    assert_eq!(request("PUT", "/v1/collections/mine", Some(&broken)).status, 400);
+    assert_eq!(request("PUT", "/v1/collections/mine", Some(&broken)).status, 422);
     let stale = json!({ "title": "Mine", "expected_version": 7 });
     assert_eq!(request("PUT", "/v1/collections/mine", Some(&stale)).status, 409);
     let removed = request("DELETE", "/v1/collections/mine", None);
