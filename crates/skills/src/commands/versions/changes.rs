@@ -137,18 +137,19 @@ async fn withdrawn_number(
     selector: &VersionSelector,
 ) -> Result<u64, Failure> {
     let request = || HistoryRequest { id: id.to_owned(), tier, limit: None, after: None };
-    let newest =
-        |is_wanted: &dyn Fn(&VersionInfo) -> bool| find_version(skills, kind, request(), is_wanted);
     let found = match selector {
         VersionSelector::Number(number) => return Ok(*number),
-        VersionSelector::Latest => newest(&|_| true).await?,
+        VersionSelector::Latest => find_version(skills, kind, request(), |_| true).await?,
         VersionSelector::Digest(prefix) => {
-            newest(&|version| prefix.matches(&version.digest)).await?
+            find_version(skills, kind, request(), |version| prefix.matches(&version.digest)).await?
         }
         VersionSelector::Name(name) => {
-            match newest(&|version| version.labels.contains(name)).await? {
+            let has_label = |version: &VersionInfo| version.labels.contains(name);
+            let is_of_author =
+                |version: &VersionInfo| version.author_version.as_ref() == Some(name);
+            match find_version(skills, kind, request(), has_label).await? {
                 Some(labelled) => Some(labelled),
-                None => newest(&|version| version.author_version.as_ref() == Some(name)).await?,
+                None => find_version(skills, kind, request(), is_of_author).await?,
             }
         }
     };
