@@ -119,7 +119,7 @@ pub(crate) fn routes(readiness: Readiness) -> Router {
 async fn ready(State(readiness): State<Readiness>) -> (StatusCode, Json<Value>) {
     let age = readiness.catalog_age();
     let ReadyState { is_ready, impaired, is_indexing, waiting, .. } = *readiness.0.lock();
-    let (status, body) = match (impaired.or(waiting), age) {
+    let (status, body) = match (impaired.map(|problem| problem.message).or(waiting), age) {
         (Some(reason), _) => {
             let body = json!({ "status": "not ready", "reason": reason });
             (StatusCode::SERVICE_UNAVAILABLE, body)
@@ -131,8 +131,7 @@ async fn ready(State(readiness): State<Readiness>) -> (StatusCode, Json<Value>) 
             (StatusCode::SERVICE_UNAVAILABLE, body)
         }
         (None, Some(CatalogAge { seconds, is_stale: false })) => {
-            let body =
-                json!({ "status": "degraded", "reason": UNREACHABLE, "catalog_age": seconds });
+            let body = json!({ "status": "degraded", "reason": UNREACHABLE.message, "catalog_age": seconds });
             (StatusCode::OK, body)
         }
         _ if is_indexing => (StatusCode::OK, json!({ "status": "ready", "search": "indexing" })),

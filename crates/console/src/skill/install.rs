@@ -28,7 +28,7 @@ pub(super) fn render(skill: &ShownSkill) -> Markup {
             p { "Only this skill, into a folder:" }
             (copyable(&shell_line(&["skills", "export", id, &format!("./{id}")])))
             p { "Clients with an installer of their own get a copy with it:" }
-            div.clients { @for installer in INSTALLERS { (installer_lines(installer, id, host)) } }
+            div.clients { @for installer in INSTALLERS { (installer_lines(installer, id, &address)) } }
         }
         h2 { "On the command line" }
         (copyable(&shell_line(&["skills", "read", &format!("iii://{id}")])))
@@ -48,9 +48,8 @@ pub(crate) fn clients(visit: &Visit) -> Markup {
 }
 
 /// Renders the lines of an installer, for what everyone sees and for a key.
-fn installer_lines(installer: &Installer, skill: &str, host: &str) -> Markup {
-    let server = format!("http://{host}");
-    let lines = |key| installer.lines(InstallTarget { server: &server, skill, key });
+fn installer_lines(installer: &Installer, skill: &str, server: &str) -> Markup {
+    let lines = |key| installer.lines(InstallTarget { server, skill, key });
     html! {
         details {
             summary { (installer.title) }

@@ -159,6 +159,7 @@ impl CatalogData {
         match key.kind {
             EntryKind::Skill => layer.withdraw_skill(&key.id),
             EntryKind::Prompt => layer.prompts.withdraw(&key.id),
+            EntryKind::Collection => layer.collections.withdraw(&key.id),
         }
     }
 

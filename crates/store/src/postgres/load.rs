@@ -21,7 +21,8 @@ const LOAD_STATE: &str =
     "SELECT s.scope, s.key, s.position, s.value FROM unnest($1::text[], $2::text[]) AS k (scope, key)
      JOIN state s ON s.scope = k.scope AND s.key = k.key";
 const LOAD_BLOBS: &str = "SELECT digest, size FROM blob WHERE digest = ANY($1)";
-const LOAD_USES: &str = "SELECT DISTINCT ON (u.digest) u.digest, e.kind, e.tier, e.owner, e.id, u.version
+const LOAD_USES: &str =
+    "SELECT DISTINCT ON (u.digest) u.digest, e.kind, e.tier, e.owner, e.id, u.version
                          FROM blob_use u JOIN entry e ON e.number = u.entry
                          WHERE u.digest = ANY($1) AND u.entry <> ALL($2)
                          ORDER BY u.digest, u.entry, u.version DESC";

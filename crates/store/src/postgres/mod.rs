@@ -30,8 +30,8 @@ use self::load::LoadStatements;
 pub use self::transfer::PostgresSnapshot;
 use crate::{
     Batch, Change, CollectionSize, ExpiredVersions, FoundVersion, GroupOutcome, LogFilter,
-    LogRecord, Retention, ServedRecord, StateEntry, Store, StoreError, StoredEntry, Subscription, VersionHeads,
-    VersionPage, Wake, content_json,
+    LogRecord, Retention, ServedRecord, StateEntry, Store, StoreError, StoredEntry, Subscription,
+    VersionHeads, VersionPage, Wake, content_json,
 };
 
 /// Time limit of reading the revision, by which servers notice that the database is gone.
