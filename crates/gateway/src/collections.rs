@@ -176,7 +176,7 @@ async fn put(
     Query(TierQuery { tier }): Query<TierQuery>,
     JsonBody(body): JsonBody<PutCollection>,
 ) -> Result<Response, GatewayError> {
-    let (tier, actor) = authorize(&gateway, &caller, tier)?;
+    let (tier, actor) = authorize(&gateway, &caller, tier).await?;
     let registry = gateway.registry().await?;
     let layer = caller.layer(tier).ok_or(RegistryError::KeyNeeded)?;
     let PutCollection { title, description, skills, message, expected_version } = body;
@@ -206,7 +206,7 @@ async fn remove(
     PathParam(name): PathParam<String>,
     Query(TierQuery { tier }): Query<TierQuery>,
 ) -> Result<Response, GatewayError> {
-    let (tier, actor) = authorize(&gateway, &caller, tier)?;
+    let (tier, actor) = authorize(&gateway, &caller, tier).await?;
     let registry = gateway.registry().await?;
     let layer = caller.layer(tier).ok_or(RegistryError::KeyNeeded)?;
     let removed = registry.remove_collection(&actor, &layer, &name).await?;
@@ -215,7 +215,7 @@ async fn remove(
 
 /// Returns the tier that a caller changes, and their name in the change log. Changes of users count against their rate
 /// limit.
-fn authorize(
+async fn authorize(
     gateway: &Gateway,
     caller: &Caller,
     tier: Option<TierName>,
@@ -227,7 +227,7 @@ fn authorize(
         None => Tier::Private,
     };
     match caller {
-        Caller::User(user) if tier == Tier::Private => gateway.count_write(user)?,
+        Caller::User(user) if tier == Tier::Private => gateway.count_write(user).await?,
         _ if is_admin && tier != Tier::Private => {}
         _ => {
             let is_authenticated = *caller != Caller::Anonymous;
