@@ -50,7 +50,7 @@ impl Vault {
         Ok(Self::on(Box::new(backend), master))
     }
 
-    fn on(backend: Box<dyn VaultBackend>, master: Option<MasterKeys>) -> Self {
+    pub(crate) fn on(backend: Box<dyn VaultBackend>, master: Option<MasterKeys>) -> Self {
         let (key_cache, pending_revocations, last_uses, secret_copies) = Default::default();
         Self { key_cache, pending_revocations, last_uses, secret_copies, backend, master }
     }

@@ -3,7 +3,8 @@
 //! One thread per server sends what waits, of all keys, as one atomic statement, so that a use costs one round trip at
 //! most and a busy server sends few of them. Nothing is leased ahead: exactly the limit passes, whichever servers are
 //! asked. A key whose limit is known to be reached is refused without asking. While the database is away, uses are counted
-//! here, on top of the last count that is known, and added to the shared counters afterwards.
+//! here, on top of the last count that is known, and added to the shared counters afterwards. A statement whose connection
+//! breaks may have counted; its uses are counted again, so that no limit is exceeded.
 
 use std::{
     collections::{HashMap, hash_map::Entry},
