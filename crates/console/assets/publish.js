@@ -32,7 +32,8 @@ if (form) {
   };
   text.addEventListener('input', schedule);
   form.elements.id.addEventListener('input', schedule);
-  if (text.value) check();
+  // The server has validated what it sent.
+  if (text.value !== text.defaultValue || (text.value && !findings.firstChild)) check();
 
   // A finding leads to its line.
 

@@ -32,6 +32,8 @@ struct FormValues {
     text: String,
     /// Number of the files beside the document that the present version has.
     other_files: usize,
+    /// Findings about the text; `None` without a text.
+    report: Option<ValidationReport>,
 }
 
 /// Renders the form. The address may name a skill to edit.
@@ -61,7 +63,20 @@ pub(crate) async fn page(visit: Visit) -> Result<Response, ConsoleError> {
             }
         }
     }
+    if !values.text.is_empty() {
+        values.report = Some(validate_text(values.text.clone(), Some(values.id.clone())).await?);
+    }
     Ok(respond(&visit, StatusCode::OK, &values, None))
+}
+
+/// Validates a document on a blocking thread.
+async fn validate_text(text: String, id: Option<String>) -> Result<ValidationReport, ConsoleError> {
+    let report = tokio::task::spawn_blocking(move || {
+        let bundle =
+            BundleFiles { directory: id.as_deref(), document: text.as_bytes(), files: None };
+        validate(bundle, Options::default())
+    });
+    report.await.map_err(|_| ConsoleError::Internal)
 }
 
 /// Returns the number of files beside the document that a new version of a skill could keep.
@@ -116,7 +131,7 @@ fn form(visit: &Visit, values: &FormValues, tiers: &[Tier]) -> Markup {
             p.hint #text-hint { "Markdown, with a name and a description between two lines of " code { "---" } " at the top." }
             textarea #text name="text" rows="16" spellcheck="false" aria-describedby="text-hint findings"
                 placeholder="---\nname: release-notes\ndescription: Write release notes. Use before a release.\n---\n# Release notes\n" { (textarea_text(&values.text)) }
-            div #findings role="status" aria-live="polite" {}
+            div #findings role="status" aria-live="polite" { @if let Some(report) = &values.report { (findings(report, LineLink::Field)) } }
             @if values.other_files > 0 {
                 label { input type="checkbox" name="keep" value="yes" checked; "Keep the other files of the present version (" (values.other_files) ")" }
             }
@@ -137,12 +152,7 @@ pub(crate) async fn check(visit: Visit, form: Form) -> Result<Response, ConsoleE
     visit.person()?;
     let text = form.text("text").unwrap_or_default();
     let id = form.line("id").map(str::to_owned);
-    let report = tokio::task::spawn_blocking(move || {
-        let bundle =
-            BundleFiles { directory: id.as_deref(), document: text.as_bytes(), files: None };
-        validate(bundle, Options::default())
-    });
-    let report = report.await.map_err(|_| ConsoleError::Internal)?;
+    let report = validate_text(text, id).await?;
     Ok(response::html(StatusCode::OK, findings(&report, LineLink::Field)))
 }
 
@@ -167,6 +177,7 @@ pub(crate) async fn review(visit: Visit, form: Form) -> Result<Response, Console
         id,
         tier: Some(tier),
         text: form.text("text").unwrap_or_default(),
+        report: None,
     };
     match review::review(&visit, tier, form).await {
         Ok(response) => Ok(response),

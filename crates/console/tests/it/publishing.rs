@@ -178,6 +178,9 @@ fn the_document_is_validated_while_it_is_typed() {
             && !fragment.contains("<html"),
         "{fragment}"
     );
+    console.register("bad", "---\nname: Bad Name\n---\n# X");
+    let edit = browser.open("/ui/publish?id=bad");
+    assert!(edit.contains("data-line=\"2\""), "an opened document is validated: {edit}");
     let valid = text(&browser.submit("/ui/publish/check", &[("id", "notes"), ("text", DOCUMENT)]));
     assert!(valid.contains("Valid"), "{valid}");
 }
