@@ -16,6 +16,11 @@ const INDEXING: ServerProblem = ServerProblem {
     hint: "wait until it is complete",
 };
 
+const SOURCE_FAILED: ServerProblem = ServerProblem {
+    message: "a source could not be imported; its skills stay as they were",
+    hint: "`skills source status` and the page Live name it with the reason",
+};
+
 /// State of this process.
 pub(crate) struct ServerState {
     started_at: Timestamp,
@@ -40,7 +45,9 @@ impl ServerState {
 
     fn problems(&self) -> Vec<ServerProblem> {
         let indexing = self.readiness.is_indexing().then_some(INDEXING);
-        self.readiness.problem().into_iter().chain(indexing).collect()
+        let has_failed = self.sources().iter().any(|source| source.error.is_some());
+        let failed = has_failed.then_some(SOURCE_FAILED);
+        self.readiness.problem().into_iter().chain(indexing).chain(failed).collect()
     }
 
     /// Returns the bytes of the files in the data directory.
@@ -48,16 +55,6 @@ impl ServerState {
         let files = fs::read_dir(&self.data_dir).ok()?.filter_map(Result::ok);
         let size = |file: fs::DirEntry| file.metadata().ok().filter(|it| it.is_file());
         Some(files.filter_map(size).map(|metadata| metadata.len()).sum())
-    }
-}
-
-impl ServerState {
-    fn problems(&self) -> Vec<String> {
-        let failed = self
-            .sources()
-            .into_iter()
-            .filter_map(|source| Some(format!("source {}: {}", source.name, source.error?)));
-        self.readiness.problem().map(str::to_owned).into_iter().chain(failed).collect()
     }
 }
 
