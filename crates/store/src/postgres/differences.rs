@@ -65,6 +65,9 @@ pub(super) struct StateColumns {
     pub(super) values: Vec<String>,
 }
 
+/// Digests, checksums, sizes, and bytes unless these are in chunks.
+type BlobColumns = (Vec<Vec<u8>>, Vec<i64>, Vec<i64>, Vec<Option<Vec<u8>>>);
+
 /// Rows to be written.
 #[derive(Default)]
 pub(super) struct Differences {
@@ -76,7 +79,7 @@ pub(super) struct Differences {
     pub(super) gone_uses: (Vec<i64>, Vec<i64>),
     pub(super) changes: ChangeColumns,
     pub(super) erased_blobs: Vec<Vec<u8>>,
-    pub(super) blobs: (Vec<Vec<u8>>, Vec<i64>, Vec<i64>, Vec<Option<Vec<u8>>>),
+    pub(super) blobs: BlobColumns,
     pub(super) chunks: Vec<(Digest, Bytes)>,
     pub(super) state: StateColumns,
     pub(super) gone_state: (Vec<String>, Vec<String>),
