@@ -43,12 +43,12 @@ impl Version {
     /// Parses the header `Git-Protocol`, in which unknown parts are ignored.
     #[must_use]
     pub fn from_header(header: &str) -> Self {
-        let versions = header.split(':').filter_map(|part| match part.trim() {
+        let mut versions = header.split(':').filter_map(|part| match part.trim() {
             "version=1" => Some(Self::V1),
             "version=2" => Some(Self::V2),
             _ => None,
         });
-        versions.last().unwrap_or_default()
+        versions.next_back().unwrap_or_default()
     }
 }
 
@@ -128,16 +128,15 @@ pub struct Fetch {
 }
 
 /// Form of the response.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum Dialect {
+    #[default]
     V2,
-    V0 { acks: v0::Acks, no_done: bool, side_band: SideBand },
-}
-
-impl Default for Dialect {
-    fn default() -> Self {
-        Self::V2
-    }
+    V0 {
+        acks: v0::Acks,
+        no_done: bool,
+        side_band: SideBand,
+    },
 }
 
 /// Request of a client after the first one.

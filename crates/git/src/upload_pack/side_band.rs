@@ -52,7 +52,7 @@ impl SideBand {
         let mut frame = Vec::new();
         if self != Self::None {
             let end = message.floor_char_boundary(message.len().min(900));
-            write_frame(&mut frame, &[&[ERROR], message[..end].as_bytes(), b"\n"]);
+            write_frame(&mut frame, &[&[ERROR], &message.as_bytes()[..end], b"\n"]);
         }
         frame
     }
