@@ -46,10 +46,12 @@ pub(crate) enum SelectedContent {
 }
 
 impl SelectedContent {
-    /// Returns the place that the content came from, if it is known.
+    /// Returns the place that the content was imported from. The author of other versions is their actor.
     pub(crate) fn provenance(&self) -> Option<Box<Provenance>> {
         match self {
-            Self::Skill(row) => row.meta.provenance.clone(),
+            Self::Skill(row) => {
+                row.meta.provenance.clone().filter(|source| source.can_be_fetched())
+            }
             _ => None,
         }
     }

@@ -123,7 +123,7 @@ pub struct VersionInfo {
     pub bytes: u64,
     /// Number of files.
     pub files: u64,
-    /// Place that the content came from, if it is known.
+    /// Path, repository or URL that the content was imported from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source: Option<Box<Provenance>>,
 }

@@ -141,7 +141,7 @@ impl Git {
             })
         });
         let ended = self.wait(&mut child, limits);
-        if !matches!(ended, Ok(_)) {
+        if ended.is_err() {
             self.stop(&mut child);
         }
         let text = messages.and_then(|messages| messages.join().ok()).unwrap_or_default();

@@ -47,7 +47,7 @@ impl SyncFolder {
     /// # Errors
     /// When the folder cannot be read, or is larger than a skill can be.
     pub fn installed_hash(&self, name: &str) -> Result<Option<String>, BundleError> {
-        let hash = |files: Vec<(String, Vec<u8>)>| {
+        let hash = |files: FileList| {
             let files = files.iter().map(|(path, bytes)| (path.as_str(), bytes.as_slice()));
             folder_hash(&files.collect::<Vec<HashedFile<'_>>>())
         };
@@ -97,7 +97,7 @@ impl SyncFolder {
         target.is_some() && others.iter().any(is_target)
     }
 
-    fn installed_files(&self, name: &str) -> Result<Option<Vec<(String, Vec<u8>)>>, BundleError> {
+    fn installed_files(&self, name: &str) -> Result<Option<FileList>, BundleError> {
         let Some(root) = &self.root else { return Ok(None) };
         let unreadable = |source| BundleError::Unreadable { path: self.path.join(name), source };
         if root.kind(name).map_err(unreadable)? != Some(FileKind::Folder) {
@@ -109,8 +109,11 @@ impl SyncFolder {
     }
 }
 
+/// Files of a skill: paths and bytes.
+type FileList = Vec<(String, Vec<u8>)>;
+
 struct InstalledFiles {
-    files: Vec<(String, Vec<u8>)>,
+    files: FileList,
     bytes: usize,
 }
 

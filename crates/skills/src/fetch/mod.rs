@@ -1,10 +1,11 @@
 //! Finds the bundles of sources, and fetches those that are not on this machine.
 //!
-//! - `spec`: sources as the user writes them
+//! - `spec`: sources as the user writes them; `address`: parts of their addresses
 //! - `download`: bounded downloads
 //! - `well_known`: sites with well-known discovery; `server`: skills of another server
 //! - `marketplace`: plugins of a `marketplace.json`
 
+mod address;
 mod download;
 mod marketplace;
 mod server;
@@ -23,11 +24,12 @@ use skills_bundles::{
 };
 use skills_core::{Code, Provenance, SourceKind, limits::MAX_SKILL_BYTES};
 
-use self::{download::Downloaded, spec::ArchiveSource};
 pub(crate) use self::{
-    spec::{ChosenBy, DEFAULT_HOST, SourceRules, SourceSpec, public_url},
+    address::public_url,
+    spec::{ChosenBy, DEFAULT_HOST, SourceRules, SourceSpec},
     well_known::SiteSkill,
 };
+use self::{download::Downloaded, spec::ArchiveSource};
 use crate::{Failure, blocking::blocking, output};
 
 /// Bundles that were found, and errors about paths that belong to none of them.
