@@ -118,7 +118,7 @@ async fn changes_that_are_stored_together_are_one_commit() {
         }
     };
     let import: Vec<Mutation> = (0..100).map(|n| put(&format!("skill-{n}"), "Text.")).collect();
-    let batch = |mutations| Batch { actor: "t".into(), mutations };
+    let batch = |mutations| Batch::new("t", mutations);
     store.commit(vec![batch(import)], Timestamp::from_micros(1_000_000)).unwrap();
     let later = vec![batch(vec![put("skill-0", "More.")])];
     store.commit(later, Timestamp::from_micros(3_000_000)).unwrap();
