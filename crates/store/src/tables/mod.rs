@@ -16,7 +16,9 @@ use std::{
 use bytes::Bytes;
 use skills_core::{Digest, EntryKey, Timestamp};
 
-pub(crate) use self::entries::{Entry, Version};
+pub(crate) use self::entries::Entry;
+#[cfg(feature = "postgres")]
+pub(crate) use self::entries::Version;
 use self::entries::{Outcome, Stamp};
 use crate::{
     Action, Batch, BatchError, Change, Effect, EntryContent, LogRecord, Mutation, NewValue,

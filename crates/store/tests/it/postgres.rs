@@ -321,8 +321,12 @@ fn a_store_is_copied_to_a_database_and_back() {
     for number in 0..20 {
         commit(&sqlite, put(&format!("s{}", number % 7), &format!("# {number}")), number);
     }
-    let large = "x".repeat(3_000_000);
-    commit(&sqlite, put("large", &large), 21);
+    let Mutation::Put { layer, id, content, mut blobs, options } = put("large", "# x") else {
+        panic!()
+    };
+    let large = Bytes::from("x".repeat(3_000_000));
+    blobs.push((Digest::of(&large), large));
+    commit(&sqlite, Mutation::Put { layer, id, content, blobs, options }, 21);
     commit(&sqlite, Mutation::Remove(key(EntryKind::Skill, "s1")), 22);
     let version = skills_core::VersionSelector::Number(1);
     let label = "stable".parse().unwrap();
@@ -335,7 +339,7 @@ fn a_store_is_copied_to_a_database_and_back() {
     let postgres = database.open();
     let snapshot = SqliteSnapshot::open(dir.path()).unwrap();
     let report = snapshot.copy_to(&postgres, &mut |_| {}).unwrap();
-    assert_eq!((report.revision, report.blobs), (sqlite.revision().unwrap(), 21));
+    assert_eq!((report.revision, report.blobs), (sqlite.revision().unwrap(), 22));
     let copied = SqliteStore::open(back.path()).unwrap();
     PostgresSnapshot::open(&database.url()).unwrap().copy_to(&copied, &mut |_| {}).unwrap();
     for store in [&postgres as &dyn Store, &copied] {
