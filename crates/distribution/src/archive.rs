@@ -24,9 +24,12 @@ const MAX_DIGESTS: usize = 1 << 15;
 /// Memory for each byte of a skill while it is packed: its files, and the archive in a growing buffer.
 const PACKING_WEIGHT: usize = 3;
 
+/// Tier, id and content of a skill.
+type ArchiveKey = (Tier, Arc<str>, Digest);
+
 /// Digests of archives: computing one needs all files.
 #[derive(Debug)]
-pub(crate) struct ArchiveDigests(Mutex<LruCache<(Tier, Arc<str>, Digest), Digest>>);
+pub(crate) struct ArchiveDigests(Mutex<LruCache<ArchiveKey, Digest>>);
 
 impl Default for ArchiveDigests {
     fn default() -> Self {

@@ -1,4 +1,4 @@
-//! Generated files: one module per client, each with the version of the client that it was tried with. Fields are written
+//! Generated files: one module per client, each with the version of the client that it was tried with, if it was. Fields are written
 //! in the order of the structs, so the same input has the same bytes in every build.
 
 pub(crate) mod agent_plugin;
