@@ -6,11 +6,13 @@ use agent_client_protocol::v1::schema::{ContentBlock, TextContent};
 use serde_json::Value;
 use skills_agent_skills::markdown::split_frontmatter;
 use skills_core::{
-    VersionSelector,
+    EntryKind, VersionSelector,
     uri::SCHEME,
     version::{VERSION_SEPARATOR, split_version},
 };
-use skills_registry::{PromptRow, RegistryError, RenderedPrompt, SkillRegistry, SkillRow};
+use skills_registry::{
+    HistoryRequest, PromptRow, RegistryError, RenderedPrompt, SkillRegistry, SkillRow,
+};
 
 use crate::{arguments::parse, commands::CommandSnapshot, messages};
 
@@ -64,7 +66,7 @@ pub(crate) async fn respond(
         (Some(version), None) if prompt.is_none() => {
             match skills.skill_version(None, &lower, version).await {
                 Ok(row) => Some(row),
-                Err(error @ RegistryError::Version(_)) => {
+                Err(error) if has_versions(skills, &lower).await => {
                     return text_block(messages::failed(&format!("`/{typed}`"), &error));
                 }
                 Err(_) => None,
@@ -83,6 +85,12 @@ pub(crate) async fn respond(
         (None, Some(skill)) => show(skills, &skill, version.as_ref(), arguments).await,
         (None, None) => vec![],
     }
+}
+
+/// Returns whether a skill has versions, also if none of them is served.
+async fn has_versions(skills: &dyn SkillRegistry, id: &str) -> bool {
+    let request = HistoryRequest { id: id.to_owned(), tier: None, limit: Some(1), after: None };
+    skills.history(EntryKind::Skill, &request).await.is_ok()
 }
 
 fn text_block(text: impl Into<String>) -> Vec<ContentBlock> {
