@@ -366,7 +366,7 @@ mod tests {
         // Words and meaning disagree about the order, and both have more documents than are refined.
         let document = |number: usize| {
             let words = "kitten toy ".repeat(number % 5 + 1);
-            let meaning = if number % 3 == 0 { "feline" } else { "engine" };
+            let meaning = if number.is_multiple_of(3) { "feline" } else { "engine" };
             let filler = "filler ".repeat(number % 37);
             (format!("d{number}"), format!("{words}{filler}{meaning}"))
         };
