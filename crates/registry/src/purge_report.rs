@@ -18,8 +18,6 @@ pub struct PurgeReport {
     pub held_privately: u64,
 }
 
-// serde passes a reference.
-#[allow(clippy::trivially_copy_pass_by_ref)]
 const fn is_zero(number: &u64) -> bool {
     *number == 0
 }

@@ -3,8 +3,7 @@
 //! `cargo bench -p skills-search` prints Markdown and fails if a target is missed. `BENCH_SKILLS=10000` is a quick run.
 //! Words follow Zipf's law over a vocabulary of 50 000, as in prose. Queries have three words of all frequencies. Some
 //! documents are replaced and removed, so that statistics must leave out deleted ones. Visibility is decided by a lookup in
-//! a hash table, as in a registry; a tenth of the documents is hidden. Times are processor time of the searching thread,
-//! which alone works; those of programs are time of day.
+//! a hash table, as in a registry; a tenth of the documents is hidden.
 
 #![allow(
     clippy::unwrap_used,
@@ -95,31 +94,6 @@ fn document(number: usize, words: &[String], random: &mut Random) -> SearchDocum
     document
 }
 
-/// Clock of a measurement: the processor time of this thread where the system tells it, so that other work on the machine
-/// counts little, or else the time of day.
-struct Clock {
-    started: Instant,
-    processor: Option<Duration>,
-}
-
-impl Clock {
-    fn start() -> Self {
-        Self { started: Instant::now(), processor: Self::processor() }
-    }
-
-    fn processor() -> Option<Duration> {
-        let stat = fs::read_to_string("/proc/thread-self/schedstat").ok()?;
-        stat.split(' ').next()?.parse().ok().map(Duration::from_nanos)
-    }
-
-    fn elapsed(&self) -> Duration {
-        match (self.processor, Self::processor()) {
-            (Some(before), Some(after)) => after.saturating_sub(before),
-            _ => self.started.elapsed(),
-        }
-    }
-}
-
 fn quantile(samples: &mut [Duration], quantile: f64) -> Duration {
     samples.sort_unstable();
     samples[(quantile * (samples.len() - 1) as f64).round() as usize]
@@ -135,7 +109,7 @@ fn searches(
     let partitions = [partition];
     let searcher = Searcher::new(&partitions, &synonyms);
     let run = |query: &String| {
-        let started = Clock::start();
+        let started = Instant::now();
         let found = searcher.search(&Query::parse(query), 0, 10, &|_, key| {
             if hidden.contains(key) { Visibility::Hidden } else { Visibility::Shown }
         });
@@ -186,7 +160,7 @@ fn main() -> ExitCode {
             let text = format!("{}\n{}\n{}", document.title, document.description, document.body);
             fs::write(dir.path().join(&*document.key.id), text).unwrap();
         }
-        let started = Clock::start();
+        let started = Instant::now();
         writer.add(documents.iter().map(|document| analyzer.analyze(document)).collect());
         writer.merge_all();
         build += started.elapsed();
@@ -199,7 +173,7 @@ fn main() -> ExitCode {
     for (number, replaced) in known.iter().rev().step_by(known.len().div_ceil(300)).enumerate() {
         let mut document = document(count + number, &words, &mut random);
         document.key = replaced.clone();
-        let started = Clock::start();
+        let started = Instant::now();
         writer.add(vec![analyzer.analyze(&document)]);
         adds.push(started.elapsed());
         writer.merge_all();

@@ -111,12 +111,13 @@ async fn search(
         if number == 1 {
             found.did_you_mean = page.did_you_mean;
         }
+        // A search gives no cursor behind its last possible result.
+        found.is_incomplete = number == MAX_SEARCH_PAGES && page.results.len() == MAX_LIMIT;
         let entries = page.results.into_iter().filter_map(|result| entry(catalog, query, result));
         entries.for_each(|entry| found.add(entry, query.page));
         request.cursor = page.next;
-        found.has_more = request.cursor.is_some();
-        found.is_incomplete = found.has_more && number == MAX_SEARCH_PAGES;
-        if !found.has_more || found.has_next_page(query.page) {
+        found.has_more = request.cursor.is_some() || found.is_incomplete;
+        if request.cursor.is_none() || found.has_next_page(query.page) {
             break;
         }
     }

@@ -10,8 +10,8 @@ use crate::{
     text::{TokenKind, Tokenizer},
 };
 
-/// Most documents whose text is searched for phrases.
-const MAX_CHECKS: usize = 2000;
+/// Most documents whose text is searched for phrases. A text of 4 KB takes 0.1 ms.
+const MAX_CHECKS: usize = 400;
 
 /// Check of the phrases of a query, with a bound on the texts it reads.
 pub(super) struct PhraseCheck<'a> {

@@ -42,7 +42,10 @@ async fn live_skills_are_resources_and_dynamic_skills() {
         assert_eq!(rendered["messages"][0]["content"]["text"], "Say hello to Ann.", "{kind}");
         let found = client.call("search_skills", json!({ "query": "review" })).await;
         let text = found["content"][0]["text"].as_str().unwrap();
-        assert!(text.contains(&format!("- {review}: Review a change.\n")), "{kind}: {found}");
+        assert!(
+            text.contains(&format!("- {review} (live): Review a change.\n")),
+            "{kind}: {found}"
+        );
     }
 }
 

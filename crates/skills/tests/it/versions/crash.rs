@@ -3,7 +3,7 @@
 //! One change at a time is in flight. When the server is killed during one, the stored state must be that before it or that
 //! after it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
 use skills_testkit::{Random, SEED_VARIABLE, Worker};
@@ -46,11 +46,16 @@ impl Skill {
     }
 
     fn collect(&mut self) {
-        let (count, served) = (self.versions.len(), self.served());
+        let count = self.versions.len();
+        // Versions with a label, the newest, and those that these addresses read if theirs is yanked.
+        let mut kept: BTreeSet<usize> = self.labels.values().copied().chain([count]).collect();
+        if self.is_present {
+            let read: Vec<_> =
+                kept.iter().filter_map(|number| self.newest_up_to(*number)).collect();
+            kept.extend(read);
+        }
         for number in 1..=count {
-            let is_kept = number + KEPT > count
-                || served == Some(number)
-                || self.labels.values().any(|labelled| *labelled == number);
+            let is_kept = number + KEPT > count || kept.contains(&number);
             self.versions[number - 1].is_collected |= !is_kept;
         }
     }
