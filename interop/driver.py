@@ -7,7 +7,7 @@ A client of the bus is a program that takes a phase and a bus URL, and whose las
     stay     the server is stopped and started, on the same port, while the client is connected
 
 Clients of MCP are in `mcp/`, of ACP in `acp/`, of MDP in `mdp/`, of the gateway in `gateway/`, hostile ones in `attack/`,
-the first use in `newcomer/`, the browser in `console/`.
+the first use in `newcomer/`, the browser in `console/`, installers in `distribution/`.
 `interop/run` installs and builds what this needs and then calls it.
 """
 
@@ -28,7 +28,7 @@ from pathlib import Path
 from ports import free_port, wait_until_free
 
 HERE = Path(__file__).resolve().parent
-sys.path[:0] = [str(HERE / "mcp"), str(HERE / "acp"), str(HERE / "mdp"), str(HERE / "gateway"), str(HERE / "newcomer"), str(HERE / "console")]
+sys.path[:0] = [str(HERE / "mcp"), str(HERE / "acp"), str(HERE / "mdp"), str(HERE / "gateway"), str(HERE / "newcomer"), str(HERE / "console"), str(HERE / "distribution")]
 EXAMPLES = HERE.parent / "examples"
 
 RUST_CLIENTS = {"0.11.3": "sdk-0-11", "0.25.0": "sdk-0-25", "0.26.0-rc.4": "sdk-0-26"}
@@ -267,6 +267,10 @@ def jobs(options):
         import console_jobs
 
         yield from console_jobs.jobs(options, Failure)
+    if "distribution" in options.groups:
+        import distribution_jobs
+
+        yield from distribution_jobs.jobs(options, Failure)
     if "attack" in options.groups:
         from attack import jobs as attack_jobs
 
@@ -330,7 +334,7 @@ def parse_arguments():
     parser = argparse.ArgumentParser(description="Run the interoperability clients.")
     parser.add_argument("--server", required=True, help="the server's binary")
     parser.add_argument("--cache", required=True, type=Path, help="where the Python and Node packages are")
-    groups = ["iii", "mcp", "acp", "mdp", "gateway", "console", "attack", "skills-ref", "newcomer"]
+    groups = ["iii", "mcp", "acp", "mdp", "gateway", "console", "distribution", "attack", "skills-ref", "newcomer"]
     parser.add_argument("--groups", nargs="+", required=True, choices=groups,
                         help="clients of the bus, of MCP, of ACP, of MDP, of the gateway, hostile ones, skills-ref, the README")
     parser.add_argument("--rust", type=Path, help="where the Rust clients are")

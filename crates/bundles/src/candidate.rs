@@ -150,6 +150,36 @@ impl BundleCandidate {
         }
     }
 
+    /// Creates a candidate from files that were downloaded one by one: their paths inside the bundle, and their bytes.
+    #[must_use]
+    pub fn from_files(
+        place: &Path,
+        name: &str,
+        files: Vec<(PathBuf, Bytes)>,
+        provenance: Provenance,
+    ) -> Self {
+        let source = |bytes| Source::InMemory { bytes, executable: None };
+        Self {
+            folder: place.to_owned(),
+            base: None,
+            place: place.to_owned(),
+            name: Some(name.to_owned()),
+            document: OsString::from(ROOT_PATH),
+            files: files.into_iter().map(|(path, bytes)| (path, source(bytes))).collect(),
+            provenance: Some(Box::new(provenance)),
+            tree: None,
+            is_alone: false,
+            is_linked: false,
+            root_document: OnceLock::new(),
+            cache_budget: CacheBudget::default(),
+        }
+    }
+
+    /// Replaces the place that the content comes from.
+    pub fn set_provenance(&mut self, provenance: Provenance) {
+        self.provenance = Some(Box::new(provenance));
+    }
+
     /// Returns the path for messages.
     #[must_use]
     pub fn path(&self) -> &Path {

@@ -4,7 +4,7 @@ use std::{io, path::PathBuf};
 
 use skills_core::{
     Code, Coded, RuleError,
-    limits::{ByteLimit, MAX_SKILL_BYTES},
+    limits::{ByteLimit, MAX_BUNDLE_BYTES, MAX_BUNDLE_FILES, MAX_SKILL_BYTES},
 };
 
 use crate::archive::ArchiveError;
@@ -106,6 +106,20 @@ pub enum BundleError {
         /// Reason.
         reason: String,
     },
+    /// A lockfile is unusable.
+    #[error("{} is not a lockfile: {reason}", path.display())]
+    BadLockfile {
+        /// Path of the lockfile.
+        path: PathBuf,
+        /// Reason.
+        reason: String,
+    },
+    /// A folder has more files or bytes than a skill can have.
+    #[error("{} has more than a skill can have: {MAX_BUNDLE_FILES} files, {}", path.display(), ByteLimit(MAX_BUNDLE_BYTES))]
+    FolderTooLarge {
+        /// Path of the folder.
+        path: PathBuf,
+    },
     /// Another process syncs the folder.
     #[error("another sync is running in {}", path.display())]
     Busy {
@@ -131,6 +145,20 @@ pub enum BundleError {
         /// Messages of git.
         reason: String,
     },
+    /// A source is larger than what is fetched.
+    #[error("{url} is too large: at most {} are fetched", ByteLimit(usize::try_from(*max).unwrap_or(usize::MAX)))]
+    FetchTooLarge {
+        /// URL without credentials.
+        url: String,
+        /// Limit in bytes.
+        max: u64,
+    },
+    /// The fetch was interrupted by the user.
+    #[error("the fetch of {url} was interrupted")]
+    Interrupted {
+        /// URL without credentials.
+        url: String,
+    },
     /// An archive is unusable.
     #[error("{}: {source}", path.display())]
     Archive {
@@ -148,16 +176,19 @@ impl Coded for BundleError {
             Self::Unwritable { .. } => Code::Unwritable,
             Self::Rule { source, .. } => source.code(),
             Self::Link { .. } | Self::Special { .. } | Self::Name { .. } => Code::InvalidPath,
-            Self::DocumentTooLarge { .. } => Code::TooLarge,
+            Self::DocumentTooLarge { .. } | Self::FolderTooLarge { .. } => Code::TooLarge,
             Self::UnknownFormat { .. } => Code::BadArchive,
             Self::NoBundle { .. } | Self::NoDocument { .. } => Code::NoBundle,
             Self::NoId { .. } => Code::IdNeeded,
             Self::Exists { .. } => Code::Exists,
             Self::BadRecord { .. } => Code::BadRecord,
+            Self::BadLockfile { .. } => Code::BadLockfile,
             Self::Busy { .. } => Code::Busy,
             Self::LeadsElsewhere { .. } => Code::LeadsElsewhere,
             Self::GitMissing => Code::GitMissing,
             Self::Fetch { .. } => Code::FetchFailed,
+            Self::FetchTooLarge { .. } => Code::TooLarge,
+            Self::Interrupted { .. } => Code::Interrupted,
             Self::Archive { source, .. } => source.code(),
         }
     }
@@ -185,6 +216,12 @@ impl Coded for BundleError {
             Self::BadRecord { .. } => Some(
                 "remove the record; existing skills are then left alone unless --force is given",
             ),
+            Self::BadLockfile { .. } => {
+                Some("repair or remove it; `skills lock` writes what is installed")
+            }
+            Self::FetchTooLarge { .. } => {
+                Some("add the skills from an archive or a folder that has only them")
+            }
             Self::Busy { .. } => Some("wait until the other sync has finished"),
             Self::LeadsElsewhere { .. } => Some("name the folder explicitly to follow the link"),
             _ => None,

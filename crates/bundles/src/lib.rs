@@ -9,6 +9,7 @@
 //! - [`archive`]: untrusted archives, with limits and errors of their own
 //! - `export`: writing a bundle into a folder
 //! - [`sync`]: one-way sync of skills into a folder
+//! - [`lock`]: the lockfile of a project
 //! - `files`: atomic writes below a folder
 //! - `dir`: handle of an open directory, below which no link is followed
 //!
@@ -28,6 +29,7 @@ mod find_bundles;
 mod find_documents;
 mod git;
 mod layout;
+pub mod lock;
 mod root_document;
 mod source;
 pub mod sync;
@@ -40,7 +42,7 @@ pub use error::BundleError;
 pub use export::{ExportSummary, export};
 pub use find_bundles::{FoundBundles, find_bundles, find_in_archive};
 pub use find_documents::{DocumentFile, FoundDocuments, find_documents};
-pub use git::{GitSource, find_in_repository};
+pub use git::{FetchLimits, GitSource, find_in_repository};
 
 use std::path::Path;
 

@@ -1,12 +1,14 @@
 //! Set-up of MCP clients: one table of clients, from which `skills connect`, the console and docs/clients.md are made.
 //!
 //! - `clients`: the table
+//! - `installers`: commands that install skills as files
 //! - `json_edit`, `toml_edit`: changes of settings files that keep the rest as it is, comments included
 //! - `page`: docs/clients.md
 //!
 //! Everything here is a pure function of its input: the command reads and writes the files.
 
 mod clients;
+mod installers;
 mod json_edit;
 mod page;
 mod toml_edit;
@@ -20,6 +22,7 @@ use serde::Serialize;
 
 pub use self::{
     clients::{CLIENTS, Client, Settings},
+    installers::{INSTALLERS, InstallTarget, Installer, KEY_PLACEHOLDER, NAME_PLACEHOLDER},
     page::page,
 };
 

@@ -1,6 +1,9 @@
 //! docs/clients.md, made from the table of clients.
 
-use crate::{CLIENTS, Client, ServerCommand, SettingsFormat, clients::Settings};
+use crate::{
+    CLIENTS, Client, INSTALLERS, InstallTarget, Installer, KEY_PLACEHOLDER, NAME_PLACEHOLDER,
+    ServerCommand, SettingsFormat, clients::Settings,
+};
 
 const INTRODUCTION: &str = "\
 # Set-up of MCP clients
@@ -30,12 +33,37 @@ The command line of Inspector, and the TypeScript and Python SDKs, on which many
 against every change (`interop/run mcp`). The settings of the other programs are taken from their documentation.
 ";
 
+const INSTALLATION: &str = "\
+# Installing skills as files
+
+Clients that have an installer of their own get copies of skills with it. `skills connect CLIENT` prints these lines too,
+with the address of the server: `--server URL`, else that of the server that runs on the data directory. With a key
+(`SKILLS_KEY`), they are those for what its user sees. The key is printed as `KEY`, and with `--show-key` in full. It goes into
+git's credential helper and not into a URL, because clients write URLs into lockfiles and settings.
+";
+
+/// Server in the examples.
+const EXAMPLE_SERVER: &str = "https://skills.example.com";
+
+fn installer_section(installer: &Installer) -> String {
+    let lines = |key| {
+        let target = InstallTarget { server: EXAMPLE_SERVER, skill: NAME_PLACEHOLDER, key };
+        installer.lines(target).join("\n")
+    };
+    let Installer { name, title, note, .. } = installer;
+    let (public, private) = (lines(None), lines(Some(KEY_PLACEHOLDER)));
+    format!(
+        "## {title}: files\n\n`skills connect {name}`:\n\n```sh\n{public}\n```\n\nwith a key:\n\n```sh\n{private}\n```\n\n{note}\n\n"
+    )
+}
+
 /// Returns the page.
 #[must_use]
 pub fn page() -> String {
     let command = ServerCommand { program: "skills".to_owned(), arguments: vec!["mcp".to_owned()] };
     let sections: String = CLIENTS.iter().map(|client| section(client, &command)).collect();
-    format!("{INTRODUCTION}\n{sections}{CONCLUSION}")
+    let installers: String = INSTALLERS.iter().map(installer_section).collect();
+    format!("{INTRODUCTION}\n{sections}{CONCLUSION}\n{INSTALLATION}\n{installers}")
 }
 
 fn section(client: &Client, command: &ServerCommand) -> String {

@@ -72,6 +72,7 @@ fn text(event: &ChangeEvent) -> String {
             ("skill-versions", Some(&**id))
         }
         ChangeEvent::PromptVersions(name) => ("prompt-versions", Some(&**name)),
+        ChangeEvent::Collection(name) => ("collection", Some(&**name)),
         ChangeEvent::Tools => ("tools", None),
         ChangeEvent::Functions => ("functions", None),
         ChangeEvent::Everything => ("everything", None),

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use axum::response::Response;
 use maud::{Markup, html};
 use serde_json::{Map, Value};
-use skills_http::Connection;
+use skills_http::{Connection, ImportedSource};
 use skills_registry::{Catalog, ConnectedWorker, RegistryError, live::LiveOperation};
 
 use crate::{
@@ -46,6 +46,8 @@ pub(crate) async fn page(visit: Visit) -> Result<Response, ConsoleError> {
         Ok(Value::Null)
     };
     let connections = visit.console.parts.server.connections();
+    let server = std::sync::Arc::clone(&visit.console.parts.server);
+    let imported = tokio::task::spawn_blocking(move || server.sources()).await.unwrap_or_default();
     let body = html! {
         h1 { "Live" }
         p.lead { "Programs that are connected to this registry now, and the places that its skills come from." }
@@ -55,6 +57,9 @@ pub(crate) async fn page(visit: Visit) -> Result<Response, ConsoleError> {
         section #clients data-live aria-label="Live clients" { h2 { "Live clients" } (client_list(clients)) }
         @if is_admin {
             section #sessions data-live aria-label="Sessions" { h2 { "Sessions" } (session_list(&connections, &sessions)) }
+        }
+        @if !imported.is_empty() {
+            section #imports data-live aria-label="Imported sources" { h2 { "Imported sources" } (import_list(&imported)) }
         }
         section #sources data-live aria-label="Sources" { h2 { "Sources" } (source_list(&catalog)) }
         @if !is_admin { p.muted { "An administrator also sees workers and sessions." } }
@@ -162,6 +167,24 @@ fn session_list(connections: &[Connection], processes: &[ConnectedWorker]) -> Ma
 /// Returns the name of a kind of source. The console is the source of what is published in it.
 fn kind_name<'a>(kind: &'a str, location: &str) -> &'a str {
     if is_console(kind, location) { "console" } else { kind }
+}
+
+fn import_list(sources: &[ImportedSource]) -> Markup {
+    html! {
+        div.scroll tabindex="0" role="region" aria-label="Imported sources" { table {
+            thead { tr { th scope="col" { "Name" } th scope="col" { "From" } th scope="col" { "Tier" } th.number scope="col" { "Skills" } th.number scope="col" { "Skipped" } th scope="col" { "State" } } }
+            tbody { @for source in sources.iter().take(MAX_ROWS) { tr {
+                th scope="row" { (user_text(&source.name)) }
+                td { (user_text(&source.from)) } td { (user_text(&source.tier)) }
+                td.number { (source.skills) } td.number { (source.skipped) }
+                td {
+                    @if let Some(error) = &source.error { span.badge.bad { "failed" } " " (user_text(error)) }
+                    @else if let Some(time) = &source.last_success { span.badge.good { "ok" } " " (user_text(time)) }
+                    @else { span.muted { "not imported yet" } }
+                }
+            } } }
+        } }
+    }
 }
 
 fn source_list(catalog: &Catalog) -> Markup {

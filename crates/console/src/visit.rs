@@ -80,13 +80,13 @@ impl Visit {
     ///
     /// # Errors
     /// When they may not, or have no changes left in this minute.
-    pub(crate) fn authorize_write(&self, tier: Tier) -> Result<(), ConsoleError> {
+    pub(crate) async fn authorize_write(&self, tier: Tier) -> Result<(), ConsoleError> {
         let person = self.person()?;
         if !person.may_write(tier) {
             return Err(ConsoleError::Forbidden("you may not change skills of this tier"));
         }
         if let Identity::User(_) = person {
-            self.console.parts.limiter.take(&person.caller(), now())?;
+            self.console.parts.limiter.take(&person.caller(), now()).await?;
         }
         Ok(())
     }

@@ -68,6 +68,8 @@ codes! {
     BadHost = "bad_host",
     /// Not a key id.
     BadKeyId = "bad_key_id",
+    /// The lockfile cannot be parsed.
+    BadLockfile = "bad_lockfile",
     /// `MASTER_ENCRYPTION_KEY` or a previous key is unusable.
     BadMasterKey = "bad_master_key",
     /// A web origin in the settings is invalid.
@@ -164,6 +166,8 @@ codes! {
     IdNeeded = "id_needed",
     /// Unexpected failure of this program; its log has the cause.
     Internal = "internal",
+    /// The user interrupted the command; nothing is left half-done.
+    Interrupted = "interrupted",
     /// The function takes no arguments from observers.
     InvalidArgs = "INVALID_ARGS",
     /// The arguments do not match the schema of the tool.
@@ -228,6 +232,8 @@ codes! {
     LeadsElsewhere = "leads_elsewhere",
     /// An imported line is too long.
     LineTooLong = "line_too_long",
+    /// The installed or the available content is not what the lockfile says.
+    LockMismatch = "lock_mismatch",
     /// A frame is not one of the bus protocol.
     MalformedFrame = "malformed_frame",
     /// An imported line is not `{"key", "value"}`.
@@ -386,6 +392,8 @@ codes! {
     StoreIo = "store_io",
     /// The store was written by a newer version.
     StoreNewerSchema = "store_newer_schema",
+    /// The database of the store cannot be reached or written; try again.
+    StoreUnavailable = "store_unavailable",
     /// The call or request took too long.
     Timeout = "timeout",
     /// A listener on this address requires a token.

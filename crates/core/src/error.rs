@@ -35,6 +35,10 @@ pub enum Field {
     Reason,
     /// Labels of an entry.
     Labels,
+    /// Title of a collection.
+    Title,
+    /// Collection as a whole.
+    Collection,
 }
 
 impl fmt::Display for Field {
@@ -54,6 +58,8 @@ impl fmt::Display for Field {
             Self::Message => "message",
             Self::Reason => "reason",
             Self::Labels => "labels",
+            Self::Title => "title",
+            Self::Collection => "collection",
         })
     }
 }
@@ -116,6 +122,17 @@ pub enum RuleError {
     /// Two arguments of a prompt have the same name.
     #[error("duplicate argument name: {0:?}")]
     DuplicateArgument(String),
+    /// A collection has a skill twice.
+    #[error("a collection cannot have {0:?} twice")]
+    DuplicateSkill(String),
+    /// A collection has more skills than allowed.
+    #[error("collection has {skills} skills, at most {max} are allowed")]
+    TooManySkills {
+        /// Number of skills.
+        skills: usize,
+        /// Limit.
+        max: usize,
+    },
     /// The function is in a reserved namespace.
     #[error(
         "{function_id:?} is in an internal namespace ({prefix}) and cannot back a section or a prompt"
@@ -221,9 +238,10 @@ impl Coded for RuleError {
             Self::UriScheme(_) | Self::UriSegments(_) | Self::IndexParameters(_) => {
                 Code::InvalidUri
             }
-            Self::TooLarge { .. } | Self::TooManyFiles { .. } | Self::BundleTooLarge { .. } => {
-                Code::TooLarge
-            }
+            Self::TooLarge { .. }
+            | Self::TooManyFiles { .. }
+            | Self::TooManySkills { .. }
+            | Self::BundleTooLarge { .. } => Code::TooLarge,
             Self::SearchCursor => Code::InvalidCursor,
             Self::Path { .. } | Self::PathCollision { .. } => Code::InvalidPath,
             _ => Code::InvalidInput,

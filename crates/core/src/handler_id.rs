@@ -6,7 +6,7 @@ use crate::{Field, RuleError, limits::MAX_FUNCTION_ID_BYTES};
 
 /// Namespaces of the infrastructure. A section or a prompt backed by such a function would give content access to the
 /// engine, its state, or the registry's own administration.
-pub const RESERVED_PREFIXES: [&str; 10] = [
+pub const RESERVED_PREFIXES: [&str; 11] = [
     "engine::",
     "state::",
     "stream::",
@@ -17,6 +17,7 @@ pub const RESERVED_PREFIXES: [&str; 10] = [
     "a2a::",
     "skills::",
     "prompts::",
+    "collections::",
 ];
 
 /// Id of a function that may back a section or a prompt. Surrounding white space is trimmed.

@@ -164,15 +164,21 @@ pub enum EntryKind {
     Skill,
     /// Prompt.
     Prompt,
+    /// Collection of skills.
+    Collection,
 }
 
 impl EntryKind {
+    /// All kinds.
+    pub const ALL: [Self; 3] = [Self::Skill, Self::Prompt, Self::Collection];
+
     /// Returns the name in storage.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Skill => "skill",
             Self::Prompt => "prompt",
+            Self::Collection => "collection",
         }
     }
 }
@@ -181,7 +187,7 @@ impl FromStr for EntryKind {
     type Err = ();
 
     fn from_str(text: &str) -> Result<Self, ()> {
-        [Self::Skill, Self::Prompt].into_iter().find(|kind| kind.as_str() == text).ok_or(())
+        Self::ALL.into_iter().find(|kind| kind.as_str() == text).ok_or(())
     }
 }
 
@@ -244,7 +250,7 @@ mod tests {
         for tier in Tier::ALL {
             assert_eq!(tier.as_str().parse(), Ok(tier));
         }
-        for kind in [EntryKind::Skill, EntryKind::Prompt] {
+        for kind in EntryKind::ALL {
             assert_eq!(kind.as_str().parse(), Ok(kind), "{kind:?}");
         }
     }

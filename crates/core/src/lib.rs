@@ -8,7 +8,7 @@
 //! | [`resolve`] | the rule of resolution |
 //! | [`uri`], [`bundle_path`], [`origin`], [`git_location`] | URIs, paths inside bundles, web origins, repositories |
 //! | [`version`] | version numbers, labels, addresses `id@version` |
-//! | [`skill`], [`agent_skill`], [`tool`], [`prompt`] | metadata of entries as plain data |
+//! | [`skill`], [`agent_skill`], [`tool`], [`prompt`], [`skill_collection`] | metadata of entries as plain data |
 //! | [`summary`] | texts of listings |
 //! | [`handler_id`], [`output`] | functions behind sections and prompts, normalisation of their output |
 //! | [`keyspace`] | keys and lines of import and export |
@@ -45,10 +45,12 @@ pub mod origin;
 pub mod output;
 pub mod prompt;
 pub mod provenance;
+pub mod public_url;
 pub mod request_stats;
 pub mod request_trace;
 pub mod resolve;
 pub mod skill;
+pub mod skill_collection;
 pub mod text;
 pub mod timestamp;
 pub mod token;
@@ -73,9 +75,11 @@ pub use log_limiter::LogLimiter;
 pub use output::{OutputError, PromptMessages, SectionContent};
 pub use prompt::{PromptArgument, PromptDefinition};
 pub use provenance::{Provenance, SourceKind};
+pub use public_url::{PublicUrl, PublicUrlError};
 pub use request_stats::{RequestStats, SurfaceCounter, SurfaceStats};
 pub use request_trace::{CallerKind, RequestId, TracedRequest};
 pub use skill::{FileMeta, SkillMeta};
+pub use skill_collection::SkillCollection;
 pub use timestamp::Timestamp;
 pub use token::Token;
 pub use tool::ToolMeta;

@@ -19,6 +19,10 @@ pub const MAX_SKILL_BYTES: usize = 256 * 1024;
 /// Largest prompt definition (description, function id and arguments together), in bytes. A listing
 /// carries definitions whole, so a few must not be able to make it too large for everyone.
 pub const MAX_PROMPT_BYTES: usize = 16 * 1024;
+/// Most skills of a collection.
+pub const MAX_COLLECTION_SKILLS: usize = 500;
+/// Largest collection (title, description and addresses together), in bytes.
+pub const MAX_COLLECTION_BYTES: usize = 64 << 10;
 /// Longest function id that may back a section or a prompt, in bytes.
 pub const MAX_FUNCTION_ID_BYTES: usize = 512;
 /// Characters after which a title, and a description in the iii contract and the Markdown index, are truncated.

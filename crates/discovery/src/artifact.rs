@@ -4,9 +4,11 @@ use std::io::{self, Write as _};
 
 use bytes::Bytes;
 use flate2::{Compression, GzBuilder};
-use skills_agent_skills::{AgentDocument, Bundle};
+use skills_agent_skills::Bundle;
 use skills_core::{OverBudget, skill::ROOT_PATH};
-use skills_registry::{RegistryError, SkillRegistry, SkillRow, bundles::read_row};
+use skills_registry::{
+    RegistryError, SkillRegistry, SkillRow, available::agent_header, bundles::read_row,
+};
 
 /// Failure to build an artifact.
 #[derive(Debug, thiserror::Error)]
@@ -27,21 +29,8 @@ pub(crate) async fn document(
     row: &SkillRow,
 ) -> Result<Bytes, RegistryError> {
     let body = skills.read(&format!("{}{}", skills_core::uri::SCHEME, row.id)).await?.into_text();
-    let header = header(row, &body);
+    let header = agent_header(row, &body);
     Ok(if header.is_empty() { body.into() } else { format!("{header}{body}").into() })
-}
-
-/// Returns whether the root document is served unchanged, since it has the frontmatter that Agent Skills require.
-pub(crate) fn has_own_frontmatter(row: &SkillRow) -> bool {
-    row.meta.agent.as_ref().is_some_and(|agent| !agent.name.is_empty())
-}
-
-/// Returns the generated frontmatter of a root document; empty if it has its own.
-fn header(row: &SkillRow, body: &str) -> String {
-    if has_own_frontmatter(row) {
-        return String::new();
-    }
-    AgentDocument::new(&row.id, &row.meta, body).header
 }
 
 /// Packs a bundle as a `.tar.gz` with `SKILL.md` at its root.
@@ -50,7 +39,7 @@ pub(crate) async fn archive(
     row: &SkillRow,
 ) -> Result<Bytes, ArtifactError> {
     let bundle = read_row(skills, row).await?;
-    let header = header(row, bundle.root());
+    let header = agent_header(row, bundle.root());
     let pack = move || pack(&header, &bundle);
     let packed = tokio::task::spawn_blocking(pack).await.map_err(|_| ArtifactError::Cancelled)?;
     Ok(packed?.into())
@@ -79,7 +68,9 @@ fn append<W: io::Write>(
     bytes: &[u8],
     executable: bool,
 ) -> io::Result<()> {
-    let mut header = tar::Header::new_gnu();
+    // Installers read names from the plain header: 100 bytes, and 155 of a prefix. Longer names follow in an entry of their own.
+    let mut header = tar::Header::new_ustar();
+    header.set_entry_type(tar::EntryType::Regular);
     header.set_size(bytes.len() as u64);
     header.set_mode(if executable { 0o755 } else { 0o644 });
     header.set_mtime(0);

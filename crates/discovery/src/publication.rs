@@ -12,7 +12,7 @@ use skills_core::{Digest, MemoryBudget, Owner};
 use skills_http::TaggedBody;
 use skills_registry::{
     Catalog, SkillRegistry, SkillRow,
-    available::{AvailableSkill, Filter, available},
+    available::{AvailableSkill, has_own_frontmatter},
     bundles,
 };
 use tokio::sync::Mutex as AsyncMutex;
@@ -20,6 +20,7 @@ use tokio::sync::Mutex as AsyncMutex;
 use crate::{
     archive_cache::ArchiveCache,
     artifact::{self, ArtifactError},
+    scope::Scope,
 };
 
 /// Folder of the current index format.
@@ -40,16 +41,19 @@ pub(crate) struct PublishedIndex {
     pub(crate) ids: HashMap<String, String>,
 }
 
+/// Owner and scope of an index.
+type ViewKey = (Option<Owner>, Scope);
+
 /// Number of cached views.
 const MAX_VIEWS: usize = 16;
 /// Number of cached digests.
 const MAX_DIGESTS: usize = 1 << 17;
 
-/// Builds and caches indexes, one for each owner and revision of the stored skills. Live clients do not change them.
+/// Builds and caches indexes, one for each owner, scope and revision of the stored skills. Live clients do not change them.
 pub(crate) struct Publisher {
     /// Held while an index is built, so that concurrent requests for it build it once.
     building: AsyncMutex<()>,
-    views: Mutex<LruCache<Option<Owner>, View>>,
+    views: Mutex<LruCache<ViewKey, View>>,
     /// Cache of digests: computing one may need the whole artifact.
     digests: Mutex<LruCache<Version, Digest>>,
     pub(crate) archives: ArchiveCache,
@@ -77,32 +81,33 @@ impl Publisher {
     pub(crate) async fn index(
         &self,
         skills: &dyn SkillRegistry,
+        scope: &Scope,
         share: Option<&MemoryBudget>,
     ) -> Result<Arc<PublishedIndex>, ArtifactError> {
         let catalog = skills.catalog().await?;
         let (revision, owner) = catalog.stored_version();
-        let owner = owner.cloned();
-        if let (Some(index), true) = self.cached(&owner, revision) {
+        let key = (owner.cloned(), scope.clone());
+        if let (Some(index), true) = self.cached(&key, revision) {
             return Ok(index);
         }
         let _lock = self.building.lock().await;
-        let previous = match self.cached(&owner, revision) {
+        let previous = match self.cached(&key, revision) {
             (Some(index), true) => return Ok(index),
             (previous, _) => previous,
         };
-        let index = match (self.build(skills, share, &catalog).await, previous) {
+        let index = match (self.build(skills, scope, share, &catalog).await, previous) {
             (Ok(index), _) => Arc::new(index),
             (Err(ArtifactError::OverBudget(_)), Some(previous)) => return Ok(previous),
             (Err(error), _) => return Err(error),
         };
         let view = View { revision, index: Arc::clone(&index) };
-        insert(&self.views, owner, view, MAX_VIEWS);
+        insert(&self.views, key, view, MAX_VIEWS);
         Ok(index)
     }
 
-    /// Returns the cached index of an owner, and whether it is of this revision.
-    fn cached(&self, owner: &Option<Owner>, revision: u64) -> (Option<Arc<PublishedIndex>>, bool) {
-        match lock(&self.views).get(owner) {
+    /// Returns the cached index of a view, and whether it is of this revision.
+    fn cached(&self, key: &ViewKey, revision: u64) -> (Option<Arc<PublishedIndex>>, bool) {
+        match lock(&self.views).get(key) {
             Some(view) => (Some(Arc::clone(&view.index)), view.revision == revision),
             None => (None, false),
         }
@@ -111,11 +116,12 @@ impl Publisher {
     async fn build(
         &self,
         skills: &dyn SkillRegistry,
+        scope: &Scope,
         share: Option<&MemoryBudget>,
         catalog: &Arc<Catalog>,
     ) -> Result<PublishedIndex, ArtifactError> {
         let (mut index, mut legacy, mut ids) = (Vec::new(), Vec::new(), HashMap::new());
-        for AvailableSkill { id, skill } in available(catalog, &Filter::default()).skills {
+        for AvailableSkill { id, skill } in scope.skills(catalog) {
             // Only stored skills: a live client may be gone a moment later.
             let Some(row) = catalog.stored(&id) else { continue };
             // A name that equals the id of another skill belongs to that skill.
@@ -176,7 +182,7 @@ impl Publisher {
             return Ok(*cached);
         }
         let digest = match (row.meta.root(), is_bundle(row)) {
-            (Some(root), false) if artifact::has_own_frontmatter(row) => root.digest,
+            (Some(root), false) if has_own_frontmatter(row) => root.digest,
             (_, false) => Digest::of(&artifact::document(skills, row).await?),
             (_, true) => self.archives.get(skills, row, share).await?.digest,
         };
@@ -231,7 +237,7 @@ mod tests {
             .await
             .unwrap();
         let publisher = Publisher::new(MemoryBudget::default());
-        let first = publisher.index(&*registry, None).await.unwrap();
+        let first = publisher.index(&*registry, &Scope::All, None).await.unwrap();
         let path = "/b/skill.md".to_owned();
         let client = LiveClient {
             id: "desk".parse().unwrap(),
@@ -242,12 +248,15 @@ mod tests {
         };
         registry.update_live(vec![LiveUpdate::Connected(client)]).await.unwrap();
         assert!(registry.catalog().has_client("desk"));
-        assert!(Arc::ptr_eq(&first, &publisher.index(&*registry, None).await.unwrap()));
+        assert!(Arc::ptr_eq(
+            &first,
+            &publisher.index(&*registry, &Scope::All, None).await.unwrap()
+        ));
         registry
             .register_skill("t", &Layer::Official, "c", "# C\n\nText.\n".to_owned())
             .await
             .unwrap();
-        let next = publisher.index(&*registry, None).await.unwrap();
+        let next = publisher.index(&*registry, &Scope::All, None).await.unwrap();
         assert_eq!((first.ids.len(), next.ids.len()), (1, 2));
     }
 
@@ -260,13 +269,16 @@ mod tests {
             .register_skill("t", &Layer::Official, "a", "# A\n\nText.\n".to_owned())
             .await
             .unwrap();
-        let first = publisher.index(&*registry, None).await.unwrap();
+        let first = publisher.index(&*registry, &Scope::All, None).await.unwrap();
         let files = vec![("more.md".parse().unwrap(), Bytes::from("More."))];
         let bundle = skills_agent_skills::Bundle::new("# B\n\nText.\n".to_owned(), files).unwrap();
         registry.register_bundle("t", &Layer::Official, "b", bundle).await.unwrap();
-        assert!(Arc::ptr_eq(&first, &publisher.index(&*registry, None).await.unwrap()));
+        assert!(Arc::ptr_eq(
+            &first,
+            &publisher.index(&*registry, &Scope::All, None).await.unwrap()
+        ));
         let other = Publisher::new(MemoryBudget::new(1));
-        let refused = other.index(&*registry, None).await;
+        let refused = other.index(&*registry, &Scope::All, None).await;
         assert!(matches!(refused, Err(ArtifactError::OverBudget(_))));
     }
 }

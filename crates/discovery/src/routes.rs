@@ -10,8 +10,8 @@ use axum::{
     routing::get,
 };
 use skills_core::{
-    Caller, Code, MemoryBudget, OverBudget, RequestBudget, content::MARKDOWN, content::media_type,
-    skill::ROOT_PATH, uri::SCHEME,
+    Caller, Code, Coded as _, MemoryBudget, OverBudget, RequestBudget, VersionSelector,
+    content::MARKDOWN, content::media_type, skill::ROOT_PATH, uri::SCHEME, version::split_version,
 };
 use skills_http::{ErrorResponse, TaggedBody};
 use skills_registry::{RegistryError, SkillRegistry, SkillRow};
@@ -20,6 +20,7 @@ use crate::{
     archive_cache::Archive,
     artifact::{self, ArtifactError},
     publication::{PublishedIndex, Publisher, is_bundle},
+    scope::Scope,
 };
 
 /// Settings of the routes.
@@ -41,7 +42,20 @@ struct DiscoveryState {
 pub fn routes(skills: Arc<dyn SkillRegistry>, settings: Settings) -> Router {
     let Settings { is_private, budget } = settings;
     let state = Arc::new(DiscoveryState { skills, publisher: Publisher::new(budget), is_private });
-    Router::new()
+    // Below a path, an index has the files of the root, except in the legacy format, where they are beside it.
+    let scoped = ["/official", "/market", "/private"].into_iter().fold(
+        Router::new(),
+        |routes: Router<Arc<DiscoveryState>>, tier| {
+            routes
+                .route(&format!("{tier}/.well-known/agent-skills/index.json"), get(index))
+                .route(&format!("{tier}/.well-known/skills/index.json"), get(legacy_index))
+                .route(&format!("{tier}/.well-known/skills/{{*path}}"), get(legacy_file))
+        },
+    );
+    scoped
+        .route("/skill/{id}/.well-known/agent-skills/index.json", get(skill_index))
+        .route("/skill/{id}/.well-known/skills/index.json", get(skill_legacy_index))
+        .route("/skill/{id}/.well-known/skills/{*path}", get(skill_legacy_file))
         .route("/.well-known/agent-skills/index.json", get(index))
         .route("/.well-known/agent-skills/{*path}", get(artifact_file))
         .route("/.well-known/skills/index.json", get(legacy_index))
@@ -96,6 +110,7 @@ struct RequestContext {
     skills: Arc<dyn SkillRegistry>,
     headers: HeaderMap,
     budget: Option<RequestBudget>,
+    scope: Scope,
     /// True if the response may not be cached for others.
     is_private: bool,
 }
@@ -114,14 +129,16 @@ impl FromRequestParts<Arc<DiscoveryState>> for RequestContext {
         let headers = parts.headers.clone();
         let is_private = state.is_private || headers.contains_key(header::AUTHORIZATION);
         let budget = parts.extensions.get().cloned();
-        Ok(Self { state: Arc::clone(state), skills, headers, budget, is_private })
+        let scope = Scope::from_path(parts.uri.path());
+        Ok(Self { state: Arc::clone(state), skills, headers, budget, scope, is_private })
     }
 }
 
 impl RequestContext {
     async fn index(&self) -> Result<Arc<PublishedIndex>, ArtifactError> {
         let share = self.budget.as_ref().map(RequestBudget::share);
-        let index = self.state.publisher.index(&*self.skills, share.as_ref()).await;
+        let index = self.state.publisher.index(&*self.skills, &self.scope, share.as_ref());
+        let index = index.await;
         index.inspect_err(|error| self.mark_over_budget(error))
     }
 
@@ -164,6 +181,21 @@ impl RequestContext {
         let catalog = self.skills.catalog().await?;
         catalog.stored(id).cloned().ok_or_else(not_found)
     }
+
+    /// Returns the row of one version of a stored skill.
+    async fn version(
+        &self,
+        id: &str,
+        version: &VersionSelector,
+    ) -> Result<Arc<SkillRow>, DiscoveryError> {
+        let row = self.skills.skill_version(None, id, version).await;
+        row.map_err(|error| match error.code() {
+            Code::NotFound | Code::Purged | Code::Collected | Code::Yanked | Code::Unsupported => {
+                not_found()
+            }
+            _ => error.into(),
+        })
+    }
 }
 
 /// Copies of a file in memory: as it is read, and with its header.
@@ -179,14 +211,41 @@ async fn legacy_index(context: RequestContext) -> Result<Response, DiscoveryErro
     Ok(context.respond(&index.legacy))
 }
 
-/// Serves `{id}/SKILL.md` and `{id}.tar.gz`.
+async fn skill_index(context: RequestContext) -> Result<Response, DiscoveryError> {
+    let index = context.index().await?;
+    if index.ids.is_empty() {
+        return Err(not_found());
+    }
+    Ok(context.respond(&index.current))
+}
+
+async fn skill_legacy_index(context: RequestContext) -> Result<Response, DiscoveryError> {
+    let index = context.index().await?;
+    if index.ids.is_empty() {
+        return Err(not_found());
+    }
+    Ok(context.respond(&index.legacy))
+}
+
+async fn skill_legacy_file(
+    Path((_, path)): Path<(String, String)>,
+    context: RequestContext,
+) -> Result<Response, DiscoveryError> {
+    legacy_file(Path(path), context).await
+}
+
+/// Serves `{id}/SKILL.md` and `{id}.tar.gz`, and `{id}@{version}.tar.gz` for any version, also of one document.
 async fn artifact_file(
     Path(path): Path<String>,
     context: RequestContext,
 ) -> Result<Response, DiscoveryError> {
-    if let Some(id) = path.strip_suffix(".tar.gz") {
-        let row = context.row(id).await?;
-        if !is_bundle(&row) {
+    if let Some(address) = path.strip_suffix(".tar.gz") {
+        let (id, version) = split_version(address).map_err(|_| not_found())?;
+        let row = match version {
+            Some(version) => context.version(&id, &version).await?,
+            None => context.row(&id).await?,
+        };
+        if row.pinned.is_none() && !is_bundle(&row) {
             return Err(not_found());
         }
         let archive = context.archive(&row).await?;

@@ -42,11 +42,11 @@ impl CallerLimiter {
         Some(self.limits.peek(&hash, plan, now))
     }
 
-    /// Counts a call.
+    /// Counts a call, on all servers that share a database.
     ///
     /// # Errors
     /// When the limit is reached, the key is no longer active, or the vault cannot be read.
-    pub fn take(&self, caller: &Caller, now: Timestamp) -> Result<(), ExecuteError> {
+    pub async fn take(&self, caller: &Caller, now: Timestamp) -> Result<(), ExecuteError> {
         let (hash, plan) = match caller {
             Caller::User(user) => {
                 let key = self.vault.find_key_by_hash(&user.key, now)?;
@@ -55,7 +55,7 @@ impl CallerLimiter {
             }
             Caller::Anonymous | Caller::Admin(_) => shared_limit(),
         };
-        let RateDecision { limit, retry_after, .. } = self.limits.take(&hash, plan, now);
+        let RateDecision { limit, retry_after, .. } = self.limits.take(&hash, plan, now).await;
         match retry_after {
             None => Ok(()),
             Some(retry_after) => Err(ExecuteError::RateLimited { limit, retry_after }),

@@ -108,7 +108,7 @@ impl Executor {
             allowed: &self.allowed[row.tier.index()],
             owner: caller.owner().map_or("", Owner::as_str),
         })?;
-        self.limiter.take(caller, now())?;
+        self.limiter.take(caller, now()).await?;
         Ok(self.upstream.send(prepared).await?)
     }
 

@@ -14,7 +14,7 @@ use skills_http::ErrorCode;
 use skills_manifest::ManifestError;
 use skills_registry::{HandlerProblem, RegistryError};
 use skills_upstream::UpstreamError;
-use skills_vault::{DatabaseError, VaultError};
+use skills_vault::{DatabaseError, ServerFailure, VaultError};
 
 use crate::response::ErrorBody;
 
@@ -154,7 +154,13 @@ impl GatewayError {
         match self {
             Self::Manifest(error) => serde_json::to_value(error.diagnostics()).ok(),
             Self::Execute(error) => error.details(),
+            Self::Vault(VaultError::Server { failure: ServerFailure::OutcomeUnknown, .. }) => {
+                Some(serde_json::json!({ "outcome": "unknown" }))
+            }
             Self::Vault(VaultError::MissingSecrets(missing)) => serde_json::to_value(missing).ok(),
+            Self::Registry(error) if error.is_outcome_unknown() => {
+                Some(serde_json::json!({ "outcome": "unknown" }))
+            }
             Self::Registry(RegistryError::Version(error)) => {
                 error.current().map(|current| serde_json::json!({ "current": current }))
             }
@@ -246,7 +252,11 @@ fn registry_status(error: &RegistryError) -> StatusCode {
         RegistryError::Overloaded
         | RegistryError::Closed
         | RegistryError::WriterStopped
+        | RegistryError::StoreUnreachable { .. }
         | RegistryError::NoBus { .. } => StatusCode::SERVICE_UNAVAILABLE,
+        RegistryError::Store(error) if error.code() == Code::StoreUnavailable => {
+            StatusCode::SERVICE_UNAVAILABLE
+        }
         // Damaged content: the caller cannot repair it.
         RegistryError::CorruptEntry { .. }
         | RegistryError::Store(_)
@@ -313,11 +323,24 @@ fn vault_status(error: &VaultError) -> StatusCode {
         | VaultError::MissingSecrets(_) => StatusCode::UNPROCESSABLE_ENTITY,
         VaultError::Database(DatabaseError::Busy { .. } | DatabaseError::DiskFull { .. })
         | VaultError::NoMasterKey => StatusCode::SERVICE_UNAVAILABLE,
+        VaultError::Server { failure, .. } => match failure {
+            ServerFailure::Unavailable
+            | ServerFailure::OutcomeUnknown
+            | ServerFailure::Full
+            | ServerFailure::ReadOnly => StatusCode::SERVICE_UNAVAILABLE,
+            ServerFailure::Refused
+            | ServerFailure::NewerSchema
+            | ServerFailure::Corrupt
+            | ServerFailure::Other => StatusCode::INTERNAL_SERVER_ERROR,
+        },
         VaultError::Database(_) | VaultError::Random(_) | VaultError::UnreadableSecret { .. } => {
             StatusCode::INTERNAL_SERVER_ERROR
         }
     }
 }
+
+/// Seconds after which a request that needs the database may be sent again.
+const STORE_RETRY_SECONDS: u64 = 1;
 
 /// Message of internal errors, whose details concern the machine and not the request.
 const INTERNAL_MESSAGE: &str = "the server failed at this request; its log says why";
@@ -334,6 +357,7 @@ impl IntoResponse for GatewayError {
             body.hint = None;
         }
         let retry_after = self.retry_after();
+        let store_retry = (self.code() == Code::StoreUnavailable).then_some(STORE_RETRY_SECONDS);
         if retry_after.is_some() {
             let message = std::mem::replace(&mut body.error, "Too Many Requests".to_owned());
             body.message = Some(message);
@@ -343,7 +367,7 @@ impl IntoResponse for GatewayError {
         response.extensions_mut().insert(code);
         let headers = response.headers_mut();
         headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
-        if let Some(seconds) = retry_after {
+        if let Some(seconds) = retry_after.or(store_retry) {
             headers.insert(header::RETRY_AFTER, seconds.into());
         }
         if status == StatusCode::UNAUTHORIZED {

@@ -2,6 +2,7 @@
 //!
 //! - [`Gateway`]: state shared by all routes
 //! - `skills`, `available_skills`: listing and reading; `search`: searching; `execute`: execution of tools
+//! - `collections`: named lists of skills
 //! - `versions`: history, differences, labels, rollback and yanks of skills
 //! - `verify_key`, `secrets`: routes for users; `admin`: routes for administrators
 //! - `caller`, `extractors`, `parsed_field`: parsing of requests
@@ -14,6 +15,7 @@
 mod admin;
 mod available_skills;
 mod caller;
+mod collections;
 mod error;
 mod execute;
 mod extractors;
@@ -66,6 +68,7 @@ fn api_routes() -> OpenApiRouter<Gateway> {
         .merge(skills::routes())
         .merge(search::routes())
         .merge(versions::routes())
+        .merge(collections::routes())
         .merge(execute::routes())
         .merge(verify_key::routes())
         .merge(secrets::routes())

@@ -34,6 +34,7 @@ pub(crate) struct ErrorResponse(ErrorBody);
     tags(
         (name = "skills", description = "Skills in the caller's view"),
         (name = "versions", description = "Versions and labels of skills"),
+        (name = "collections", description = "Named lists of skills"),
         (name = "execution", description = "Execution of tools"),
         (name = "keys", description = "Validity and rate limits of keys"),
         (name = "secrets", description = "Secrets of a user, and grants to skills of the market"),

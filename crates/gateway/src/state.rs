@@ -80,8 +80,8 @@ impl Shared {
     }
 
     /// Counts a write against the rate limit of a key: unlimited writes would fill the disk.
-    pub(crate) fn count_write(&self, user: &User) -> Result<(), GatewayError> {
-        Ok(self.parts.limiter.take(&Caller::User(user.clone()), now())?)
+    pub(crate) async fn count_write(&self, user: &User) -> Result<(), GatewayError> {
+        Ok(self.parts.limiter.take(&Caller::User(user.clone()), now()).await?)
     }
 
     /// Returns the state of a caller's rate limit.

@@ -78,6 +78,7 @@ impl App {
         let server = Arc::new(ServerRules {
             guard: BoundGuard { guard: guard.clone(), bound },
             error_formats,
+            readiness: readiness.clone(),
         });
         let with_middleware = |RouteGroup { routes, policy }| {
             let group = GroupRules {
@@ -86,6 +87,7 @@ impl App {
                     guard: guard.clone(),
                     bypass: policy.auth_bypass,
                     is_public: policy.is_public,
+                    accepts_basic: policy.accepts_basic,
                 },
                 decorator: policy.decorator,
                 own_pages: policy.same_origin.then_some(if policy.linkable {

@@ -57,6 +57,8 @@ errors! {
         "the request body is incomplete or its encoding is invalid";
     OVERLOADED = SERVICE_UNAVAILABLE, Overloaded,
         "too many or too large requests are in progress; try again in a moment";
+    STALE = SERVICE_UNAVAILABLE, StoreUnavailable,
+        "the database cannot be reached, and what this server knows is older than max_stale allows";
     TIMEOUT = GATEWAY_TIMEOUT, Timeout, "the request took too long";
     INTERNAL = INTERNAL_SERVER_ERROR, Internal, "internal server error";
 }

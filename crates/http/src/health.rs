@@ -1,6 +1,9 @@
 //! Liveness (`/healthz`) and readiness (`/readyz`) of the server.
 
-use std::sync::Arc;
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use axum::{Json, Router, extract::State, http::StatusCode, routing::get};
 use parking_lot::Mutex;
@@ -10,6 +13,11 @@ use crate::ServerProblem;
 
 pub(crate) const ALIVE: &str = "/healthz";
 pub(crate) const READY: &str = "/readyz";
+/// Problem of a server whose shared store is gone.
+const UNREACHABLE: ServerProblem = ServerProblem {
+    message: "the store cannot be reached: reads go on from memory, writes fail",
+    hint: "check the database; everything resumes by itself when it answers",
+};
 
 /// Problem of a server that is starting or stopping.
 const NOT_OPEN: ServerProblem = ServerProblem {
@@ -28,6 +36,20 @@ struct ReadyState {
     impaired: Option<ServerProblem>,
     /// Whether searches do not find everything yet.
     is_indexing: bool,
+    /// Reason for which a server that starts is not ready.
+    waiting: Option<&'static str>,
+    /// Last contact with a store that cannot be reached.
+    lost_contact: Option<Instant>,
+    /// Age from which reads are refused.
+    max_stale: Option<Duration>,
+}
+
+/// Age of a catalog that may lack changes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct CatalogAge {
+    pub(crate) seconds: u64,
+    /// Whether it is too old to be read.
+    pub(crate) is_stale: bool,
 }
 
 impl Readiness {
@@ -39,13 +61,40 @@ impl Readiness {
     /// Returns the reason for which the server cannot do all of its work.
     #[must_use]
     pub fn problem(&self) -> Option<ServerProblem> {
-        let ReadyState { is_ready, impaired, .. } = *self.0.lock();
-        if is_ready { impaired } else { Some(NOT_OPEN) }
+        let ReadyState { is_ready, impaired, lost_contact, .. } = *self.0.lock();
+        match impaired {
+            _ if !is_ready => Some(NOT_OPEN),
+            None if lost_contact.is_some() => Some(UNREACHABLE),
+            impaired => impaired,
+        }
     }
 
     /// Sets the reason for which the server is impaired; `None` clears it.
     pub fn set_impaired(&self, reason: Option<ServerProblem>) {
         self.0.lock().impaired = reason;
+    }
+
+    /// Sets the reason for which a server that starts is not ready yet.
+    pub fn set_waiting(&self, reason: &'static str) {
+        self.0.lock().waiting = Some(reason);
+    }
+
+    /// Sets the last contact with a store that cannot be reached; `None` when it can. Reads go on meanwhile.
+    pub fn set_degraded(&self, lost_contact: Option<Instant>) {
+        self.0.lock().lost_contact = lost_contact;
+    }
+
+    /// Sets the age of the catalog from which reads are refused while the store cannot be reached.
+    pub fn set_max_stale(&self, max_stale: Option<Duration>) {
+        self.0.lock().max_stale = max_stale;
+    }
+
+    /// Returns the age of the catalog while the store cannot be reached.
+    pub(crate) fn catalog_age(&self) -> Option<CatalogAge> {
+        let ReadyState { lost_contact, max_stale, .. } = *self.0.lock();
+        let age = lost_contact?.elapsed();
+        let is_stale = max_stale.is_some_and(|most| age > most);
+        Some(CatalogAge { seconds: age.as_secs(), is_stale })
     }
 
     /// Returns whether the search index is being built.
@@ -68,15 +117,25 @@ pub(crate) fn routes(readiness: Readiness) -> Router {
 }
 
 async fn ready(State(readiness): State<Readiness>) -> (StatusCode, Json<Value>) {
-    let ReadyState { is_ready, impaired, is_indexing } = *readiness.0.lock();
-    let (status, body) = match impaired {
-        _ if !is_ready => (StatusCode::SERVICE_UNAVAILABLE, json!({ "status": "not ready" })),
-        None if is_indexing => (StatusCode::OK, json!({ "status": "ready", "search": "indexing" })),
-        None => (StatusCode::OK, json!({ "status": "ready" })),
-        Some(ServerProblem { message: reason, .. }) => {
+    let age = readiness.catalog_age();
+    let ReadyState { is_ready, impaired, is_indexing, waiting, .. } = *readiness.0.lock();
+    let (status, body) = match (impaired.map(|problem| problem.message).or(waiting), age) {
+        (Some(reason), _) => {
             let body = json!({ "status": "not ready", "reason": reason });
             (StatusCode::SERVICE_UNAVAILABLE, body)
         }
+        _ if !is_ready => (StatusCode::SERVICE_UNAVAILABLE, json!({ "status": "not ready" })),
+        (None, Some(CatalogAge { seconds, is_stale: true })) => {
+            let reason = "the store cannot be reached, and the catalog is older than max_stale";
+            let body = json!({ "status": "not ready", "reason": reason, "catalog_age": seconds });
+            (StatusCode::SERVICE_UNAVAILABLE, body)
+        }
+        (None, Some(CatalogAge { seconds, is_stale: false })) => {
+            let body = json!({ "status": "degraded", "reason": UNREACHABLE.message, "catalog_age": seconds });
+            (StatusCode::OK, body)
+        }
+        _ if is_indexing => (StatusCode::OK, json!({ "status": "ready", "search": "indexing" })),
+        _ => (StatusCode::OK, json!({ "status": "ready" })),
     };
     (status, Json(body))
 }
@@ -102,5 +161,30 @@ mod tests {
         readiness.set_indexing(false);
         let (code, Json(body)) = status().await;
         assert_eq!((code, body), (StatusCode::OK, json!({ "status": "ready" })));
+    }
+
+    #[tokio::test]
+    async fn a_server_without_its_store_is_degraded_until_the_catalog_is_too_old() {
+        let readiness = Readiness::default();
+        readiness.set(true);
+        let status = async || ready(State(readiness.clone())).await;
+        readiness.set_degraded(Some(Instant::now()));
+        let (code, Json(body)) = status().await;
+        assert_eq!((code, &body["status"]), (StatusCode::OK, &json!("degraded")));
+        assert_eq!(body["catalog_age"], json!(0));
+        readiness.set_max_stale(Some(Duration::ZERO));
+        let (code, Json(body)) = status().await;
+        assert_eq!((code, &body["catalog_age"]), (StatusCode::SERVICE_UNAVAILABLE, &json!(0)));
+        readiness.set_degraded(None);
+        assert_eq!(status().await.0, StatusCode::OK);
+    }
+
+    #[tokio::test]
+    async fn a_server_that_waits_says_for_what() {
+        let readiness = Readiness::default();
+        readiness.set_waiting("the database cannot be reached");
+        let (code, Json(body)) = ready(State(readiness)).await;
+        assert_eq!(code, StatusCode::SERVICE_UNAVAILABLE);
+        assert_eq!(body["reason"], json!("the database cannot be reached"));
     }
 }

@@ -37,6 +37,6 @@ pub use request_span::ErrorCode;
 pub use route_group::{BodyLimit, ResponseDecorator, RouteGroup, RoutePolicy};
 pub use security_headers::OwnPage;
 pub use server::serve;
-pub use server_info::{Connection, ServerInfo, ServerProblem, ServerStatus};
+pub use server_info::{Connection, ImportedSource, ServerInfo, ServerProblem, ServerStatus};
 pub use tagged_body::TaggedBody;
 pub use yank_warning::with_yank_warning;

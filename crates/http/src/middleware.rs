@@ -13,6 +13,7 @@ use std::{
 
 use axum::{
     extract::Request,
+    http::HeaderName,
     response::{IntoResponse as _, Response},
     routing::Route,
 };
@@ -20,8 +21,8 @@ use skills_core::SurfaceCounter;
 use tower::{Layer, Service};
 
 use crate::{
-    ResponseDecorator,
-    error::ErrorFormat,
+    Readiness, ResponseDecorator,
+    error::{self, ErrorFormat},
     front_page,
     guard::{self, Authenticator, BoundGuard, OwnPages},
     key_lifetime,
@@ -29,10 +30,14 @@ use crate::{
     request_span, security_headers,
 };
 
+/// Header with the age of the catalog in seconds, while the store cannot be reached.
+const CATALOG_AGE: HeaderName = HeaderName::from_static("x-skills-catalog-age");
+
 /// Rules for all routes of a server.
 pub(crate) struct ServerRules {
     pub(crate) guard: BoundGuard,
     pub(crate) error_formats: Vec<ErrorFormat>,
+    pub(crate) readiness: Readiness,
 }
 
 /// Rules for one route group.
@@ -118,9 +123,11 @@ impl Rules {
         let Self { server, group } = self;
         request_span::trace(request, async |request: Request| {
             let uri = request.uri().clone();
-            let next = async |request| match group {
-                Some(group) => group.handle(request, next).await,
-                None => next.run(request).await,
+            let age = server.readiness.catalog_age();
+            let next = async |request| match (group, age) {
+                (Some(_), Some(age)) if age.is_stale => error::STALE.into_response(),
+                (Some(group), _) => group.handle(request, next).await,
+                (None, _) => next.run(request).await,
             };
             let own_pages = group.as_ref().and_then(|group| group.own_pages);
             let names_html = front_page::names_html(request.headers());
@@ -135,6 +142,9 @@ impl Rules {
                 response = format.apply(response, names_html);
             }
             security_headers::insert(uri.path(), own_pages.is_some(), &mut response);
+            if let Some(age) = age {
+                response.headers_mut().insert(CATALOG_AGE, age.seconds.into());
+            }
             response
         })
         .await
@@ -149,11 +159,12 @@ impl GroupRules {
         }
         let caller = match authenticator.authenticate(&mut request) {
             Ok(caller) => caller,
-            Err(error) => return error.into_response(),
+            Err(error) => return authenticator.challenge(error.into_response()),
         };
         let response = limits::run_within_limits(concurrency, &caller, request, next);
         let key_end = || authenticator.key_end(&caller);
-        let mut response = key_lifetime::end_with_key(key_end, response).await;
+        let response = key_lifetime::end_with_key(key_end, response).await;
+        let mut response = authenticator.challenge(response);
         if let Some(decorator) = decorator {
             decorator.apply(&caller, response.headers_mut());
         }

@@ -29,6 +29,9 @@ pub struct RoutePolicy {
     pub long_poll: bool,
     /// Selects requests that the routes authenticate themselves: an unknown credential does not reject them.
     pub auth_bypass: Option<AuthBypass>,
+    /// Accepts HTTP Basic credentials: the password is the key or token, whatever the user name. A 401 then asks for them,
+    /// because git and package installers send a credential only after such a challenge.
+    pub accepts_basic: bool,
     /// Allows reads by web pages whose origin only `*` or `null` allows, and links and embeds from other sites where
     /// `*` is listed.
     pub is_public: bool,

@@ -12,6 +12,10 @@ pub trait ServerInfo: Send + Sync {
     fn requests(&self) -> Vec<SurfaceStats>;
     /// Returns open sessions and connections of surfaces that the registry does not list itself.
     fn connections(&self) -> Vec<Connection>;
+    /// Returns the sources that the server imports skills from. May read files.
+    fn sources(&self) -> Vec<ImportedSource> {
+        vec![]
+    }
 }
 
 impl fmt::Debug for dyn ServerInfo {
@@ -57,4 +61,25 @@ pub struct Connection {
     pub since: Timestamp,
     /// True if the client listens for notifications.
     pub is_listening: bool,
+}
+
+/// Source that a server imports skills from, and the result of the last import.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ImportedSource {
+    /// Name in the configuration.
+    pub name: String,
+    /// Location without credentials.
+    pub from: String,
+    /// Tier of its skills.
+    pub tier: String,
+    /// Time of the last import that succeeded, in RFC 3339.
+    pub last_success: Option<String>,
+    /// Commit of that import.
+    pub commit: Option<String>,
+    /// Number of skills that came from it.
+    pub skills: usize,
+    /// Number of skills that were not imported.
+    pub skipped: usize,
+    /// Error of the last import.
+    pub error: Option<String>,
 }

@@ -7,7 +7,8 @@ use bytes::Bytes;
 use serde_json::{Map, Value};
 use skills_agent_skills::Bundle;
 use skills_core::{
-    Caller, Digest, EntryKind, HandlerId, PromptArgument, PromptDefinition, Tier, VersionSelector,
+    Caller, Digest, EntryKind, HandlerId, PromptArgument, PromptDefinition, SkillCollection, Tier,
+    VersionSelector,
     content::media_type,
     skill::ROOT_PATH,
     uri::{SCHEME, SKILL_SCHEME},
@@ -16,13 +17,14 @@ use skills_core::{
 use skills_store::NO_HISTORY;
 
 use crate::{
-    Catalog, ChangeEvents, CollectRequest, Collected, ConnectedWorker, DiffRequest, Explanation,
-    ExposedFunction, HistoryPage, HistoryRequest, LabelRequest, LogPage, LogRequest,
-    PublishRequest, Published, RegistryError, RejectedRows, RollbackRequest, SkillRow, VersionInfo,
-    VersionState, YankRequest,
+    Catalog, ChangeEvents, CollectRequest, Collected, CollectionInfo, ConnectedWorker, DiffRequest,
+    Explanation, ExposedFunction, HistoryPage, HistoryRequest, LabelRequest, LogPage, LogRequest,
+    PublishRequest, Published, RegistryError, RejectedRows, RollbackRequest, SkillLogPage,
+    SkillLogRequest, SkillRow, VersionInfo, VersionState, YankRequest,
     diff::VersionDiff,
     live::LiveOperation,
     search::{SearchPage, SearchRequest},
+    skill_collections::NO_COLLECTIONS,
 };
 
 /// Message of [`RegistryError::Unsupported`] where no live clients are hosted.
@@ -319,6 +321,32 @@ pub trait SkillRegistry: Send + Sync {
     /// Reads the change log of the entries that the caller sees, newest first.
     async fn log(&self, _request: &LogRequest) -> Result<LogPage, RegistryError> {
         Err(RegistryError::Unsupported(NO_HISTORY))
+    }
+    /// Reads the change log of the skills that the caller sees, oldest first, with the content that each change served.
+    async fn skill_log(&self, _request: &SkillLogRequest) -> Result<SkillLogPage, RegistryError> {
+        Err(RegistryError::Unsupported(NO_HISTORY))
+    }
+    /// Lists the collections that their names resolve to, sorted by name.
+    async fn collections(&self) -> Result<Vec<CollectionInfo>, RegistryError> {
+        Ok(self.catalog().await?.collection_infos())
+    }
+    /// Returns the collection that a name resolves to.
+    async fn collection(&self, name: &str) -> Result<CollectionInfo, RegistryError> {
+        self.catalog().await?.collection_info(name)
+    }
+    /// Stores a collection in a tier, under a condition on its newest version.
+    async fn put_collection(
+        &self,
+        _tier: Tier,
+        _name: &str,
+        _collection: SkillCollection,
+        _request: PublishRequest,
+    ) -> Result<Published, RegistryError> {
+        Err(RegistryError::Unsupported(NO_COLLECTIONS))
+    }
+    /// Removes a collection from a tier. Returns whether it existed.
+    async fn remove_collection(&self, _tier: Tier, _name: &str) -> Result<bool, RegistryError> {
+        Err(RegistryError::Unsupported(NO_COLLECTIONS))
     }
     /// Removes the content of versions of all layers that a retention rule no longer keeps.
     async fn collect(&self, _request: &CollectRequest) -> Result<Collected, RegistryError> {

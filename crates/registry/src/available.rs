@@ -6,7 +6,9 @@
 use std::borrow::Cow;
 
 use serde::Serialize;
-use skills_agent_skills::{frontmatter::is_skill_name, validate::MAX_COMPATIBILITY_CHARS};
+use skills_agent_skills::{
+    AgentDocument, frontmatter::is_skill_name, validate::MAX_COMPATIBILITY_CHARS,
+};
 use skills_core::{AgentSkill, limits::MAX_DESCRIPTION_CHARS};
 
 use crate::{Catalog, SkillRow, live};
@@ -84,8 +86,11 @@ pub fn available(catalog: &Catalog, filter: &Filter) -> Available {
     answer
 }
 
-/// Converts a skill to an Agent Skill, or returns the rule that it breaks.
-fn to_agent_skill(row: &SkillRow) -> Result<AgentSkill, String> {
+/// Converts a skill to an Agent Skill.
+///
+/// # Errors
+/// The rule that it breaks.
+pub fn to_agent_skill(row: &SkillRow) -> Result<AgentSkill, String> {
     if let Some(reason) = row.corruption() {
         return Err(format!("it is corrupt: {reason}"));
     }
@@ -109,6 +114,21 @@ fn to_agent_skill(row: &SkillRow) -> Result<AgentSkill, String> {
         ));
     }
     Ok(skill)
+}
+
+/// Returns the frontmatter that a published root document needs before it; empty if it has its own.
+#[must_use]
+pub fn agent_header(row: &SkillRow, body: &str) -> String {
+    if has_own_frontmatter(row) {
+        return String::new();
+    }
+    AgentDocument::new(&row.id, &row.meta, body).header
+}
+
+/// Returns whether the root document is published unchanged, since it has the frontmatter that Agent Skills require.
+#[must_use]
+pub fn has_own_frontmatter(row: &SkillRow) -> bool {
+    row.meta.agent.as_ref().is_some_and(|agent| !agent.name.is_empty())
 }
 
 fn default_agent_skill(row: &SkillRow) -> AgentSkill {

@@ -50,6 +50,11 @@ impl BlobCache {
         }
     }
 
+    /// Removes all blobs.
+    pub(crate) fn clear(&self) {
+        self.cache.clear();
+    }
+
     async fn read_on_blocking_thread(
         &self,
         digest: Digest,

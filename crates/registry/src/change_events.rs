@@ -35,6 +35,8 @@ pub enum ChangeEvent {
     },
     /// Versions or labels of a prompt changed, and its plain name means what it meant before.
     PromptVersions(Arc<str>),
+    /// A collection was added, removed or changed, or has other versions or labels.
+    Collection(Arc<str>),
     /// Tools were added, removed or redefined.
     Tools,
     /// Functions that workers expose were added or removed.
@@ -143,6 +145,7 @@ impl ChangeEvent {
             (true, kind) => Self::entry(kind),
             (false, EntryKind::Skill) => Self::SkillVersions,
             (false, EntryKind::Prompt) => Self::PromptVersions,
+            (false, EntryKind::Collection) => Self::Collection,
         }
     }
 
@@ -150,6 +153,7 @@ impl ChangeEvent {
         match kind {
             EntryKind::Skill => Self::Skill,
             EntryKind::Prompt => Self::Prompt,
+            EntryKind::Collection => Self::Collection,
         }
     }
 }

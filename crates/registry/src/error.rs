@@ -50,6 +50,12 @@ pub enum RegistryError {
     /// The store could not be read or written; nothing was changed.
     #[error(transparent)]
     Store(Arc<StoreError>),
+    /// The store that several servers share cannot be reached; nothing was changed.
+    #[error("the store cannot be reached: {reason}")]
+    StoreUnreachable {
+        /// Reason.
+        reason: String,
+    },
     /// A stored entry cannot be read. It still shadows entries of lower tiers: another entry must not silently replace
     /// a damaged one.
     #[error("{} {id} ({tier}) is corrupt: {reason}", kind.as_str())]
@@ -165,6 +171,18 @@ impl RegistryError {
     }
 }
 
+impl RegistryError {
+    /// Returns whether it is not known if a write was stored. Any other error means that it was not.
+    #[must_use]
+    pub fn is_outcome_unknown(&self) -> bool {
+        match self {
+            Self::OutcomeUnknown => true,
+            Self::Store(error) => error.is_outcome_unknown(),
+            _ => false,
+        }
+    }
+}
+
 impl Coded for RegistryError {
     fn code(&self) -> Code {
         match self {
@@ -181,6 +199,7 @@ impl Coded for RegistryError {
             Self::SectionNotLinked { .. } => Code::SectionNotLinked,
             Self::Output { .. } => Code::HandlerOutput,
             Self::Store(error) => error.code(),
+            Self::StoreUnreachable { .. } => Code::StoreUnavailable,
             Self::CorruptEntry { .. } => Code::CorruptEntry,
             Self::Live(error) => error.code,
             Self::LiveArguments { .. } => Code::InvalidInput,
@@ -209,6 +228,7 @@ impl Coded for RegistryError {
     fn hint(&self) -> Option<&str> {
         match self {
             Self::Store(error) => error.hint(),
+            Self::StoreUnreachable { .. } => Some("try again when the database is back"),
             Self::Version(error) => error.hint(),
             Self::OutcomeUnknown => Some("read the entry, and write it again if it was not stored"),
             Self::WriterStopped => Some("restart the server; acknowledged writes are stored"),

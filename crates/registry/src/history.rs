@@ -27,7 +27,8 @@ impl Registry {
         }
         let entry = key.clone();
         let page = self.read_store(move |store| store.versions(&entry, None, 0)).await?;
-        Ok(VersionInfo::new(found.version.clone(), &page.labels, page.served))
+        let info = VersionInfo::new(found.version.clone(), &page.labels, page.served);
+        Ok(VersionInfo { source: found.content.provenance(), ..info })
     }
 
     /// Returns a page of the versions of an entry, newest first.
@@ -50,7 +51,13 @@ impl Registry {
         page.versions.truncate(limit);
         let last = page.versions.last().map(|version| version.number.to_string());
         let info = |version| VersionInfo::new(version, &page.labels, page.served);
-        let data = page.versions.into_iter().map(info).collect();
+        let mut data: Vec<VersionInfo> = page.versions.into_iter().map(info).collect();
+        for version in &mut data {
+            // The source is part of the content, which the page does not have; lookups are cached.
+            let selector = VersionSelector::Number(version.version);
+            let found = self.select_version(key, &selector).await.ok();
+            version.source = found.and_then(|found| found.content.provenance());
+        }
         Ok(HistoryPage { data, next: last.filter(|_| has_more) })
     }
 

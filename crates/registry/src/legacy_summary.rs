@@ -69,7 +69,7 @@ mod tests {
             r#""description":"Text.","agent":{"name":"agent","description":"Given."}"#,
         );
         let store = std::sync::Arc::new(MemoryStore::new());
-        let batch = Batch { actor: "t".into(), mutations: vec![plain, agent] };
+        let batch = Batch::new("t", vec![plain, agent]);
         skills_store::Store::commit(&*store, vec![batch], Timestamp::from_micros(1)).unwrap();
         let registry = Registry::open(store, None, RegistryConfig::default()).unwrap();
         let catalog = registry.catalog();

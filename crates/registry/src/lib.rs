@@ -4,11 +4,11 @@
 //! - [`api`]: the trait that surfaces are written against; `skills-remote` implements it over a bus
 //! - [`catalog`]: the immutable snapshot that answers all reads of metadata
 //! - `writer`: the thread that commits; `concurrent_writes` on a store behind a network; `publisher`: the catalog and
-//!   feeds that it publishes; `recovery` after a panic
+//!   feeds that it publishes; `recovery` after a panic; `follower`: changes of other servers on a shared store
 //! - [`feed`]: change notifications in commit order, in bounded memory; `change_events`: their form for surfaces
 //! - [`live`]: entries of live clients, which are listed and read but not stored
 //! - [`versions`], [`log_info`], `purge_report`: requests and responses about versions; `version_lookup`, `history`, `version_writing`, `collection`: what
-//!   they do; [`diff`]: the difference of two versions
+//!   they do; [`skill_log`]: the log for surfaces that derive a history from it; [`diff`]: the difference of two versions
 //! - [`available`]: skills as Agent Skills; [`bundles`]: whole bundles; [`search`]: search over names, descriptions and texts
 //! - `workers`: connected workers; [`functions`]: functions that they expose to agents; `sections`: access to functions by URI
 //! - `blob_cache`, `negative_cache`, [`SizedLruCache`]: caches
@@ -27,6 +27,7 @@ mod concurrent_writes;
 pub mod diff;
 mod error;
 pub mod feed;
+mod follower;
 pub mod functions;
 mod history;
 mod legacy_summary;
@@ -44,6 +45,8 @@ pub mod rejected_rows;
 pub mod search;
 mod sections;
 mod sized_lru_cache;
+mod skill_collections;
+pub mod skill_log;
 mod skill_lookup;
 pub mod state;
 mod version_cache;
@@ -58,10 +61,11 @@ mod writing;
 pub use api::{
     Document, PromptInfo, ReadVersion, RenderedPrompt, Resource, SkillInfo, SkillRegistry,
 };
-pub use catalog::{Catalog, ExplainedLayer, Explanation, PromptRow, SkillRow};
+pub use catalog::{Catalog, CollectionRow, ExplainedLayer, Explanation, PromptRow, SkillRow};
 pub use change_events::{ChangeEvent, ChangeEvents, NOTIFY_DEBOUNCE};
 pub use error::{HandlerProblem, RegistryError};
 pub use feed::{ChangeFeed, FeedItem, FeedSubscription};
+pub use follower::StoreHealth;
 pub use functions::ExposedFunction;
 pub use log_info::{LogInfo, LogPage, LogRequest};
 pub use pending_write::PendingWrite;
@@ -71,6 +75,8 @@ pub use registry::{Registry, RegistryConfig};
 pub use rejected_rows::{RejectedRow, RejectedRows};
 pub use sections::SectionAccess;
 pub use sized_lru_cache::SizedLruCache;
+pub use skill_collections::CollectionInfo;
+pub use skill_log::{ServedSkill, SkillChange, SkillLogPage, SkillLogRequest};
 /// Types of the store that surfaces see: they do not depend on the store itself.
 pub use skills_store::{Action, Change, Refusal, Retention, StateChange, StateEntry, VersionHeads};
 pub use state::BusState;

@@ -7,7 +7,7 @@ use skills_store::{Action, Change, LogRecord};
 /// Request for a page of the change log.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct LogRequest {
-    /// `skill` or `prompt`; `None` for both.
+    /// `skill`, `prompt` or `collection`; `None` for all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kind: Option<EntryKindName>,
     /// Id or name.
@@ -38,6 +38,8 @@ pub enum EntryKindName {
     Skill,
     /// Prompt.
     Prompt,
+    /// Collection of skills.
+    Collection,
 }
 
 impl From<EntryKindName> for EntryKind {
@@ -45,6 +47,7 @@ impl From<EntryKindName> for EntryKind {
         match name {
             EntryKindName::Skill => Self::Skill,
             EntryKindName::Prompt => Self::Prompt,
+            EntryKindName::Collection => Self::Collection,
         }
     }
 }
@@ -54,6 +57,7 @@ impl From<EntryKind> for EntryKindName {
         match kind {
             EntryKind::Skill => Self::Skill,
             EntryKind::Prompt => Self::Prompt,
+            EntryKind::Collection => Self::Collection,
         }
     }
 }

@@ -12,6 +12,7 @@ use crate::{
     Catalog, RegistryError,
     blob_cache::BlobCache,
     feed::Feed,
+    follower::StoreHealth,
     live::{LiveChange, LiveUpdate},
     recovery::WriterHealth,
     search::IndexSignal,
@@ -39,6 +40,8 @@ pub(crate) struct Publisher {
     /// Counts the requests to list tools again.
     pub(crate) tools_refresh: watch::Sender<u64>,
     pub(crate) health: watch::Sender<WriterHealth>,
+    /// Reachability of a store that other servers share.
+    pub(crate) store_health: watch::Sender<StoreHealth>,
     pub(crate) blobs: BlobCache,
     pub(crate) versions: VersionCache,
     /// Wakes the search index after each new catalog.
@@ -56,6 +59,7 @@ impl Publisher {
             live: Feed::new(LIVE_FEED_BYTES),
             tools_refresh: watch::Sender::new(0),
             health: watch::Sender::default(),
+            store_health: watch::Sender::default(),
             index_signal: IndexSignal::default(),
         }
     }
@@ -92,6 +96,9 @@ impl Publisher {
         }
         // A store may carry out the batches of a group side by side.
         changes.sort_by_key(|change| change.revision);
+        // A shared store may return a change that the log gave already.
+        let known = self.catalog.load().revision();
+        changes.retain(|change| change.revision > known);
         for change in &changes {
             self.versions.invalidate(&change.key);
         }
@@ -111,6 +118,16 @@ impl Publisher {
             let size = |value: &Option<String>| value.as_ref().map_or(0, String::len);
             let bytes = CHANGE_OVERHEAD + size(&change.old) + size(&change.new);
             self.state.send(Arc::new(change), bytes);
+        }
+    }
+
+    /// Drops cached blobs after changes that may have removed some. Other servers do not tell which.
+    pub(crate) fn forget_erased(&self, changes: &[Change]) {
+        let is_erasure = |change: &Change| {
+            matches!(change.action, Action::Purge { .. } | Action::Collect { .. })
+        };
+        if changes.iter().any(is_erasure) {
+            self.blobs.clear();
         }
     }
 

@@ -25,7 +25,7 @@ const RETRY_DELAYS: [Duration; 5] = [
 ];
 
 /// Changes that are read from the log at once.
-const PAGE: usize = 1024;
+pub(crate) const PAGE: usize = 1024;
 
 /// State of the writer thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -77,6 +77,41 @@ pub(crate) fn recover(store: &dyn Store, publisher: &Publisher) -> bool {
     tracing::error!("writer thread stopped: the catalog could not be brought up to the store");
     publisher.health.send_replace(WriterHealth::Failed);
     false
+}
+
+/// Publishes the effects of a group, after the changes of other servers that precede them. These are read from the log;
+/// if it cannot be read, the changes of the group wait for the follower too.
+pub(crate) fn publish_in_order(store: &dyn Store, publisher: &Publisher, mut effects: Vec<Effect>) {
+    let revision = |effect: &Effect| match effect {
+        Effect::Changed(change) | Effect::Erased { change, .. } => Some(change.revision),
+        Effect::Nothing | Effect::Unchanged { .. } | Effect::State(_) => None,
+    };
+    let known = || publisher.catalog.load().revision();
+    let first = effects.iter().filter_map(revision).filter(|revision| *revision > known()).min();
+    let mut delays = RETRY_DELAYS.iter();
+    while let Some(first) = first
+        && first > known() + 1
+    {
+        match store.changes(known(), PAGE) {
+            Ok(mut missing) => {
+                missing.retain(|change| change.revision < first);
+                publisher.forget_erased(&missing);
+                if missing.is_empty() {
+                    break;
+                }
+                publisher.publish(missing.into_iter().map(Effect::Changed).collect());
+            }
+            Err(error) => match delays.next() {
+                Some(delay) => thread::sleep(*delay),
+                None => {
+                    tracing::error!(%error, "change log not readable after a commit");
+                    effects.retain(|effect| revision(effect).is_none());
+                    break;
+                }
+            },
+        }
+    }
+    publisher.publish(effects);
 }
 
 fn catch_up(store: &dyn Store, publisher: &Publisher) -> Result<usize, StoreError> {

@@ -17,6 +17,7 @@ use tokio::sync::watch;
 use crate::{
     BusState, Catalog, ChangeFeed, FeedSubscription, PendingWrite, RegistryError, SectionAccess,
     blob_cache::BlobCache,
+    follower::{Follower, StoreHealth},
     legacy_summary,
     live::{LiveChange, LiveHost, LiveUpdate},
     negative_cache::NegativeLookupCache,
@@ -80,6 +81,8 @@ pub struct Registry {
     live_host: OnceLock<Weak<dyn LiveHost>>,
     negative_cache: NegativeLookupCache,
     search: SearchIndex,
+    /// Set if other servers share the store.
+    follower: Mutex<Option<Follower>>,
 }
 
 impl fmt::Debug for Registry {
@@ -100,9 +103,11 @@ impl Registry {
         config: RegistryConfig,
     ) -> Result<Arc<Self>, RegistryError> {
         let prefix = config.prefix.clone();
+        // The revision first: a change of another server between the two reads is then published once more, not lost.
+        let revision = store.revision()?;
         let mut entries = store.entries()?;
         legacy_summary::restore_paragraphs(&*store, &mut entries);
-        let catalog = Catalog::from_entries(entries, store.revision()?, prefix);
+        let catalog = Catalog::from_entries(entries, revision, prefix);
         let withdrawn = store.withdrawn()?;
         let catalog =
             if withdrawn.is_empty() { catalog } else { catalog.with_withdrawn(&withdrawn) };
@@ -110,7 +115,7 @@ impl Registry {
         let publisher = Arc::new(Publisher::new(catalog, blobs));
         let (writer, thread) = Writer::start(Arc::clone(&store), Arc::clone(&publisher))
             .map_err(|_| RegistryError::Closed)?;
-        Ok(Arc::new(Self {
+        let registry = Arc::new(Self {
             search: SearchIndex::new(config.search.clone()),
             writer: Mutex::new(Some(writer)),
             thread: Mutex::new(Some(thread)),
@@ -120,7 +125,10 @@ impl Registry {
             config,
             live_host: OnceLock::new(),
             negative_cache: NegativeLookupCache::default(),
-        }))
+            follower: Mutex::new(None),
+        });
+        *registry.follower.lock() = Follower::start(&registry)?;
+        Ok(registry)
     }
 
     /// Returns the current snapshot as an anonymous caller sees it. It takes no lock and stays valid for as long as
@@ -192,7 +200,7 @@ impl Registry {
         mutations: Vec<Mutation>,
         convert: impl FnOnce(BatchResult) -> Result<T, RegistryError> + Send + 'static,
     ) -> PendingWrite<T> {
-        let batch = Batch { actor: actor.into(), mutations };
+        let batch = Batch::new(actor, mutations);
         self.enqueue(|writer| writer.submit(batch, convert))
     }
 
@@ -245,6 +253,12 @@ impl Registry {
         self.enqueue(|writer| writer.check_external(check))
     }
 
+    /// Runs a check for external changes and waits until they are published. Returns whether it ran.
+    pub(crate) fn apply_external_blocking(&self, check: ExternalCheck) -> bool {
+        let queued = self.writer.lock().as_ref().map(|writer| writer.queue_external(check));
+        queued.is_some_and(|result| result.blocking_recv().is_ok())
+    }
+
     /// Returns the bus, if there is one and it still runs.
     pub(crate) fn bus(&self) -> Option<Arc<dyn Bus>> {
         self.bus.as_ref()?.upgrade()
@@ -269,8 +283,15 @@ impl Registry {
         self.publisher.health.subscribe()
     }
 
+    /// Subscribes to the reachability of a store that other servers share.
+    #[must_use]
+    pub fn store_health(&self) -> watch::Receiver<StoreHealth> {
+        self.publisher.store_health.subscribe()
+    }
+
     /// Stops accepting writes, waits for the queued ones, and ends the writer thread.
     pub fn close(&self) {
+        drop(self.follower.lock().take());
         drop(self.writer.lock().take());
         let thread = self.thread.lock().take();
         if thread.is_some_and(|thread| thread.join().is_err()) {

@@ -26,7 +26,7 @@ pub struct RejectedRow {
 pub struct RejectedRows {
     rows: Vec<RejectedRow>,
     /// Number of further rows of each kind.
-    more: [usize; 2],
+    more: [usize; EntryKind::ALL.len()],
 }
 
 impl RejectedRows {
@@ -49,6 +49,7 @@ impl RejectedRows {
         let is_listed_again = |row: &RejectedRow| match row.kind {
             EntryKind::Skill => skills.iter().any(|id| first_chars(id, MAX_QUOTED_CHARS) == row.id),
             EntryKind::Prompt => prompts,
+            EntryKind::Collection => true,
         };
         let is_kept = |row: &&RejectedRow| !is_listed_again(row) || again.rows.contains(row);
         let rows = self.rows.iter().filter(is_kept).cloned().collect();
@@ -59,7 +60,7 @@ impl RejectedRows {
         for RejectedRow { kind, id, reason } in &again.rows {
             updated.add(*kind, id, reason.as_str());
         }
-        for kind in [EntryKind::Skill, EntryKind::Prompt] {
+        for kind in EntryKind::ALL {
             updated.more[slot(kind)] += again.more[slot(kind)];
         }
         // Rows that are only counted have no ids: those that were listed again must not count twice.
@@ -88,7 +89,7 @@ impl RejectedRows {
 
     /// Logs each kind once, with its count and an example.
     pub fn log(&self, suppressed: u64) {
-        for kind in [EntryKind::Skill, EntryKind::Prompt] {
+        for kind in EntryKind::ALL {
             if let Some(RejectedRow { id, reason, .. }) = self.rows_of(kind).next() {
                 let count = self.count(kind);
                 tracing::warn!(
@@ -108,6 +109,7 @@ const fn slot(kind: EntryKind) -> usize {
     match kind {
         EntryKind::Skill => 0,
         EntryKind::Prompt => 1,
+        EntryKind::Collection => 2,
     }
 }
 

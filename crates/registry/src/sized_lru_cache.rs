@@ -37,6 +37,13 @@ impl<K: Hash + Eq, V: Clone> SizedLruCache<K, V> {
         }
     }
 
+    /// Removes all values.
+    pub fn clear(&self) {
+        let mut inner = self.0.lock();
+        inner.entries.clear();
+        inner.bytes = 0;
+    }
+
     /// Inserts a value of `bytes` bytes. A value larger than the limit is not cached.
     pub fn put(&self, key: K, value: V, bytes: usize) {
         let mut inner = self.0.lock();

@@ -13,7 +13,7 @@ use std::{
 };
 
 use foldhash::fast::RandomState;
-use skills_core::{EntryKey, PromptDefinition, VersionSelector};
+use skills_core::{EntryKey, PromptDefinition, Provenance, VersionSelector};
 use skills_store::StoredVersion;
 
 use crate::{SizedLruCache, SkillRow};
@@ -37,10 +37,24 @@ pub(crate) struct SelectedVersion {
 pub(crate) enum SelectedContent {
     Skill(Arc<SkillRow>),
     Prompt(PromptDefinition),
+    /// A collection, whose content only its versions in the catalog show.
+    Collection,
     /// Content that cannot be read.
     Corrupt(String),
     /// The content was removed.
     Gone,
+}
+
+impl SelectedContent {
+    /// Returns the place that the content was imported from. The author of other versions is their actor.
+    pub(crate) fn provenance(&self) -> Option<Box<Provenance>> {
+        match self {
+            Self::Skill(row) => {
+                row.meta.provenance.clone().filter(|source| source.can_be_fetched())
+            }
+            _ => None,
+        }
+    }
 }
 
 type CacheKey = (EntryKey, VersionSelector);

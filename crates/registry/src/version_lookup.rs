@@ -29,7 +29,7 @@ impl Registry {
         name: &str,
     ) -> Result<EntryKey, RegistryError> {
         let id: Arc<str> = match kind {
-            EntryKind::Skill => name.parse::<SkillId>()?.to_shared(),
+            EntryKind::Skill | EntryKind::Collection => name.parse::<SkillId>()?.to_shared(),
             EntryKind::Prompt => name.parse::<PromptName>()?.to_shared(),
         };
         let catalog = self.catalog_for(caller);
@@ -105,6 +105,7 @@ impl Registry {
                 SelectedContent::Skill(Arc::new(row))
             }
             Some(EntryContent::Prompt(definition)) => SelectedContent::Prompt(definition.clone()),
+            Some(EntryContent::Collection(_)) => SelectedContent::Collection,
             Some(EntryContent::Corrupt { reason, .. }) => SelectedContent::Corrupt(reason.clone()),
             None => SelectedContent::Gone,
         };
@@ -169,7 +170,12 @@ impl Registry {
             (Some(Removal::Collected), _) => Err(self.collected_error(key, version).await?),
             (None, SelectedContent::Corrupt(reason)) => Err(corrupt(key, version, reason)),
             (None, SelectedContent::Gone) => Err(corrupt(key, version, "its metadata is missing")),
-            (None, SelectedContent::Skill(_) | SelectedContent::Prompt(_)) => Ok(found),
+            (
+                None,
+                SelectedContent::Skill(_)
+                | SelectedContent::Prompt(_)
+                | SelectedContent::Collection,
+            ) => Ok(found),
         }
     }
 

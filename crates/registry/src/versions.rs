@@ -7,7 +7,7 @@ use std::{borrow::Cow, time::Duration};
 
 use serde::{Deserialize, Serialize};
 use skills_core::{
-    Digest, Field, Label, RuleError, Tier, VersionSelector,
+    Digest, Field, Label, Provenance, RuleError, Tier, VersionSelector,
     version::{check_message, split_version},
 };
 use skills_store::{CollectionSize, PublishOptions, Removal, Retention, StoredVersion};
@@ -123,6 +123,9 @@ pub struct VersionInfo {
     pub bytes: u64,
     /// Number of files.
     pub files: u64,
+    /// Path, repository or URL that the content was imported from.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub source: Option<Box<Provenance>>,
 }
 
 impl VersionInfo {
@@ -147,6 +150,7 @@ impl VersionInfo {
             purged: is_purged,
             bytes: version.bytes,
             files: version.files,
+            source: None,
         }
     }
 }

@@ -7,14 +7,16 @@ use bytes::Bytes;
 use futures_util::StreamExt as _;
 use serde_json::{Map, Value, json};
 use skills_agent_skills::Bundle;
-use skills_core::{Caller, EntryKind, HandlerId, Layer, PromptDefinition, Tier, VersionSelector};
+use skills_core::{
+    Caller, EntryKind, HandlerId, Layer, PromptDefinition, SkillCollection, Tier, VersionSelector,
+};
 
 use crate::{
     Catalog, Change, ChangeEvents, CollectRequest, Collected, ConnectedWorker, DiffRequest,
     Document, Explanation, ExposedFunction, HistoryPage, HistoryRequest, LabelRequest, LogPage,
     LogRequest, PromptInfo, PromptRow, PublishRequest, Published, Registry, RegistryError,
-    RenderedPrompt, Resource, RollbackRequest, SkillInfo, SkillRegistry, SkillRow, VersionInfo,
-    VersionState, YankRequest,
+    RenderedPrompt, Resource, RollbackRequest, SkillInfo, SkillLogPage, SkillLogRequest,
+    SkillRegistry, SkillRow, VersionInfo, VersionState, YankRequest,
     change_events::EventSources,
     diff::VersionDiff,
     functions,
@@ -262,6 +264,22 @@ macro_rules! impl_skill_registry {
                 $registry.publish_prompt(&actor, &layer, name, definition, request).await
             }
 
+            async fn put_collection(
+                &$self,
+                tier: Tier,
+                name: &str,
+                collection: SkillCollection,
+                request: PublishRequest,
+            ) -> Result<Published, RegistryError> {
+                let (layer, actor) = write_target($registry.check_key($caller)?, tier)?;
+                $registry.put_collection(&actor, &layer, name, collection, request).await
+            }
+
+            async fn remove_collection(&$self, tier: Tier, name: &str) -> Result<bool, RegistryError> {
+                let (layer, actor) = write_target($registry.check_key($caller)?, tier)?;
+                $registry.remove_collection(&actor, &layer, name).await
+            }
+
             async fn history(
                 &$self,
                 kind: EntryKind,
@@ -336,6 +354,13 @@ macro_rules! impl_skill_registry {
 
             async fn log(&$self, request: &LogRequest) -> Result<LogPage, RegistryError> {
                 $registry.log_as($registry.check_key($caller)?, request).await
+            }
+
+            async fn skill_log(
+                &$self,
+                request: &SkillLogRequest,
+            ) -> Result<SkillLogPage, RegistryError> {
+                $registry.skill_log_as($registry.check_key($caller)?, request).await
             }
 
             async fn collect(&$self, request: &CollectRequest) -> Result<Collected, RegistryError> {

@@ -114,6 +114,13 @@ impl Writer {
         self.send(|reply| Request::External { check, reply }, Ok)
     }
 
+    /// Queues a check for external changes for a thread that blocks until it is done.
+    pub(crate) fn queue_external(&self, check: ExternalCheck) -> oneshot::Receiver<usize> {
+        let (reply, result) = oneshot::channel();
+        let _ = self.queue.send(Request::External { check, reply });
+        result
+    }
+
     /// Queues updates of live clients. They are not stored, but only this thread swaps the catalog.
     pub(crate) fn update_live(&self, updates: Vec<LiveUpdate>) -> PendingWrite<()> {
         self.send(|reply| Request::Live { updates, reply }, Ok)
@@ -298,9 +305,19 @@ struct WriteGroup {
 impl WriteGroup {
     fn commit(self, store: &dyn Store, publisher: &Publisher) -> Result<(), Unanswered> {
         let Self { batches, replies, .. } = self;
+        let lost = publisher.store_health.borrow().reason.clone();
+        if let Some(reason) = lost {
+            // Fails at once; the follower finds out when the store is back.
+            let error = RegistryError::StoreUnreachable { reason };
+            for reply in replies {
+                let _ = reply.send(Err(error.clone()));
+            }
+            return Ok(());
+        }
         let committed = recovery::catch_panic(|| {
             let results = store.commit(batches, Timestamp::now())?;
-            publisher.publish(results.iter().flatten().flatten().cloned().collect());
+            let effects = results.iter().flatten().flatten().cloned().collect();
+            recovery::publish_in_order(store, publisher, effects);
             Ok::<_, StoreError>(results)
         });
         match committed {

@@ -333,7 +333,7 @@ fn put_prompt(
 }
 
 /// Returns whether the last mutation of a batch changed an entry.
-fn to_removed(result: BatchResult) -> Result<bool, RegistryError> {
+pub(crate) fn to_removed(result: BatchResult) -> Result<bool, RegistryError> {
     Ok(matches!(result?.last(), Some(Effect::Changed(_))))
 }
 

@@ -5,11 +5,13 @@
 //! - `private_layer_snapshot`: polls the private layer of the key's user
 //! - `versions`: history, labels and versions
 //! - `search`: the registry's own search
+//! - `collections`: functions of collections
 //! - [`BusCaller`]: the connection; `responses`: results of the functions
 //!
 //! The registry does not know this crate. The owner of the connection notifies the mirror of changes.
 
 mod bus_caller;
+mod collections;
 mod listing;
 mod mirror;
 mod private_layer_snapshot;
@@ -30,14 +32,15 @@ use serde_json::{Map, Value, json};
 use skills_agent_skills::Bundle;
 use skills_bus::{CallError, Json};
 use skills_core::{
-    BundlePath, Caller, Code, Coded, EntryKind, HandlerId, PromptDefinition, Tier, VersionSelector,
-    json_size::compact_text,
+    BundlePath, Caller, Code, Coded, EntryKind, HandlerId, PromptDefinition, SkillCollection, Tier,
+    VersionSelector, json_size::compact_text,
 };
 use skills_registry::{
-    Catalog, ChangeEvents, CollectRequest, Collected, DiffRequest, Explanation, ExposedFunction,
-    HistoryPage, HistoryRequest, LabelRequest, LogPage, LogRequest, PublishRequest, Published,
-    ReadVersion, RegistryError, RejectedRows, RenderedPrompt, Resource, RollbackRequest,
-    SectionAccess, SkillInfo, SkillRegistry, SkillRow, VersionInfo, VersionState, YankRequest,
+    Catalog, ChangeEvents, CollectRequest, Collected, CollectionInfo, DiffRequest, Explanation,
+    ExposedFunction, HistoryPage, HistoryRequest, LabelRequest, LogPage, LogRequest,
+    PublishRequest, Published, ReadVersion, RegistryError, RejectedRows, RenderedPrompt, Resource,
+    RollbackRequest, SectionAccess, SkillInfo, SkillRegistry, SkillRow, VersionInfo, VersionState,
+    YankRequest,
     diff::VersionDiff,
     functions,
     live::LiveOperation,
@@ -465,6 +468,42 @@ impl SkillRegistry for RemoteRegistry {
         let mut payload = json!({ "name": name });
         self.add_tier(&mut payload, tier).await?;
         let answer: Removed = self.call("prompts::unregister", payload).await?;
+        Ok(answer.removed)
+    }
+
+    async fn collections(&self) -> Result<Vec<CollectionInfo>, RegistryError> {
+        self.require(collections::LIST, collections::MISSING).await?;
+        let answer: collections::Listed = self.call(collections::LIST, json!({})).await?;
+        Ok(answer.collections)
+    }
+
+    async fn collection(&self, name: &str) -> Result<CollectionInfo, RegistryError> {
+        self.require(collections::GET, collections::MISSING).await?;
+        self.call(collections::GET, json!({ "name": name })).await
+    }
+
+    async fn put_collection(
+        &self,
+        tier: Tier,
+        name: &str,
+        collection: SkillCollection,
+        request: PublishRequest,
+    ) -> Result<Published, RegistryError> {
+        self.require(collections::PUT, collections::MISSING).await?;
+        let SkillCollection { title, description, skills } = collection;
+        let mut payload = json!({
+            "name": name, "title": title, "description": description, "skills": skills,
+        });
+        self.add_tier(&mut payload, tier).await?;
+        self.add_publish_request(&mut payload, &request).await?;
+        self.call(collections::PUT, payload).await
+    }
+
+    async fn remove_collection(&self, tier: Tier, name: &str) -> Result<bool, RegistryError> {
+        self.require(collections::REMOVE, collections::MISSING).await?;
+        let mut payload = json!({ "name": name });
+        self.add_tier(&mut payload, tier).await?;
+        let answer: Removed = self.call(collections::REMOVE, payload).await?;
         Ok(answer.removed)
     }
 

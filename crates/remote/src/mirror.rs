@@ -9,11 +9,12 @@ use parking_lot::Mutex;
 use serde_json::{Map, Value};
 use skills_agent_skills::Bundle;
 use skills_core::{
-    Caller, Code, Coded, EntryKind, HandlerId, LogLimiter, PromptDefinition, Tier, VersionSelector,
+    Caller, Code, Coded, EntryKind, HandlerId, LogLimiter, PromptDefinition, SkillCollection, Tier,
+    VersionSelector,
 };
 use skills_registry::{
-    Catalog, ChangeEvent, ChangeEvents, CollectRequest, Collected, DiffRequest, Explanation,
-    ExposedFunction, HistoryPage, HistoryRequest, LabelRequest, LogPage, LogRequest,
+    Catalog, ChangeEvent, ChangeEvents, CollectRequest, Collected, CollectionInfo, DiffRequest,
+    Explanation, ExposedFunction, HistoryPage, HistoryRequest, LabelRequest, LogPage, LogRequest,
     PublishRequest, Published, RegistryError, RejectedRows, RenderedPrompt, Resource,
     RollbackRequest, SkillInfo, SkillRegistry, SkillRow, VersionInfo, VersionState, YankRequest,
     diff::VersionDiff,
@@ -66,7 +67,7 @@ impl StaleSet {
             ChangeEvent::SkillVersions(_)
             | ChangeEvent::SkillVersion { .. }
             | ChangeEvent::PromptVersions(_) => {}
-            ChangeEvent::Tools | ChangeEvent::Functions => {}
+            ChangeEvent::Collection(_) | ChangeEvent::Tools | ChangeEvent::Functions => {}
             ChangeEvent::Everything => self.everything = true,
         }
         if self.skills.len() > MAX_STALE_SKILLS {
@@ -83,6 +84,7 @@ impl StaleSet {
                 ChangeEvent::SkillVersions(_)
                 | ChangeEvent::SkillVersion { .. }
                 | ChangeEvent::PromptVersions(_)
+                | ChangeEvent::Collection(_)
                 | ChangeEvent::Tools
                 | ChangeEvent::Functions
                 | ChangeEvent::Everything => false,
@@ -139,7 +141,8 @@ impl Mirror {
         let is_valid = match &event {
             ChangeEvent::Skill(id)
             | ChangeEvent::SkillVersions(id)
-            | ChangeEvent::SkillVersion { id, .. } => rows::is_skill_id(id),
+            | ChangeEvent::SkillVersion { id, .. }
+            | ChangeEvent::Collection(id) => rows::is_skill_id(id),
             ChangeEvent::Prompt(name) | ChangeEvent::PromptVersions(name) => {
                 rows::check_prompt_name(name).is_ok()
             }
@@ -367,6 +370,28 @@ impl SkillRegistry for Mirror {
         request: PublishRequest,
     ) -> Result<Published, RegistryError> {
         self.remote.publish_prompt(tier, name, definition, request).await
+    }
+
+    async fn collections(&self) -> Result<Vec<CollectionInfo>, RegistryError> {
+        self.remote.collections().await
+    }
+
+    async fn collection(&self, name: &str) -> Result<CollectionInfo, RegistryError> {
+        self.remote.collection(name).await
+    }
+
+    async fn put_collection(
+        &self,
+        tier: Tier,
+        name: &str,
+        collection: SkillCollection,
+        request: PublishRequest,
+    ) -> Result<Published, RegistryError> {
+        self.remote.put_collection(tier, name, collection, request).await
+    }
+
+    async fn remove_collection(&self, tier: Tier, name: &str) -> Result<bool, RegistryError> {
+        self.remote.remove_collection(tier, name).await
     }
 
     async fn history(

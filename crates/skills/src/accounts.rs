@@ -12,7 +12,7 @@ use skills_vault::{AdminSecrets, MasterKeys, RateLimits, Vault, VaultKeyDirector
 
 use crate::{
     Failure, authentication::ChainedKeyDirectory, blocking::blocking, config::Config, environment,
-    key_watch::KeyWatch,
+    key_watch::KeyWatch, vault_location::VaultLocation,
 };
 
 /// Reads the master keys of secrets from the environment.
@@ -22,7 +22,7 @@ pub(crate) fn master_keys() -> Result<Option<MasterKeys>, Failure> {
     Ok(MasterKeys::from_env(current.as_deref(), previous.as_deref())?)
 }
 
-/// Account services of a data directory: vault, rate limits, and the executors made with them.
+/// Account services of a server: vault, rate limits, and the executors made with them.
 #[derive(Debug, Clone)]
 pub(crate) struct Accounts {
     vault: Arc<Vault>,
@@ -33,17 +33,19 @@ pub(crate) struct Accounts {
 }
 
 impl Accounts {
-    /// Opens the vault of a data directory.
+    /// Opens the vault of a data directory, or of the configured database.
     pub(crate) async fn open(data_dir: &Path, config: &Config) -> Result<Self, Failure> {
         let master = master_keys()?;
-        let (data_dir, limits) = (data_dir.to_owned(), config.limits);
+        let (location, limits) = (VaultLocation::new(data_dir, config), config.limits);
         let upstream = Arc::new(UpstreamClient::new(config.execution.upstream_settings()));
         let allowances = config.execution.allow_upstream.clone();
         let protected_labels = config.protected_labels.as_slice().into();
         let open = move || -> Result<Self, Failure> {
-            let vault = Arc::new(Vault::open(&data_dir, master)?);
-            let limits = Arc::new(RateLimits::new(limits));
-            limits.resume(&vault.windows(now())?, now());
+            let vault = Arc::new(location.open(master)?);
+            if let Err(error) = location.create_dir() {
+                tracing::warn!(%error, "data directory not created");
+            }
+            let limits = Arc::new(RateLimits::open(limits, &vault, now())?);
             Ok(Self { vault, limits, upstream, allowances, protected_labels })
         };
         blocking(open).await?
@@ -90,7 +92,7 @@ impl Accounts {
 
     /// Saves the rate counters of the current minute for the next start.
     pub(crate) fn close(&self) {
-        if let Err(error) = self.vault.save_windows(&self.limits.windows(now())) {
+        if let Err(error) = self.limits.save(&self.vault, now()) {
             tracing::warn!(%error, "cannot save rate counters");
         }
     }

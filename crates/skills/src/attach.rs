@@ -13,7 +13,6 @@ use skills_execution::{Executor, PendingExecutor};
 use skills_http::{Access, Readiness};
 use skills_mdp::MdpHost;
 use skills_registry::{Registry, SkillRegistry};
-use skills_vault::Vault;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
@@ -25,7 +24,9 @@ use crate::{
     listener::{ListenerSettings, bind},
     memory,
     pending_registry::PendingRegistry,
-    retention, writer_watch,
+    retention, store_watch,
+    vault_location::VaultLocation,
+    writer_watch,
 };
 
 /// Options of attached mode.
@@ -55,7 +56,7 @@ pub async fn run(options: Options, shutdown: CancellationToken) -> Result<(), Fa
         has_token: access.token.is_some(),
     };
     // Without HTTP and without keys the worker needs no data directory and creates none.
-    let has_accounts = config.http.is_some() || Vault::exists_in(&data_dir);
+    let has_accounts = config.http.is_some() || VaultLocation::new(&data_dir, &config).exists();
     let accounts_dir = has_accounts.then_some(data_dir.as_path());
     let foundation = Foundation::open(access, accounts_dir, &config).await?;
     let http = match &config.http {
@@ -68,6 +69,7 @@ pub async fn run(options: Options, shutdown: CancellationToken) -> Result<(), Fa
     let (executor, pending_executor) = PendingExecutor::channel();
     let mut surfaces =
         PendingSurfaces { readiness: Readiness::default(), skills, executor, live_host: None };
+    surfaces.readiness.set_max_stale(config.max_stale);
     let mut serving = None;
     if let Some(listener) = http {
         let pending: Arc<dyn SkillRegistry> = Arc::new(pending);
@@ -75,7 +77,7 @@ pub async fn run(options: Options, shutdown: CancellationToken) -> Result<(), Fa
             foundation.start_live_host(config.mdp.clone(), Arc::clone(&pending), shutdown.clone());
         surfaces.live_host = Some(host.clone());
         let readiness = surfaces.readiness.clone();
-        let settings = HttpSettings { data_dir: data_dir.clone(), console };
+        let settings = HttpSettings { data_dir: data_dir.clone(), console, sources: vec![] };
         let app =
             foundation.http_app(pending, pending_executor, &host, readiness, settings, &shutdown);
         let app = app.ok_or_else(|| Failure::new(Code::Internal, "the accounts are not open"))?;
@@ -127,12 +129,13 @@ async fn run_registry(
     retention: RetentionSettings,
     update: impl Future<Output = Result<(), Failure>>,
 ) -> Result<(), Failure> {
-    let health = registry.writer_health();
+    let (health, store_health) = (registry.writer_health(), registry.store_health());
     let published = foundation.with_executor(registry).publish(bus, surfaces.live_host.as_ref());
     surfaces.open(&published);
     let collection = retention::collect_periodically(&published.registry, retention);
     let outcome = tokio::select! {
         updated = update => updated,
+        never = store_watch::watch_store(store_health, &surfaces.readiness) => match never {},
         failure = writer_watch::watch_writer(health, &surfaces.readiness) => Err(failure),
     };
     drop(collection);
@@ -153,6 +156,7 @@ async fn work(
     let mut attachment = Attachment::connect(engine).await?;
     let (timeout, settings) = (config.handler_timeout(), foundation.registry_config(config));
     let location = match config.store {
+        _ if config.database.is_some() => None,
         StoreChoice::Embedded => None,
         StoreChoice::Auto => attachment.find_state(timeout, false).await?,
         StoreChoice::State => attachment.find_state(timeout, true).await?,
@@ -162,7 +166,10 @@ async fn work(
             attachment.open_registry(location, state_scopes(config), timeout, settings).await?
         }
         None => {
-            let store = open_store(data_dir).await?;
+            let store = match &config.database {
+                Some(database) => database.open_when_reachable().await?,
+                None => open_store(data_dir, config).await?,
+            };
             let registry = open_registry(store, Some(Arc::downgrade(&bus)), settings).await?;
             skills_registry::bundles::log_unwritable_files(&registry.catalog());
             registry

@@ -1,12 +1,12 @@
 //! Key directories of this process: administrator secrets, and the keys of a data directory.
 
-use std::{path::Path, sync::Arc};
+use std::sync::Arc;
 
 use skills_core::{Caller, KeyDirectory, KeyLookup};
 use skills_registry::RegistryError;
-use skills_vault::{AdminSecrets, Vault, VaultKeyDirectory};
+use skills_vault::{AdminSecrets, VaultKeyDirectory};
 
-use crate::{Failure, environment};
+use crate::{Failure, environment, vault_location::VaultLocation};
 
 /// Reads the administrator secrets from the environment and logs warnings about weak ones.
 ///
@@ -46,13 +46,13 @@ impl KeyDirectory for ChainedKeyDirectory {
     }
 }
 
-/// Returns the caller of a key of a data directory and the directory of its keys. Without a key the caller is anonymous.
+/// Returns the caller of a key of a vault and the directory of its keys. Without a key the caller is anonymous.
 pub(crate) fn caller(
-    data_dir: &Path,
+    location: &VaultLocation,
     key: Option<&str>,
 ) -> Result<(Caller, Option<VaultKeyDirectory>), Failure> {
     let Some(key) = key else { return Ok((Caller::Anonymous, None)) };
-    let vault = Vault::open(data_dir, None)?;
+    let vault = location.open(None)?;
     let keys = VaultKeyDirectory::new(Arc::new(vault), AdminSecrets::default());
     match keys.lookup(key) {
         KeyLookup::Found(caller) => Ok((caller, Some(keys))),

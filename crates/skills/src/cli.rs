@@ -2,13 +2,16 @@
 
 mod accounts;
 mod bundles;
+mod collections;
 mod copies;
 mod duration;
 mod help_options;
+mod lock;
 mod prompts;
 mod search;
 mod serve;
 mod set_up;
+mod sources;
 mod target;
 mod versions;
 
@@ -21,15 +24,19 @@ use skills_core::{Code, Tier};
 use self::target::COMMON_OPTIONS;
 use crate::{Failure, connect, environment};
 
+pub(crate) use self::duration::parse_duration;
 pub use self::{
     accounts::{GrantArgs, KeyCommand, KeyCreateArgs, KeyRevokeArgs, SecretArgs, SecretCommand},
     bundles::{AddArgs, ConflictArg, RemoveArgs, UpdateArgs, ValidateArgs},
-    copies::{AgentFolders, ExportArgs, ImportArgs, SyncArgs},
+    collections::{CollectionCommand, CollectionSkillsArgs, CreateCollectionArgs},
+    copies::{AgentFolders, ExportArgs, ImportArgs, StoreCommand, StoreCopyArgs, SyncArgs},
     help_options::command,
+    lock::{InstallArgs, LockArgs, OutdatedArgs, VerifyArgs},
     prompts::PromptCommand,
     search::{DoctorArgs, DoctorCommand, IndexArgs, KindArg, SearchArgs},
     serve::{ProfileArg, ServeArgs, SkillsUpdateArg},
     set_up::{ConnectArgs, InitArgs, PromptAddArgs, SkillPart},
+    sources::SourceCommand,
     target::Target,
     versions::{
         DiffArgs, GcArgs, HistoryArgs, LabelArgs, LogArgs, PublishArgs, RollbackArgs,
@@ -147,12 +154,20 @@ pub enum Command {
     },
     /// Register skills from folders with a SKILL.md, folders of such folders, archives, Markdown files or repositories
     Add(AddArgs),
-    /// Fetch skills again from where they came from, and show what would change
+    /// Fetch skills again, of skills-lock.json or of the registry, and show what would change
     Update(UpdateArgs),
     /// Write the files of a skill to a folder, or export the whole data directory
     Export(ExportArgs),
     /// Write the registry's skills to the folders that agents read
     Sync(SyncArgs),
+    /// Write the skills in the folders of agents to skills-lock.json
+    Lock(LockArgs),
+    /// Write the skills of skills-lock.json to the folders that agents read
+    Install(InstallArgs),
+    /// Compare the skills in the folders of agents with skills-lock.json
+    Verify(VerifyArgs),
+    /// List the skills of skills-lock.json whose sources have other content
+    Outdated(OutdatedArgs),
     /// Remove skills
     #[command(visible_alias = "rm")]
     Remove(RemoveArgs),
@@ -177,6 +192,11 @@ pub enum Command {
     Validate(ValidateArgs),
     /// Import an export file, or copy between an engine's state and the embedded store
     Import(ImportArgs),
+    /// Copy a whole store into another one
+    Store {
+        #[command(subcommand)]
+        command: StoreCommand,
+    },
     /// List and render prompts (slash commands)
     Prompt {
         #[command(subcommand)]
@@ -191,6 +211,16 @@ pub enum Command {
     Secret {
         #[command(subcommand)]
         command: SecretCommand,
+    },
+    /// Manage named lists of skills
+    Collection {
+        #[command(subcommand)]
+        command: CollectionCommand,
+    },
+    /// Manage the places that the server imports skills from
+    Source {
+        #[command(subcommand)]
+        command: SourceCommand,
     },
     /// Print the help of a command, or a page of the documentation
     Help {
@@ -270,6 +300,9 @@ impl Cli {
             *config = environment::required_path("III_CONFIG")?;
         }
         target.data_dir = target.data_dir.take().or_else(|| environment::path("SKILLS_DATA_DIR"));
+        if target.store.is_none() {
+            target.store = environment::text("SKILLS_STORE")?;
+        }
         target.token = environment::flag_or_token("--token", target.token.take(), "III_TOKEN")?;
         if target.key.is_none() {
             target.key = environment::text("SKILLS_KEY")?;
@@ -301,6 +334,10 @@ impl Cli {
                 | Command::Update(UpdateArgs { format, .. })
                 | Command::Export(ExportArgs { format, .. })
                 | Command::Sync(SyncArgs { format, .. })
+                | Command::Lock(LockArgs { format, .. })
+                | Command::Install(InstallArgs { format, .. })
+                | Command::Verify(VerifyArgs { format, .. })
+                | Command::Outdated(OutdatedArgs { format, .. })
                 | Command::Remove(RemoveArgs { format, .. })
                 | Command::Import(ImportArgs { format, .. })
                 | Command::Init(InitArgs { format, .. })
@@ -314,10 +351,13 @@ impl Cli {
                 | Command::Log(LogArgs { format, .. })
                 | Command::Gc(GcArgs { format, .. }),
             ) => format.json,
+            Some(Command::Store { command: StoreCommand::Copy(args) }) => args.format.json,
             Some(Command::Version(command)) => command.format().json,
             Some(Command::Prompt { command }) => command.format().json,
             Some(Command::Key { command }) => command.format().json,
             Some(Command::Secret { command }) => command.format().json,
+            Some(Command::Source { command }) => command.format().json,
+            Some(Command::Collection { command }) => command.format().json,
             _ => false,
         }
     }

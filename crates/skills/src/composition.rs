@@ -18,7 +18,7 @@ use skills_bus::{Bus, Hub};
 use skills_client_setup::ServerCommand;
 use skills_console::{Console, ConsoleParts};
 use skills_core::{
-    Caller, KeyDirectory, MemoryBudget, RequestStats, SurfaceCounter, caller::AdminName,
+    Caller, KeyDirectory, MemoryBudget, PublicUrl, RequestStats, SurfaceCounter, caller::AdminName,
 };
 use skills_execution::{Executor, NoExecutor, PendingExecutor, ToolExecutor};
 use skills_gateway::Gateway;
@@ -29,7 +29,7 @@ use skills_http::{
 use skills_mcp::{Mcp, Settings};
 use skills_mdp::MdpHost;
 use skills_registry::{CollectRequest, Registry, RegistryConfig, RegistryError, SkillRegistry};
-use skills_store::SqliteStore;
+use skills_store::{SqliteStore, Store};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
@@ -44,19 +44,26 @@ use crate::{
     server_state::ServerState,
 };
 
-/// Opens or creates the store of a directory.
-pub(crate) async fn open_store(data_dir: &Path) -> Result<SqliteStore, Failure> {
+/// Opens or creates the store of a directory, or that of the configured database.
+pub(crate) async fn open_store(
+    data_dir: &Path,
+    config: &Config,
+) -> Result<Arc<dyn Store>, Failure> {
+    if let Some(database) = &config.database {
+        return database.open().await;
+    }
     let data_dir = data_dir.to_owned();
-    Ok(blocking(move || SqliteStore::open(&data_dir).map_err(RegistryError::from)).await??)
+    let opened = blocking(move || SqliteStore::open(&data_dir).map_err(RegistryError::from));
+    Ok(Arc::new(opened.await??))
 }
 
 /// Opens the registry of a store.
 pub(crate) async fn open_registry(
-    store: SqliteStore,
+    store: Arc<dyn Store>,
     bus: Option<std::sync::Weak<dyn Bus>>,
     config: RegistryConfig,
 ) -> Result<Arc<Registry>, Failure> {
-    Ok(blocking(move || Registry::open(Arc::new(store), bus, config)).await??)
+    Ok(blocking(move || Registry::open(store, bus, config)).await??)
 }
 
 /// Settings of the HTTP surfaces.
@@ -65,6 +72,8 @@ pub(crate) struct HttpSettings {
     pub(crate) data_dir: PathBuf,
     /// Command by which MCP clients of this machine use the registry, for the console; `None` without a console.
     pub(crate) console: Option<ServerCommand>,
+    /// Names of the configured sources.
+    pub(crate) sources: Vec<String>,
 }
 
 /// Parts that exist before the registry.
@@ -82,6 +91,8 @@ pub(crate) struct Foundation {
     stats: RequestStats,
     /// Versions that are kept.
     retention: CollectRequest,
+    /// Address by which clients reach the server.
+    public_url: Option<PublicUrl>,
 }
 
 impl Foundation {
@@ -110,7 +121,18 @@ impl Foundation {
         let keys = Arc::clone(&access.keys);
         let (guard, budget) = (Guard::new(access)?, MemoryBudget::default());
         let (stats, retention) = (RequestStats::default(), config.retention.into());
-        Ok(Self { accounts, keys, guard, budget, is_private, has_admin_key, stats, retention })
+        let public_url = config.public_url.clone();
+        Ok(Self {
+            accounts,
+            keys,
+            guard,
+            budget,
+            is_private,
+            has_admin_key,
+            stats,
+            retention,
+            public_url,
+        })
     }
 
     /// Returns the counter of a surface's requests.
@@ -151,16 +173,23 @@ impl Foundation {
         };
         let mcp = Mcp::new(Arc::clone(&skills), Arc::new(executor.clone()), mcp);
         let (mcp, mcp_sessions) = skills_mcp::http::routes_with_sessions(&mcp);
-        let HttpSettings { data_dir, console } = settings;
+        let HttpSettings { data_dir, console, sources } = settings;
         let server: Arc<dyn ServerInfo> = Arc::new(ServerState::new(
             data_dir,
             self.stats.clone(),
             mcp_sessions,
             readiness.clone(),
+            sources,
         ));
         let gateway = accounts.gateway(executor.clone(), Arc::clone(&server), is_private);
         let discovery = skills_discovery::Settings { is_private, budget };
         let discovery = skills_discovery::routes(Arc::clone(&skills), discovery);
+        let distribution = skills_distribution::Settings {
+            budget: self.budget.clone(),
+            public_url: self.public_url.clone(),
+            is_private,
+        };
+        let distribution = skills_distribution::routes(Arc::clone(&skills), distribution);
         let catalog = discovery.merge(skills_gateway::public_routes(&gateway));
         let public = RoutePolicy { is_public: true, ..RoutePolicy::default() };
         self.warn_about_wildcard_origins();
@@ -178,6 +207,10 @@ impl Foundation {
             budget: self.budget.clone(),
             ..App::new(Router::new(), self.guard.clone(), readiness)
         };
+        let distribution = distribution.into_iter();
+        let distribution =
+            distribution.map(|(name, group)| surface(name, group.routes, group.policy));
+        app.route_groups.extend(distribution);
         if let Some(command) = console {
             let console = skills_console::routes(&Console::new(ConsoleParts {
                 skills,

@@ -2,22 +2,27 @@
 //!
 //! - `settings`: the table of all settings
 //! - `document`: the file as a tree of values with their positions
+//! - `sources`: the list of sources
 //! - `load`: loads a file into a [`Config`], with errors and warnings
 
 mod document;
 mod load;
 mod settings;
+mod sources;
 
 use std::{path::PathBuf, time::Duration};
 
-use skills_core::{Label, resolve::Prefix};
+use skills_core::{Label, PublicUrl, resolve::Prefix};
 use skills_execution::UpstreamAllowance;
 use skills_registry::{RegistryConfig, SectionAccess, search::SearchConfig};
 use skills_upstream as upstream;
 use skills_vault::PlanLimits;
 
-pub use self::load::{ConfigError, Purpose};
-use crate::search_model;
+pub use self::{
+    load::{ConfigError, Purpose},
+    sources::SourceSettings,
+};
+use crate::{database::Database, search_model};
 
 /// State scopes of an attached worker's content.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -107,6 +112,10 @@ pub struct Config {
     pub sections: SectionAccess,
     /// Store of an attached worker.
     pub store: StoreChoice,
+    /// Database that holds the registry, instead of the file of the data directory.
+    pub database: Option<Database>,
+    /// Time for which reads go on while the database cannot be reached; `None` for as long as it takes.
+    pub max_stale: Option<Duration>,
     /// HTTP address of an attached worker, if it serves HTTP.
     pub http: Option<String>,
     /// Token that HTTP requests must present.
@@ -115,6 +124,10 @@ pub struct Config {
     pub allow_host: Vec<String>,
     /// Web origins to accept in HTTP requests.
     pub allow_origin: Vec<String>,
+    /// Address by which clients reach the HTTP port.
+    pub public_url: Option<PublicUrl>,
+    /// Host of `owner/repo`, instead of the default one.
+    pub git_host: Option<String>,
     /// Serves the console where HTTP is served.
     pub console: bool,
     /// Optional name prefix tried when a skill or prompt is resolved.
@@ -129,6 +142,8 @@ pub struct Config {
     pub retention: RetentionSettings,
     /// Settings of the search.
     pub search: SearchSettings,
+    /// Places that a server imports skills from.
+    pub sources: Vec<SourceSettings>,
     /// Settings of the Model Drive Protocol host.
     pub mdp: skills_mdp::Config,
 }
@@ -141,10 +156,14 @@ impl Default for Config {
             inject_caller_id: true,
             sections: SectionAccess::default(),
             store: StoreChoice::Auto,
+            database: None,
+            max_stale: None,
             http: None,
             http_token: None,
             allow_host: vec![],
             allow_origin: vec![],
+            public_url: None,
+            git_host: None,
             console: true,
             prefix: Prefix::default(),
             limits: PlanLimits::default(),
@@ -152,6 +171,7 @@ impl Default for Config {
             execution: ExecutionSettings::default(),
             retention: RetentionSettings::default(),
             search: SearchSettings::default(),
+            sources: vec![],
             mdp: skills_mdp::Config::default(),
         }
     }

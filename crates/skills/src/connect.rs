@@ -25,6 +25,7 @@ use crate::{
     output,
     registry_socket::{self, StoreAccess},
     store_host::StoreHost,
+    vault_location::VaultLocation,
 };
 
 pub(crate) const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
@@ -85,6 +86,7 @@ pub(crate) async fn default_bus_answers() -> bool {
 pub(crate) async fn pin_default_bus(mut target: Target) -> Target {
     if explicit_url(&target).is_none()
         && target.data_dir.is_none()
+        && target.store.is_none()
         && !registry_socket::is_served(&data_dir::locate(&target)).await
         && default_bus_answers().await
     {
@@ -153,7 +155,8 @@ pub(crate) struct LongRegistry {
 pub(crate) async fn open_long(target: &Target, config: &Config) -> Result<LongRegistry, Failure> {
     let opened = locate(target, config, async |dir| {
         let host = StoreHost::open(dir, config).await?;
-        let (caller, _) = authentication::caller(dir, target.key.as_deref())?;
+        let (caller, _) =
+            authentication::caller(&VaultLocation::new(dir, config), target.key.as_deref())?;
         let (skills, _) = host.view(&caller)?;
         Ok((skills, host))
     });
@@ -173,6 +176,8 @@ pub(crate) enum RegistrySource {
     Served(PathBuf),
     /// The store of a directory, in this process.
     Opened(PathBuf),
+    /// A database, in this process.
+    Database(String),
 }
 
 impl fmt::Display for RegistrySource {
@@ -183,6 +188,7 @@ impl fmt::Display for RegistrySource {
                 write!(f, "{}, through the process that has it open", dir.display())
             }
             Self::Opened(dir) => write!(f, "{}, opened by this process", dir.display()),
+            Self::Database(url) => write!(f, "the database {url}"),
         }
     }
 }
@@ -192,6 +198,7 @@ impl RegistrySource {
     pub(crate) fn identity(&self) -> String {
         match self {
             Self::Bus(url) => without_query(url).to_owned(),
+            Self::Database(url) => url.clone(),
             Self::Served(dir) | Self::Opened(dir) => {
                 let dir = dir.canonicalize().unwrap_or_else(|_| dir.clone());
                 dir.to_string_lossy().into_owned()
@@ -236,6 +243,10 @@ async fn find<T>(
         return Ok((remote(client), RegistrySource::Bus(url)));
     }
     let dir = data_dir::locate(target);
+    if let Some(database) = &config.database {
+        let opened = RegistryAccess::Local(open(&dir).await?);
+        return Ok((opened, RegistrySource::Database(database.to_string())));
+    }
     if target.data_dir.is_none() && !registry_socket::is_served(&dir).await {
         match connect_default_bus(target).await? {
             Some(client) => {
@@ -253,7 +264,8 @@ async fn find<T>(
 
 /// Returns the URL of an explicit bus, unless a data directory precedes it.
 pub(crate) fn explicit_bus(target: &Target) -> Option<String> {
-    explicit_url(target).filter(|_| target.url.is_some() || target.data_dir.is_none())
+    let is_local = target.data_dir.is_some() || target.store.is_some();
+    explicit_url(target).filter(|_| target.url.is_some() || !is_local)
 }
 
 fn default_bus_unreachable() -> Failure {
@@ -281,7 +293,7 @@ async fn local_registry(
     dir: &Path,
     create: bool,
 ) -> Result<(Arc<Registry>, Caller), Failure> {
-    if !create && !data_dir::has_store(dir)? {
+    if !create && config.database.is_none() && !data_dir::has_store(dir)? {
         let message = if target.data_dir.is_some() {
             format!("{} has no store", dir.display())
         } else {
@@ -291,8 +303,9 @@ async fn local_registry(
             "register skills with `skills add PATH`, start a server with `skills serve`, or give another registry with --data-dir or --url",
         ));
     }
-    let store = open_store(dir).await?;
-    let (caller, keys) = authentication::caller(dir, target.key.as_deref())?;
+    let store = open_store(dir, config).await?;
+    let (caller, keys) =
+        authentication::caller(&VaultLocation::new(dir, config), target.key.as_deref())?;
     let keys = keys.map(|keys| Arc::new(KeyWatch::new(Arc::new(keys))) as Arc<dyn KeyDirectory>);
     let registry = open_registry(store, None, RegistryConfig { keys, ..config.registry() }).await?;
     Ok((registry, caller))

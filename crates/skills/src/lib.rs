@@ -10,7 +10,9 @@
 //! - `data_dir`, `registry_socket`, `store_host`: the data directory, its socket, and a process that owns its store
 //! - `default_bus`, `server_file`: proof of the server at the default address
 //! - `pending_registry`: a registry that is still opening; `remote_mirror`: a registry behind a bus
-//! - `output`, `terminal`, `failure`: text, JSON and errors for the user
+//! - `sources`: imports of the configured sources
+//! - `fetch`: sources of skills, on this machine and elsewhere; `interrupt`: Ctrl-C
+//! - `output`, `terminal`, `failure`, `progress`: text, JSON and errors for the user
 
 mod accounts;
 pub mod attach;
@@ -22,10 +24,13 @@ mod composition;
 pub mod config;
 mod connect;
 mod data_dir;
+pub mod database;
 mod default_bus;
 mod environment;
 mod failure;
+mod fetch;
 mod index_watch;
+mod interrupt;
 mod key_watch;
 mod listener;
 mod manifest;
@@ -34,6 +39,7 @@ mod memory;
 mod output;
 mod pending_registry;
 mod process_limits;
+mod progress;
 mod registry_socket;
 mod remote_mirror;
 mod retention;
@@ -42,10 +48,13 @@ mod search_model;
 pub mod serve;
 mod server_file;
 mod server_state;
+mod sources;
 mod store_host;
+mod store_watch;
 mod surface_registry;
 mod terminal;
 mod token_rules;
+mod vault_location;
 mod writer_watch;
 
 pub use commands::run;

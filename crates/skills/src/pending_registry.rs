@@ -15,13 +15,15 @@ use futures_util::{StreamExt as _, stream};
 use serde_json::{Map, Value};
 use skills_agent_skills::Bundle;
 use skills_core::{
-    Caller, Coded as _, EntryKind, HandlerId, PromptDefinition, Tier, VersionSelector,
+    Caller, Coded as _, EntryKind, HandlerId, PromptDefinition, SkillCollection, Tier,
+    VersionSelector,
 };
 use skills_registry::{
-    Catalog, ChangeEvent, ChangeEvents, CollectRequest, Collected, ConnectedWorker, DiffRequest,
-    Document, Explanation, ExposedFunction, HistoryPage, HistoryRequest, LabelRequest, LogPage,
-    LogRequest, PublishRequest, Published, RegistryError, RejectedRows, RenderedPrompt, Resource,
-    RollbackRequest, SkillInfo, SkillRegistry, SkillRow, VersionInfo, VersionState, YankRequest,
+    Catalog, ChangeEvent, ChangeEvents, CollectRequest, Collected, CollectionInfo, ConnectedWorker,
+    DiffRequest, Document, Explanation, ExposedFunction, HistoryPage, HistoryRequest, LabelRequest,
+    LogPage, LogRequest, PublishRequest, Published, RegistryError, RejectedRows, RenderedPrompt,
+    Resource, RollbackRequest, SkillInfo, SkillLogPage, SkillLogRequest, SkillRegistry, SkillRow,
+    VersionInfo, VersionState, YankRequest,
     diff::VersionDiff,
     live::LiveOperation,
     search::{SearchPage, SearchRequest},
@@ -266,6 +268,28 @@ impl SkillRegistry for PendingRegistry {
         self.get().await?.publish_prompt(tier, name, definition, request).await
     }
 
+    async fn collections(&self) -> Result<Vec<CollectionInfo>, RegistryError> {
+        self.get().await?.collections().await
+    }
+
+    async fn collection(&self, name: &str) -> Result<CollectionInfo, RegistryError> {
+        self.get().await?.collection(name).await
+    }
+
+    async fn put_collection(
+        &self,
+        tier: Tier,
+        name: &str,
+        collection: SkillCollection,
+        request: PublishRequest,
+    ) -> Result<Published, RegistryError> {
+        self.get().await?.put_collection(tier, name, collection, request).await
+    }
+
+    async fn remove_collection(&self, tier: Tier, name: &str) -> Result<bool, RegistryError> {
+        self.get().await?.remove_collection(tier, name).await
+    }
+
     async fn history(
         &self,
         kind: EntryKind,
@@ -327,6 +351,10 @@ impl SkillRegistry for PendingRegistry {
 
     async fn log(&self, request: &LogRequest) -> Result<LogPage, RegistryError> {
         self.get().await?.log(request).await
+    }
+
+    async fn skill_log(&self, request: &SkillLogRequest) -> Result<SkillLogPage, RegistryError> {
+        self.get().await?.skill_log(request).await
     }
 
     async fn collect(&self, request: &CollectRequest) -> Result<Collected, RegistryError> {

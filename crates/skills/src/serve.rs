@@ -6,15 +6,16 @@ use skills_bus::{Bus, Hub, HubConfig, ServerSecret};
 use skills_client_setup::ServerCommand;
 use skills_core::{Code, origin::WebHost};
 use skills_execution::PendingExecutor;
-use skills_http::{Access, Readiness};
+use skills_http::{Access, Guard, Readiness};
 use skills_mdp::MdpHost;
+use skills_registry::SkillRegistry;
 use tokio::net::{TcpListener, UnixListener};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
     Failure,
     composition::{Foundation, HttpSettings, PublishedRegistry, open_registry, open_store},
-    config::{Config, RetentionSettings},
+    config::Config,
     data_dir, index_watch,
     listener::{ListenerSettings, bind, bind_bus},
     memory,
@@ -22,7 +23,7 @@ use crate::{
     registry_socket::RegistrySocket,
     retention,
     server_file::ServerFile,
-    store_host, writer_watch,
+    sources, store_host, store_watch, writer_watch,
 };
 
 /// Longest graceful shutdown after the signal.
@@ -64,8 +65,8 @@ pub struct Server {
     data_dir: PathBuf,
     /// Command of MCP clients; `None` without a console.
     console: Option<ServerCommand>,
-    /// Versions that are kept.
-    retention: RetentionSettings,
+    /// Settings of the configuration file, for the tasks of the server.
+    config: Config,
     /// Proof of this server for commands on the same data directory.
     file: Option<ServerFile>,
     /// Socket in the data directory, for processes of the same user.
@@ -85,10 +86,19 @@ impl Server {
             token: "--token, III_TOKEN or SKILLS_HTTP_TOKEN",
             has_token: access.token.is_some(),
         };
-        let http = bind(&http, &settings).await?;
+        let mut http = Some(bind(&http, &settings).await?);
         // Foundation::open rejects entries that are no hosts.
         let hosts = access.hosts.iter().filter_map(|host| WebHost::parse_authority(host));
         let allowed_hosts = hosts.map(|(host, _)| host).collect();
+        // The database first: accounts may be in it too.
+        let store = match &config.database {
+            Some(database) => {
+                let guard = Guard::new(access.clone())?;
+                Some(database.open_for_server(&mut http, guard).await?)
+            }
+            None => None,
+        };
+        let http = http.ok_or_else(|| Failure::new(Code::Internal, "the listener is closed"))?;
         let foundation = Foundation::open(access, Some(&data_dir), &config).await?;
         let secret = ServerSecret::random();
         let hub = Hub::new(HubConfig {
@@ -104,12 +114,18 @@ impl Server {
         let hub_bus: Arc<dyn Bus> = Arc::new(hub.clone());
         let weak_bus = Some(Arc::downgrade(&hub_bus));
         let settings = foundation.registry_config(&config);
-        let store = store_host::take_over(&data_dir, async || open_store(&data_dir).await).await?;
+        let store = match store {
+            Some(store) => store,
+            None => {
+                let open = async || open_store(&data_dir, &config).await;
+                store_host::take_over(&data_dir, open).await?
+            }
+        };
         let registry = open_registry(store, weak_bus, settings).await?;
         skills_registry::bundles::log_unwritable_files(&registry.catalog());
         let live_shutdown = CancellationToken::new();
         let live_host =
-            foundation.start_live_host(config.mdp, registry.clone(), live_shutdown.clone());
+            foundation.start_live_host(config.mdp.clone(), registry.clone(), live_shutdown.clone());
         let published = foundation.with_executor(registry).publish(&hub_bus, Some(&live_host));
         skills_worker::state::serve(&hub_bus, &published.registry);
         foundation.serve_administration(&hub, &hub_bus, &published.registry);
@@ -134,7 +150,7 @@ impl Server {
             live_shutdown,
             data_dir,
             console,
-            retention: config.retention,
+            config,
             file,
             socket,
         })
@@ -169,7 +185,10 @@ impl Server {
             env!("CARGO_PKG_VERSION"),
             self.bus_address()?,
             console.unwrap_or_default(),
-            data_dir::display(&self.data_dir),
+            match &self.config.database {
+                Some(database) => database.to_string(),
+                None => data_dir::display(&self.data_dir),
+            },
             counted(catalog.skills().len(), "skill"),
             counted(catalog.prompts().len(), "prompt"),
         ))
@@ -181,16 +200,20 @@ impl Server {
     /// When a listener fails or the writer thread has stopped.
     pub async fn run(self, shutdown: CancellationToken) -> Result<(), Failure> {
         let Self { foundation, hub, hub_bus: _hub_bus, published, bus, http, .. } = self;
-        let Self { live_host, live_shutdown, retention, file, socket, console, data_dir, .. } =
-            self;
+        let Self { live_host, live_shutdown, config, file, socket, console, data_dir, .. } = self;
+        let max_stale = config.max_stale;
         let registry = Arc::clone(&published.registry);
         let _free_pages = memory::return_free_pages();
-        let collection = retention::collect_periodically(&registry, retention);
+        let collection = retention::collect_periodically(&registry, config.retention);
+        let skills: Arc<dyn SkillRegistry> = registry.clone();
+        let imports = sources::import_periodically(&skills, &config, &data_dir);
         let readiness = Readiness::default();
+        readiness.set_max_stale(max_stale);
         readiness.set(true);
         let app = published.executor.clone().map(PendingExecutor::ready).and_then(|executor| {
             let skills = registry.clone();
-            let settings = HttpSettings { data_dir, console };
+            let sources = config.sources.iter().map(|source| source.name.clone()).collect();
+            let settings = HttpSettings { data_dir, console, sources };
             foundation.http_app(
                 skills,
                 executor,
@@ -245,8 +268,9 @@ impl Server {
                 Err(failure)
             }
             never = index_watch::watch_index(indexing, &readiness) => match never {},
+            never = store_watch::watch_store(registry.store_health(), &readiness) => match never {},
         };
-        drop((file, socket, collection));
+        drop((file, socket, collection, imports));
         // Queued writes are still stored, even if their callers are gone.
         let close = tokio::task::spawn_blocking(move || {
             published.close();

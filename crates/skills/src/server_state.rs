@@ -3,14 +3,22 @@
 use std::{fs, path::PathBuf};
 
 use skills_core::{RequestStats, SurfaceStats, Timestamp};
-use skills_http::{Connection, Readiness, ServerInfo, ServerProblem, ServerStatus};
+use skills_http::{Connection, ImportedSource, Readiness, ServerInfo, ServerProblem, ServerStatus};
 use skills_mcp::http::{OpenSession, OpenSessions};
 
-use crate::data_dir;
+use crate::{
+    data_dir,
+    sources::{self, SourceState},
+};
 
 const INDEXING: ServerProblem = ServerProblem {
     message: "the search index is being built, so searches do not find everything yet",
     hint: "wait until it is complete",
+};
+
+const SOURCE_FAILED: ServerProblem = ServerProblem {
+    message: "a source could not be imported; its skills stay as they were",
+    hint: "`skills source status` and the page Live name it with the reason",
 };
 
 /// State of this process.
@@ -20,6 +28,8 @@ pub(crate) struct ServerState {
     stats: RequestStats,
     mcp_sessions: OpenSessions,
     readiness: Readiness,
+    /// Names of the configured sources.
+    sources: Vec<String>,
 }
 
 impl ServerState {
@@ -28,13 +38,16 @@ impl ServerState {
         stats: RequestStats,
         mcp_sessions: OpenSessions,
         readiness: Readiness,
+        sources: Vec<String>,
     ) -> Self {
-        Self { started_at: Timestamp::now(), data_dir, stats, mcp_sessions, readiness }
+        Self { started_at: Timestamp::now(), data_dir, stats, mcp_sessions, readiness, sources }
     }
 
     fn problems(&self) -> Vec<ServerProblem> {
         let indexing = self.readiness.is_indexing().then_some(INDEXING);
-        self.readiness.problem().into_iter().chain(indexing).collect()
+        let has_failed = self.sources().iter().any(|source| source.error.is_some());
+        let failed = has_failed.then_some(SOURCE_FAILED);
+        self.readiness.problem().into_iter().chain(indexing).chain(failed).collect()
     }
 
     /// Returns the bytes of the files in the data directory.
@@ -69,6 +82,21 @@ impl ServerInfo for ServerState {
             is_listening: session.is_listening,
         };
         self.mcp_sessions.list().into_iter().map(connection).collect()
+    }
+
+    fn sources(&self) -> Vec<ImportedSource> {
+        let source = |state: SourceState| ImportedSource {
+            skills: state.skills.len(),
+            skipped: state.skipped.len(),
+            name: state.name,
+            from: state.from,
+            tier: state.tier,
+            last_success: state.last_success,
+            commit: state.commit,
+            error: state.error,
+        };
+        let states = sources::load_all(&self.data_dir).into_iter();
+        states.filter(|state| self.sources.contains(&state.name)).map(source).collect()
     }
 }
 

@@ -61,7 +61,7 @@ impl StoreHost {
         });
         let hub_bus: Arc<dyn Bus> = Arc::new(hub.clone());
         // The store first: its lock decides which process serves the directory.
-        let store = open_store(dir).await?;
+        let store = open_store(dir, config).await?;
         let foundation = Foundation::open(Access::default(), Some(dir), config).await?;
         let settings = foundation.registry_config(config);
         let registry = open_registry(store, Some(Arc::downgrade(&hub_bus)), settings).await?;
@@ -70,18 +70,20 @@ impl StoreHost {
         foundation.serve_administration(&hub, &hub_bus, &published.registry);
         let released = CancellationToken::new();
         register_release(&hub_bus, &released);
-        let bound = RegistrySocket::bind(dir).inspect_err(|error| {
+        // Other processes use the database themselves.
+        let bound = config.database.is_none().then(|| RegistrySocket::bind(dir));
+        if let Some(Err(error)) = &bound {
             tracing::warn!(%error, "cannot listen in the data directory, other processes cannot use it meanwhile");
-        });
+        }
         let (socket, serving) = match bound {
-            Ok((listener, socket)) => {
+            Some(Ok((listener, socket))) => {
                 let served = hub.clone();
                 let never = CancellationToken::new();
                 let serving =
                     tokio::spawn(async move { served.serve_owner(listener, never).await });
                 (Some(socket), Some(AbortOnDropHandle::new(serving)))
             }
-            Err(_) => (None, None),
+            Some(Err(_)) | None => (None, None),
         };
         Ok(Self {
             foundation,

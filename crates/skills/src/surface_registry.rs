@@ -31,12 +31,15 @@ use crate::{
     registry_socket::{self, StoreAccess},
     remote_mirror::{self, RemoteMirror},
     store_host::StoreHost,
+    vault_location::VaultLocation,
 };
 
 /// Location of the registry.
 enum Location {
     Bus(String),
     Directory(PathBuf),
+    /// A database, with the data directory for what is not in it.
+    Database(PathBuf),
 }
 
 /// Senders of the parts that a surface waits for.
@@ -111,7 +114,11 @@ impl RegistryConnection<'_> {
     /// # Errors
     /// When the registry cannot be opened or used any more.
     async fn run(&self) -> Result<(), Failure> {
-        match locate(self.target).await {
+        match locate(self.target, self.config).await {
+            Location::Database(dir) => {
+                let host = StoreHost::open(&dir, self.config).await?;
+                self.host_store(&dir, host).await
+            }
             Location::Bus(url) => tokio::select! {
                 () = self.stop.cancelled() => Ok(()),
                 failure = self.follow_bus(url) => Err(failure),
@@ -150,9 +157,15 @@ impl RegistryConnection<'_> {
 
     /// Serves the store of a directory until the surface has ended or a server asks for it.
     async fn host_store(&self, dir: &Path, host: StoreHost) -> Result<(), Failure> {
-        RegistrySource::Opened(dir.to_owned()).print(self.target);
+        match &self.config.database {
+            Some(database) => RegistrySource::Database(database.to_string()).print(self.target),
+            None => RegistrySource::Opened(dir.to_owned()).print(self.target),
+        }
         let hosted = async {
-            let (caller, _) = authentication::caller(dir, self.target.key.as_deref())?;
+            let (caller, _) = authentication::caller(
+                &VaultLocation::new(dir, self.config),
+                self.target.key.as_deref(),
+            )?;
             let (skills, executor) = host.view(&caller)?;
             self.opened.set(skills, executor);
             tokio::select! {
@@ -220,11 +233,14 @@ impl RegistryConnection<'_> {
 
 /// Returns the first that applies: an explicit bus, an explicit directory, the default directory if a process serves it, a
 /// bus that answers at the default address, the default directory.
-async fn locate(target: &Target) -> Location {
+async fn locate(target: &Target, config: &Config) -> Location {
     if let Some(url) = connect::explicit_bus(target) {
         return Location::Bus(url);
     }
     let dir = data_dir::locate(target);
+    if config.database.is_some() {
+        return Location::Database(dir);
+    }
     let is_directory = target.data_dir.is_some()
         || registry_socket::is_served(&dir).await
         || !connect::default_bus_answers().await;

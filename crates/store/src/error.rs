@@ -2,7 +2,9 @@
 
 use std::{borrow::Cow, path::PathBuf};
 
-use skills_core::{Code, Coded, VersionError};
+use skills_core::{Code, Coded, Digest, VersionError};
+#[cfg(feature = "postgres")]
+use skills_postgres::PgError;
 use skills_sqlite::DatabaseError;
 
 /// Error of one batch; other batches of its group may have succeeded.
@@ -31,7 +33,7 @@ pub enum BatchError {
     },
 }
 
-/// Error of the store as a whole; nothing was changed.
+/// Error of the store as a whole; nothing was changed, unless [`is_outcome_unknown`](StoreError::is_outcome_unknown).
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
     /// Another process has the data directory open.
@@ -43,6 +45,10 @@ pub enum StoreError {
     /// The database file cannot be used.
     #[error(transparent)]
     Database(#[from] DatabaseError),
+    /// The PostgreSQL database cannot be used.
+    #[cfg(feature = "postgres")]
+    #[error(transparent)]
+    Postgres(#[from] PgError),
     /// A remote store did not answer, or refused.
     #[error("{message}")]
     Unavailable {
@@ -54,12 +60,44 @@ pub enum StoreError {
     /// The store keeps no history.
     #[error("{0}")]
     NoHistory(&'static str),
+    /// A copy goes into an empty store only.
+    #[error("the store is not empty")]
+    NotEmpty,
+    /// A blob of a copy is missing or differs.
+    #[error("the body {digest} was not copied correctly")]
+    NotCopied {
+        /// Digest that it should have.
+        digest: Digest,
+    },
     /// The change log begins after the requested revision.
     #[error("changes up to revision {until} are no longer stored")]
     Forgotten {
         /// Last dropped revision.
         until: u64,
     },
+}
+
+impl StoreError {
+    /// Returns whether the store may be reachable again later without anyone acting on this program.
+    #[must_use]
+    pub const fn is_transient(&self) -> bool {
+        match self {
+            #[cfg(feature = "postgres")]
+            Self::Postgres(error) => error.is_transient(),
+            Self::Unavailable { .. } => true,
+            _ => false,
+        }
+    }
+
+    /// Returns whether it is not known if the group was stored. Any other error means that it was not.
+    #[must_use]
+    pub const fn is_outcome_unknown(&self) -> bool {
+        match self {
+            #[cfg(feature = "postgres")]
+            Self::Postgres(PgError::OutcomeUnknown(_)) => true,
+            _ => false,
+        }
+    }
 }
 
 impl Coded for StoreError {
@@ -74,8 +112,22 @@ impl Coded for StoreError {
                 DatabaseError::DiskFull { .. } => Code::StoreFull,
                 DatabaseError::Other(_) => Code::StoreError,
             },
+            #[cfg(feature = "postgres")]
+            Self::Postgres(error) => match error {
+                PgError::Unavailable(_)
+                | PgError::OutcomeUnknown(_)
+                | PgError::Configuration(_)
+                | PgError::ReadOnly(_)
+                | PgError::Serialization(_) => Code::StoreUnavailable,
+                PgError::Full(_) => Code::StoreFull,
+                PgError::NewerSchema { .. } => Code::StoreNewerSchema,
+                PgError::Corrupt(_) => Code::StoreCorrupt,
+                PgError::Other(_) => Code::StoreError,
+            },
             Self::Unavailable { code, .. } => Code::from_remote(code),
             Self::NoHistory(_) => Code::Unsupported,
+            Self::NotEmpty => Code::Conflict,
+            Self::NotCopied { .. } => Code::StoreCorrupt,
             Self::Forgotten { .. } => Code::ChangesForgotten,
         }
     }
@@ -93,6 +145,10 @@ impl Coded for StoreError {
                 "a server is probably running on it: talk to that one with --url, or name another --data-dir",
             ),
             Self::Database(error) => error.hint(),
+            #[cfg(feature = "postgres")]
+            Self::Postgres(error) => error.hint(),
+            Self::NotEmpty => Some("copy into an empty database or a new directory"),
+            Self::NotCopied { .. } => Some("remove the copy, and copy again"),
             Self::Unavailable { .. } | Self::NoHistory(_) | Self::Forgotten { .. } => None,
         }
     }

@@ -3,22 +3,29 @@
 //! - [`Store`]: the trait; one commit is one group of batches, each all or nothing
 //! - [`concurrent`]: batches of a store behind a network
 //! - [`model`]: batches, changes and entries: the plain data of the trait
+//! - [`transfer`]: copies of whole stores
 //! - [`versions`]: versions of entries, labels and the log
 //! - [`selection`]: the version that a selector means, and the versions that retention keeps
 //! - [`memory`]: in memory, for tests
 //! - [`sqlite`]: durable, in one file
+//! - [`postgres`]: durable, in a database that several servers share
 //!
 //! A store knows no function, protocol or caller, and checks no rule of content: the registry does that before.
 
 pub mod concurrent;
+mod content_json;
 mod error;
 pub mod memory;
 pub mod model;
+#[cfg(feature = "postgres")]
+pub mod postgres;
 pub mod selection;
 pub mod sqlite;
+mod tables;
+pub mod transfer;
 pub mod versions;
 
-use std::sync::Arc;
+use std::{any::Any, sync::Arc};
 
 use bytes::Bytes;
 use skills_core::{Digest, EntryKey, Timestamp, VersionSelector};
@@ -27,14 +34,20 @@ pub use concurrent::{BatchCallback, ConcurrentStore, FinishBatch, FinishLookup};
 pub use error::{BatchError, StoreError};
 pub use memory::MemoryStore;
 pub use model::{
-    Batch, Change, Compute, Effect, EntryContent, Mutation, NewValue, Refusal, ServedVersion,
-    StateChange, StateEntry, StoredEntry,
+    Batch, BatchId, Change, Compute, Effect, EntryContent, Mutation, NewValue, Refusal,
+    ServedVersion, StateChange, StateEntry, StoredEntry,
 };
+#[cfg(feature = "postgres")]
+pub use postgres::{PostgresSnapshot, PostgresStore};
+#[cfg(feature = "postgres")]
+pub use skills_postgres::{DatabaseUrl, UrlError};
 pub use skills_sqlite::DatabaseError;
-pub use sqlite::SqliteStore;
+pub use sqlite::{SqliteSnapshot, SqliteStore};
+pub use transfer::{CopyDestination, CopyProgress, CopyReport, CopySource};
 pub use versions::{
     Action, CollectionSize, ExpiredVersions, FoundVersion, Labels, LogFilter, LogRecord,
-    PublishOptions, Removal, Retention, StoredVersion, VersionHeads, VersionMutation, VersionPage,
+    PublishOptions, Removal, Retention, ServedRecord, StoredVersion, VersionHeads, VersionMutation,
+    VersionPage,
 };
 
 /// Message of [`StoreError::NoHistory`].
@@ -43,6 +56,12 @@ pub const NO_HISTORY: &str =
 
 /// Results of the batches of a group, in the order of the group.
 pub type GroupOutcome = Vec<Result<Vec<Effect>, BatchError>>;
+
+/// Function that is called when another process may have changed a store. It must not block.
+pub type Wake = Arc<dyn Fn() + Send + Sync>;
+
+/// Subscription that ends when it is dropped.
+pub type Subscription = Box<dyn Any + Send + Sync>;
 
 /// Durable storage of a registry. All calls block; the caller decides on which thread.
 pub trait Store: Send + Sync + std::fmt::Debug + 'static {
@@ -91,6 +110,16 @@ pub trait Store: Send + Sync + std::fmt::Debug + 'static {
     /// When the store cannot be read, or has dropped some of these changes.
     fn changes(&self, after: u64, limit: usize) -> Result<Vec<Change>, StoreError>;
 
+    /// Calls `wake` when another process may have changed the store, from any thread, until the returned value is
+    /// dropped. Calls may be missing, so the store is asked for its revision from time to time too. Returns `None` if
+    /// no other process writes to the store by [`commit`](Self::commit).
+    ///
+    /// # Errors
+    /// When the store cannot be followed.
+    fn follow(&self, _wake: Wake) -> Result<Option<Subscription>, StoreError> {
+        Ok(None)
+    }
+
     /// Returns versions of an entry, newest first, with numbers below `before`, at most `limit`. Versions of a removed
     /// entry count; a page without versions and `is_present` stands for an entry that never existed.
     ///
@@ -130,6 +159,20 @@ pub trait Store: Send + Sync + std::fmt::Debug + 'static {
         _before: Option<u64>,
         _limit: usize,
     ) -> Result<Vec<LogRecord>, StoreError> {
+        Err(StoreError::NoHistory(NO_HISTORY))
+    }
+
+    /// Returns records of the change log that pass a filter, oldest first, with revisions above `after`, at most `limit`.
+    /// Each has the content of the version that was served then, unless it is gone by now.
+    ///
+    /// # Errors
+    /// When the store cannot be read, or keeps no history.
+    fn log_after(
+        &self,
+        _filter: &LogFilter,
+        _after: u64,
+        _limit: usize,
+    ) -> Result<Vec<ServedRecord>, StoreError> {
         Err(StoreError::NoHistory(NO_HISTORY))
     }
 

@@ -4,8 +4,10 @@ use std::{fmt, sync::Arc};
 
 use bytes::Bytes;
 use skills_core::{
-    Code, Digest, EntryKey, EntryKind, Layer, PromptDefinition, SkillMeta, Timestamp,
+    Code, Digest, EntryKey, EntryKind, Layer, PromptDefinition, SkillCollection, SkillMeta,
+    Timestamp,
 };
+use uuid::Uuid;
 
 use crate::{
     Action, BatchError,
@@ -19,6 +21,8 @@ pub enum EntryContent {
     Skill(SkillMeta),
     /// A prompt.
     Prompt(PromptDefinition),
+    /// A collection of skills.
+    Collection(SkillCollection),
     /// Stored data that cannot be read. Such an entry is listed, never skipped, and never written.
     Corrupt {
         /// Kind of the entry.
@@ -35,6 +39,7 @@ impl EntryContent {
         match self {
             Self::Skill(_) => EntryKind::Skill,
             Self::Prompt(_) => EntryKind::Prompt,
+            Self::Collection(_) => EntryKind::Collection,
             Self::Corrupt { kind, .. } => *kind,
         }
     }
@@ -56,6 +61,7 @@ impl EntryContent {
                 texts + files.sum::<usize>() + agent + tool + provenance
             }
             Self::Prompt(prompt) => prompt.bytes() + 64 * prompt.arguments.len(),
+            Self::Collection(collection) => collection.bytes() + 32 * collection.skills.len(),
             Self::Corrupt { reason, .. } => reason.len(),
         }
     }
@@ -74,7 +80,7 @@ impl EntryContent {
     pub fn blob_digests(&self) -> Vec<Digest> {
         match self {
             Self::Skill(skill) => skill.blob_digests(),
-            Self::Prompt(_) | Self::Corrupt { .. } => vec![],
+            Self::Prompt(_) | Self::Collection(_) | Self::Corrupt { .. } => vec![],
         }
     }
 
@@ -83,7 +89,7 @@ impl EntryContent {
     pub fn author_version(&self) -> Option<&str> {
         match self {
             Self::Skill(skill) => skill.author_version(),
-            Self::Prompt(_) | Self::Corrupt { .. } => None,
+            Self::Prompt(_) | Self::Collection(_) | Self::Corrupt { .. } => None,
         }
     }
 
@@ -93,6 +99,7 @@ impl EntryContent {
         match self {
             Self::Skill(skill) => (skill.total_bytes(), skill.files.len() as u64),
             Self::Prompt(prompt) => (prompt.bytes() as u64, 1),
+            Self::Collection(collection) => (collection.bytes() as u64, 1),
             Self::Corrupt { .. } => (0, 0),
         }
     }
@@ -104,18 +111,53 @@ impl EntryContent {
         match self {
             Self::Skill(skill) => skill.digest(),
             Self::Prompt(prompt) => prompt.digest(),
+            Self::Collection(collection) => collection.digest(),
             Self::Corrupt { reason, .. } => Digest::of(reason.as_bytes()),
         }
+    }
+}
+
+/// Identity of a batch. A store behind a network records it, so that a batch that is sent again is not applied twice.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct BatchId(Uuid);
+
+impl BatchId {
+    /// Creates an id that no other batch has.
+    #[must_use]
+    pub fn new() -> Self {
+        Self(Uuid::now_v7())
+    }
+
+    /// Returns the id as bytes.
+    #[must_use]
+    pub const fn as_bytes(&self) -> &[u8; 16] {
+        self.0.as_bytes()
+    }
+}
+
+impl Default for BatchId {
+    fn default() -> Self {
+        Self::new()
     }
 }
 
 /// Mutations that are committed atomically.
 #[derive(Debug, Clone)]
 pub struct Batch {
+    /// Identity.
+    pub id: BatchId,
     /// Actor of the mutations for the change log.
     pub actor: Arc<str>,
     /// Mutations in order.
     pub mutations: Vec<Mutation>,
+}
+
+impl Batch {
+    /// Creates a batch with a new id.
+    #[must_use]
+    pub fn new(actor: impl Into<Arc<str>>, mutations: Vec<Mutation>) -> Self {
+        Self { id: BatchId::new(), actor: actor.into(), mutations }
+    }
 }
 
 /// Change to an entry or to the bus state.

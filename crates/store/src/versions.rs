@@ -346,6 +346,15 @@ pub struct LogRecord {
     pub served: Option<u64>,
 }
 
+/// Record of the change log with the content that the plain id read afterwards.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ServedRecord {
+    /// The record.
+    pub record: LogRecord,
+    /// Content of the version that was served then; `None` if there was none, or if its content is gone by now.
+    pub content: Option<Arc<EntryContent>>,
+}
+
 /// Returns the message of a rollback.
 #[must_use]
 pub fn rollback_message(to: u64, message: Option<&str>) -> String {

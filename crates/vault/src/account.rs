@@ -3,7 +3,6 @@
 use std::convert::Infallible;
 
 use skills_core::{Digest, Owner, SkillId};
-use skills_sqlite::DatabaseError;
 use zeroize::Zeroizing;
 
 use crate::{
@@ -102,8 +101,8 @@ impl Vault {
             (Err(error), Some(Ok(_))) => Err(JointWriteError::CommitFailed(error)),
             (Err(error), None) => Err(JointWriteError::Vault(error)),
             (Ok(()), None) => {
-                let reason = "the transaction ended before its last step".to_owned();
-                Err(JointWriteError::Vault(DatabaseError::Other(reason).into()))
+                let error = VaultError::internal("the transaction ended before its last step");
+                Err(JointWriteError::Vault(error))
             }
         }
     }
@@ -119,8 +118,7 @@ impl Vault {
         // A key does not replace itself.
         let old_key = old_key.filter(|old| Some(*old) != *key);
         let is_empty = *profile == ProfileChange::default() && secrets.is_none();
-        let aborted =
-            || VaultError::from(DatabaseError::Other("the other store failed".to_owned()));
+        let aborted = || VaultError::internal("the other store failed");
         if is_empty && key.is_none() && old_key.is_none() {
             return if last() { Ok(()) } else { Err(aborted()) };
         }
@@ -131,27 +129,30 @@ impl Vault {
             }
             None => None,
         };
-        self.file.write(|transaction| {
-            let old = old_key.map(|hash| keys::by_hash(transaction, &hash)).transpose()?.flatten();
+        self.backend.write(|tables| {
+            let old = match old_key {
+                Some(hash) => tables.key_by_hash(&hash)?,
+                None => None,
+            };
             if let Some(old) = old.filter(|old| old.is_active(actor.at)) {
                 // An account cannot revoke the key of another.
                 if old.owner != **owner {
-                    return Err(VaultError::KeyTaken(key_id(&old.hash)).into());
+                    return Err(VaultError::KeyTaken(key_id(&old.hash)));
                 }
-                keys::revoke(transaction, actor, KeySelector::Id(&old.hash.to_string()))?;
+                keys::revoke(tables, actor, KeySelector::Id(&old.hash.to_string()))?;
             }
             if let Some(hash) = key {
                 let new = NewKey::for_owner(owner);
-                keys::adopt(transaction, actor, hash, &new)?;
+                keys::adopt(tables, actor, hash, &new)?;
             }
             if let Some(secrets) = &secrets {
-                secrets.put(transaction, actor)?;
+                secrets.put(tables, actor)?;
             }
             if *profile != ProfileChange::default() {
-                profiles::put(transaction, actor, owner, profile)?;
+                profiles::put(tables, actor, owner, profile)?;
             }
-            transaction.cache_flush()?;
-            if last() { Ok(()) } else { Err(aborted().into()) }
+            tables.prepare_commit()?;
+            if last() { Ok(()) } else { Err(aborted()) }
         })
     }
 }
@@ -161,12 +162,16 @@ mod tests {
     use super::*;
     use crate::{
         Plan,
-        vault::testing::{actor, owner, vault},
+        vault::testing::{TestSite, actor, contract, execute_sql, owner, vault},
     };
 
-    #[test]
-    fn an_account_and_another_store_change_together_or_not_at_all() {
-        let (vault, _dir) = vault();
+    contract! {
+        an_account_and_another_store_change_together_or_not_at_all,
+        a_rejected_account_change_changes_nothing,
+    }
+
+    fn an_account_and_another_store_change_together_or_not_at_all(site: &TestSite) {
+        let vault = site.vault();
         let ann = owner("ann");
         let values = [("A".parse().unwrap(), Zeroizing::new("v".to_owned()))];
         let change = AccountChange {
@@ -201,7 +206,7 @@ mod tests {
 
     #[test]
     fn a_commit_that_fails_after_the_other_store_changed_has_its_own_error() {
-        let (vault, _dir) = vault();
+        let (vault, dir) = vault();
         let ann = owner("ann");
         let values = [("A".parse().unwrap(), Zeroizing::new("v".to_owned()))];
         let change = AccountChange {
@@ -216,7 +221,7 @@ mod tests {
         let sql = "CREATE TABLE parent (id INTEGER PRIMARY KEY);
             CREATE TABLE child (id INTEGER REFERENCES parent (id) DEFERRABLE INITIALLY DEFERRED);
             CREATE TRIGGER late AFTER INSERT ON secret BEGIN INSERT INTO child VALUES (1); END";
-        vault.file.write(|transaction| Ok(transaction.execute_batch(sql)?)).unwrap();
+        execute_sql(dir.path(), sql).unwrap();
         let mut is_called = false;
         let failed = vault.apply_account_change_with(actor(), &change, || {
             is_called = true;
@@ -226,9 +231,8 @@ mod tests {
         assert!(is_called && vault.secrets(&ann).unwrap().is_empty());
     }
 
-    #[test]
-    fn a_rejected_account_change_changes_nothing() {
-        let (vault, _dir) = vault();
+    fn a_rejected_account_change_changes_nothing(site: &TestSite) {
+        let vault = site.vault();
         let (ann, bob) = (owner("ann"), owner("bob"));
         let hash = |text: &str| Digest::of(text.as_bytes());
         let values = [("A".parse().unwrap(), Zeroizing::new("v".to_owned()))];

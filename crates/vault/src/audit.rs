@@ -1,10 +1,9 @@
 //! Append-only log of changes: actor, action, subject and time.
 
-use rusqlite::{Connection, params};
 use serde::Serialize;
 use skills_core::Timestamp;
 
-use crate::{Vault, VaultError};
+use crate::{Vault, VaultError, backend::Tables};
 
 /// Longest actor or subject that is stored, in characters; longer ones are cut.
 const MAX_CHARS: usize = 256;
@@ -43,118 +42,79 @@ pub fn now() -> Timestamp {
 
 /// Adds an entry in the transaction of the change.
 pub(crate) fn record(
-    transaction: &Connection,
+    tables: &mut dyn Tables,
     actor: Actor<'_>,
     action: &str,
     subject: &str,
-) -> rusqlite::Result<()> {
+) -> Result<(), VaultError> {
     let plain = |text: &str| -> String {
         text.chars().take(MAX_CHARS).map(|c| if c.is_control() { ' ' } else { c }).collect()
     };
-    let sql = "INSERT INTO audit (at, actor, action, subject) VALUES (?1, ?2, ?3, ?4)";
-    let entry = params![actor.at.as_micros(), plain(actor.name), plain(action), plain(subject)];
-    transaction.prepare_cached(sql)?.execute(entry).map(|_| ())
-}
-
-fn entry(row: &rusqlite::Row<'_>) -> rusqlite::Result<AuditEntry> {
-    Ok(AuditEntry {
-        number: row.get(0)?,
-        at: Timestamp::from_micros(row.get(1)?).to_string(),
-        actor: row.get(2)?,
-        action: row.get(3)?,
-        subject: row.get(4)?,
-    })
+    tables.append_audit(actor.at, &plain(actor.name), &plain(action), &plain(subject))
 }
 
 impl Vault {
     /// Logs a change that was made outside the vault, such as a skill stored in a tier.
     ///
     /// # Errors
-    /// When the file cannot be written.
+    /// When the vault cannot be written.
     pub fn record(&self, actor: Actor<'_>, action: &str, subject: &str) -> Result<(), VaultError> {
-        self.file.write(|transaction| Ok(record(transaction, actor, action, subject)?))
+        self.backend.write(|tables| record(tables, actor, action, subject))
     }
 
     /// Returns the time of the last entry with this action.
     ///
     /// # Errors
-    /// When the file cannot be read.
+    /// When the vault cannot be read.
     pub fn last_recorded(&self, action: &str) -> Result<Option<Timestamp>, VaultError> {
-        self.file.read(|connection| {
-            let sql = "SELECT max(at) FROM audit WHERE action = ?1";
-            let at: Option<i64> =
-                connection.prepare_cached(sql)?.query_row([action], |row| row.get(0))?;
-            Ok(at.map(Timestamp::from_micros))
-        })
+        self.backend.read(|tables| tables.last_audit(action))
     }
 
     /// Returns a page of entries before a number, newest first, whose actor, action or subject contains a text.
     ///
     /// # Errors
-    /// When the file cannot be read.
+    /// When the vault cannot be read.
     pub fn matching_audit(
         &self,
         before: Option<u64>,
         text: &str,
         limit: usize,
     ) -> Result<Vec<AuditEntry>, VaultError> {
-        self.file.read(|connection| {
-            let sql = "SELECT number, at, actor, action, subject FROM audit
-                       WHERE (?1 IS NULL OR number < ?1)
-                       AND (?2 = '' OR instr(lower(actor || ' ' || action || ' ' || subject), lower(?2)) > 0)
-                       ORDER BY number DESC LIMIT ?3";
-            let mut statement = connection.prepare_cached(sql)?;
-            let entries = statement.query_map(params![before, text, limit.min(MAX_PAGE)], entry)?;
-            Ok(entries.collect::<rusqlite::Result<_>>()?)
-        })
+        self.backend.read(|tables| tables.audit_before(before, text, limit.min(MAX_PAGE)))
     }
 
     /// Returns a page of entries after a number, oldest first.
     ///
     /// # Errors
-    /// When the file cannot be read.
+    /// When the vault cannot be read.
     pub fn audit(&self, after: u64, limit: usize) -> Result<Vec<AuditEntry>, VaultError> {
-        let sql = "SELECT number, at, actor, action, subject FROM audit
-                   WHERE number > ?1 ORDER BY number LIMIT ?2";
-        self.read_audit(sql, i64::try_from(after).unwrap_or(i64::MAX), limit)
+        self.backend.read(|tables| tables.audit_after(after, limit.min(MAX_PAGE)))
     }
 
     /// Returns a page of entries before a number, or of all, newest first.
     ///
     /// # Errors
-    /// When the file cannot be read.
+    /// When the vault cannot be read.
     pub fn recent_audit(
         &self,
         before: Option<u64>,
         limit: usize,
     ) -> Result<Vec<AuditEntry>, VaultError> {
-        let sql = "SELECT number, at, actor, action, subject FROM audit
-                   WHERE number < ?1 ORDER BY number DESC LIMIT ?2";
-        let before = before.and_then(|before| i64::try_from(before).ok());
-        self.read_audit(sql, before.unwrap_or(i64::MAX), limit)
-    }
-
-    fn read_audit(
-        &self,
-        sql: &str,
-        number: i64,
-        limit: usize,
-    ) -> Result<Vec<AuditEntry>, VaultError> {
-        self.file.read(|connection| {
-            let mut statement = connection.prepare_cached(sql)?;
-            let entries = statement.query_map(params![number, limit.min(MAX_PAGE)], entry)?;
-            Ok(entries.collect::<rusqlite::Result<_>>()?)
-        })
+        self.matching_audit(before, "", limit)
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use crate::vault::testing::{actor, vault};
+    use crate::vault::testing::{TestSite, actor, contract, execute_sql, vault};
 
-    #[test]
-    fn entries_are_read_in_order_and_page_by_page() {
-        let (vault, _dir) = vault();
+    contract! {
+        entries_are_read_in_order_and_page_by_page,
+        recent_entries_are_read_backwards_and_filtered,
+    }
+
+    fn entries_are_read_in_order_and_page_by_page(site: &TestSite) {
+        let vault = site.vault();
         for number in 0..5 {
             vault.record(actor(), "skill.put", &format!("official/a{number}\n")).unwrap();
         }
@@ -175,9 +135,8 @@ mod tests {
         assert_eq!(subjects, ["official/a2 ", "official/a1 ", "official/a0 "]);
     }
 
-    #[test]
-    fn recent_entries_are_read_backwards_and_filtered() {
-        let (vault, _dir) = vault();
+    fn recent_entries_are_read_backwards_and_filtered(site: &TestSite) {
+        let vault = site.vault();
         for subject in ["official/a", "official/b", "market/A"] {
             vault.record(actor(), "skill.put", subject).unwrap();
         }
@@ -195,10 +154,10 @@ mod tests {
 
     #[test]
     fn entries_can_be_neither_changed_nor_removed() {
-        let (vault, _dir) = vault();
+        let (vault, dir) = vault();
         vault.record(actor(), "a", "b").unwrap();
         for sql in ["DELETE FROM audit", "UPDATE audit SET actor = 'nobody'"] {
-            let changed = vault.file.write(|transaction| Ok(transaction.execute(sql, [])?));
+            let changed = execute_sql(dir.path(), sql);
             assert!(
                 changed.is_err_and(|error| error.to_string().contains("only added to")),
                 "{sql}"

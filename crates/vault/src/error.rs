@@ -11,6 +11,16 @@ pub enum VaultError {
     /// The file cannot be used.
     #[error(transparent)]
     Database(#[from] DatabaseError),
+    /// The database server cannot be used.
+    #[error("{message}")]
+    Server {
+        /// Kind of failure.
+        failure: ServerFailure,
+        /// Message of the database.
+        message: String,
+        /// Next step for the user.
+        hint: Option<&'static str>,
+    },
     /// The operating system returned no random bytes.
     #[error("cannot get random bytes from the operating system: {0}")]
     Random(String),
@@ -48,8 +58,8 @@ pub enum VaultError {
     /// Unusable label.
     #[error("a label must have at most 128 bytes and no control characters")]
     BadLabel,
-    /// User name that is too long.
-    #[error("a user name must have at most 256 bytes")]
+    /// Unusable user name.
+    #[error("a user name must have at most 256 bytes and no NUL")]
     BadUsername,
     /// Credits that are not a number.
     #[error("credits must be a finite number")]
@@ -92,12 +102,80 @@ pub enum VaultError {
     },
 }
 
+/// Kind of failure of a database server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ServerFailure {
+    /// It cannot be reached, went away, or did not answer in time. Nothing was written.
+    Unavailable,
+    /// The connection broke during a commit, and it could not be found out whether it succeeded.
+    OutcomeUnknown,
+    /// It refuses the connection, and waiting does not help.
+    Refused,
+    /// Its disk is full.
+    Full,
+    /// It accepts no writes.
+    ReadOnly,
+    /// The tables were written by a newer version of this program.
+    NewerSchema,
+    /// A stored value cannot be read.
+    Corrupt,
+    /// Other failure.
+    Other,
+}
+
+#[cfg(feature = "postgres")]
+impl From<skills_postgres::PgError> for VaultError {
+    fn from(error: skills_postgres::PgError) -> Self {
+        use skills_postgres::PgError;
+        let failure = match &error {
+            PgError::Unavailable(_) | PgError::Serialization(_) => ServerFailure::Unavailable,
+            PgError::OutcomeUnknown(_) => ServerFailure::OutcomeUnknown,
+            PgError::Configuration(_) => ServerFailure::Refused,
+            PgError::Full(_) => ServerFailure::Full,
+            PgError::ReadOnly(_) => ServerFailure::ReadOnly,
+            PgError::NewerSchema { .. } => ServerFailure::NewerSchema,
+            PgError::Corrupt(_) => ServerFailure::Corrupt,
+            PgError::Other(_) => ServerFailure::Other,
+        };
+        Self::Server { failure, message: error.to_string(), hint: error.hint() }
+    }
+}
+
 impl VaultError {
-    /// Returns whether the file could not be written, as opposed to an invalid request.
+    /// Returns the kind of failure of the database server, if it is one.
+    #[must_use]
+    pub const fn server_failure(&self) -> Option<ServerFailure> {
+        match self {
+            Self::Server { failure, .. } => Some(*failure),
+            _ => None,
+        }
+    }
+
+    /// Returns whether the database server is away, so that what is in memory is all there is.
+    #[must_use]
+    pub const fn is_unavailable(&self) -> bool {
+        use ServerFailure::{OutcomeUnknown, Unavailable};
+        matches!(self.server_failure(), Some(Unavailable | OutcomeUnknown))
+    }
+
+    /// Creates the error for something that cannot happen.
+    pub(crate) fn internal(reason: &str) -> Self {
+        DatabaseError::Other(reason.to_owned()).into()
+    }
+
+    /// Returns whether the vault could not be written, as opposed to an invalid request.
     #[must_use]
     pub const fn is_write_failure(&self) -> bool {
         use DatabaseError::{Busy, DiskFull, Io, Other};
-        matches!(self, Self::Database(DiskFull { .. } | Io { .. } | Other(_) | Busy { .. }))
+        match self {
+            Self::Database(error) => {
+                matches!(error, DiskFull { .. } | Io { .. } | Other(_) | Busy { .. })
+            }
+            Self::Server { failure, .. } => {
+                !matches!(failure, ServerFailure::NewerSchema | ServerFailure::Corrupt)
+            }
+            _ => false,
+        }
     }
 }
 
@@ -111,6 +189,16 @@ impl Coded for VaultError {
                 DatabaseError::Io { .. } => Code::VaultIo,
                 DatabaseError::DiskFull { .. } => Code::VaultFull,
                 DatabaseError::Other(_) => Code::VaultError,
+            },
+            Self::Server { failure, .. } => match failure {
+                ServerFailure::Unavailable | ServerFailure::OutcomeUnknown => {
+                    Code::StoreUnavailable
+                }
+                ServerFailure::Refused | ServerFailure::ReadOnly => Code::VaultIo,
+                ServerFailure::Full => Code::VaultFull,
+                ServerFailure::NewerSchema => Code::VaultNewerSchema,
+                ServerFailure::Corrupt => Code::VaultCorrupt,
+                ServerFailure::Other => Code::VaultError,
             },
             Self::Random(_) => Code::NoRandomness,
             Self::NoSuchKey(_) => Code::NoSuchKey,
@@ -137,6 +225,7 @@ impl Coded for VaultError {
     fn hint(&self) -> Option<&str> {
         match self {
             Self::Database(error) => error.hint(),
+            Self::Server { hint, .. } => *hint,
             Self::NoSuchKey(_) | Self::BadKeyId => Some("list key ids with `skills key list`"),
             Self::AmbiguousKey(_) => {
                 Some("give more digits: `skills key list --json` prints whole hashes")

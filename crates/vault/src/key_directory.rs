@@ -56,12 +56,15 @@ mod tests {
     use super::*;
     use crate::{
         KeySelector, NewKey,
-        vault::testing::{actor, owner, vault},
+        vault::testing::{TestSite, actor, contract, owner},
     };
 
-    #[test]
-    fn administrators_users_and_unknown_callers_are_distinguished() {
-        let (vault, _dir) = vault();
+    contract! {
+        administrators_users_and_unknown_callers_are_distinguished,
+    }
+
+    fn administrators_users_and_unknown_callers_are_distinguished(site: &TestSite) {
+        let vault = site.vault();
         let ann = owner("ann");
         let new = NewKey::for_owner(&ann);
         let key = vault.create_key(actor(), &new).unwrap().key;

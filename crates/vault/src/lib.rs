@@ -1,4 +1,4 @@
-//! Account data in one SQLite file beside the store: keys, profiles, secrets, grants and their audit log.
+//! Account data: keys, profiles, secrets, grants and their audit log.
 //!
 //! - [`Vault`]: the handle; its methods are in the modules below
 //! - `keys`: bearer keys, stored as SHA-256 only
@@ -10,6 +10,7 @@
 //! - [`VaultKeyDirectory`]: the caller behind a bearer token
 //! - `audit`: append-only log of changes; `search_misses`: queries that found nothing
 //! - `keyspace`: import and export as lines of the logical key space
+//! - `backend`: the tables below these rules; `sqlite`: in one file beside the store; `postgres`: shared by several servers
 //!
 //! All functions block, and every change takes an [`Actor`] for the audit log. Several processes may have the vault open
 //! at a time: the command line changes it while a server runs, and the server sees the change with the next request.
@@ -18,23 +19,28 @@
 mod account;
 mod admin;
 mod audit;
+mod backend;
 mod crypt;
 mod error;
-mod file;
 mod key_directory;
 mod keys;
 mod keyspace;
+#[cfg(test)]
+mod memory;
+#[cfg(feature = "postgres")]
+mod postgres;
 mod profiles;
 mod rate_limits;
 mod search_misses;
 mod secrets;
+mod sqlite;
 mod vault;
 
 pub use account::{AccountChange, JointWriteError, SecretsChange};
 pub use admin::{AdminSecretTooShort, AdminSecrets, AdminWarning};
 pub use audit::{Actor, AuditEntry, now};
 pub use crypt::{MasterKeyError, MasterKeys};
-pub use error::VaultError;
+pub use error::{ServerFailure, VaultError};
 pub use key_directory::VaultKeyDirectory;
 pub use keys::{CreatedKey, KeyInfo, KeyRow, KeySelector, NewKey, Revocation, key_id};
 pub use keyspace::{KeyspaceExport, KeyspaceImport};

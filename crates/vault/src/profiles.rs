@@ -3,7 +3,6 @@
 
 use std::{fmt, str::FromStr};
 
-use rusqlite::{Connection, OptionalExtension as _, Row, params};
 use serde::Serialize;
 use serde_json::{Map, Number, Value};
 use skills_core::{Owner, Timestamp};
@@ -11,7 +10,7 @@ use skills_core::{Owner, Timestamp};
 use crate::{
     Actor, Vault, VaultError,
     audit::record,
-    file::{TxError, corrupt_column},
+    backend::{ProfileRow, Tables},
     keys::reject_nil_owner,
 };
 
@@ -158,63 +157,37 @@ pub(crate) fn plan_or_free(text: &str) -> (Plan, Option<String>) {
     }
 }
 
-/// Converts a row of `profile`: tier, credits, username, updated_at.
-fn profile(row: &Row<'_>) -> rusqlite::Result<UserProfile> {
-    let plan = match row.get_ref(0)?.as_str_or_null()? {
-        Some(text) => text.parse().map_err(|_| corrupt_column("tier"))?,
-        None => Plan::default(),
-    };
-    Ok(UserProfile {
-        plan,
-        credits: row.get::<_, Option<f64>>(1)?.unwrap_or_default(),
-        username: row.get::<_, Option<String>>(2)?.unwrap_or_else(|| DEFAULT_USERNAME.to_owned()),
-        updated_at: Timestamp::from_micros(row.get(3)?),
-    })
-}
-
 /// Changes a profile in the caller's transaction.
 pub(crate) fn put(
-    transaction: &Connection,
+    tables: &mut dyn Tables,
     actor: Actor<'_>,
     owner: &Owner,
     change: &ProfileChange,
-) -> Result<(), TxError> {
+) -> Result<(), VaultError> {
     reject_nil_owner(owner)?;
-    let ProfileChange { credits, plan, username } = change;
+    let ProfileChange { credits, username, .. } = change;
     if credits.is_some_and(|credits| !credits.is_finite()) {
-        return Err(VaultError::BadCredits.into());
+        return Err(VaultError::BadCredits);
     }
-    if username.as_ref().is_some_and(|name| name.len() > MAX_USERNAME_BYTES) {
-        return Err(VaultError::BadUsername.into());
+    let is_invalid = |name: &String| name.len() > MAX_USERNAME_BYTES || name.contains('\0');
+    if username.as_ref().is_some_and(is_invalid) {
+        return Err(VaultError::BadUsername);
     }
-    let sql = "INSERT INTO profile (owner, tier, credits, username, updated_at)
-               VALUES (?1, ?2, ?3, ?4, ?5)
-               ON CONFLICT (owner) DO UPDATE SET
-                   tier = coalesce(excluded.tier, tier),
-                   credits = coalesce(excluded.credits, credits),
-                   username = coalesce(excluded.username, username),
-                   updated_at = excluded.updated_at";
-    let plan = plan.map(Plan::as_str);
-    let row = params![owner.as_str(), plan, credits, username, actor.at.as_micros()];
-    transaction.prepare_cached(sql)?.execute(row)?;
-    record(transaction, actor, "profile.set", owner.as_str())?;
-    Ok(())
+    tables.merge_profile(owner, change, actor.at)?;
+    record(tables, actor, "profile.set", owner.as_str())
 }
 
 /// Sets the fields of a profile that are not set yet, and returns whether there were any.
 pub(crate) fn fill_missing(
-    transaction: &Connection,
+    tables: &mut dyn Tables,
     actor: Actor<'_>,
     owner: &Owner,
     change: ProfileChange,
-) -> Result<bool, TxError> {
-    let sql = "SELECT tier IS NULL, credits IS NULL FROM profile WHERE owner = ?1";
-    let is_unset = |row: &Row<'_>| Ok((row.get(0)?, row.get(1)?));
-    let (plan, credits) = transaction
-        .prepare_cached(sql)?
-        .query_row([owner.as_str()], is_unset)
-        .optional()?
-        .unwrap_or((true, true));
+) -> Result<bool, VaultError> {
+    let (plan, credits) = match tables.profile(owner)? {
+        Some(ProfileRow { plan, credits, .. }) => (plan.is_none(), credits.is_none()),
+        None => (true, true),
+    };
     let change = ProfileChange {
         plan: change.plan.filter(|_| plan),
         credits: change.credits.filter(|_| credits),
@@ -222,7 +195,7 @@ pub(crate) fn fill_missing(
     };
     let has_changes = change != ProfileChange::default();
     if has_changes {
-        put(transaction, actor, owner, &change)?;
+        put(tables, actor, owner, &change)?;
     }
     Ok(has_changes)
 }
@@ -231,26 +204,23 @@ impl Vault {
     /// Returns the profile of a user.
     ///
     /// # Errors
-    /// When the file cannot be read.
+    /// When the vault cannot be read.
     pub fn profile(&self, owner: &Owner) -> Result<Option<UserProfile>, VaultError> {
-        self.file.read(|connection| {
-            let sql = "SELECT tier, credits, username, updated_at FROM profile WHERE owner = ?1";
-            let mut statement = connection.prepare_cached(sql)?;
-            Ok(statement.query_row([owner.as_str()], profile).optional()?)
-        })
+        let row = self.backend.read(|tables| tables.profile(owner))?;
+        Ok(row.map(|row| row.into_profile(DEFAULT_USERNAME)))
     }
 
     /// Changes the profile of a user; absent fields stay as they are.
     ///
     /// # Errors
-    /// When the credits are not a number, the name is too long, or the file cannot be written.
+    /// When the credits are not a number, the name is too long, or the vault cannot be written.
     pub fn set_profile(
         &self,
         actor: Actor<'_>,
         owner: &Owner,
         change: &ProfileChange,
     ) -> Result<(), VaultError> {
-        self.file.write(|transaction| put(transaction, actor, owner, change))
+        self.backend.write(|tables| put(tables, actor, owner, change))
     }
 
     /// Returns a page of profiles after an owner, in the order of owners.
@@ -259,14 +229,9 @@ impl Vault {
         after: &str,
         limit: usize,
     ) -> Result<Vec<(String, UserProfile)>, VaultError> {
-        self.file.read(|connection| {
-            let sql = "SELECT tier, credits, username, updated_at, owner FROM profile
-                       WHERE owner > ?1 ORDER BY owner LIMIT ?2";
-            let mut statement = connection.prepare_cached(sql)?;
-            let rows = statement
-                .query_map(params![after, limit], |row| Ok((row.get(4)?, profile(row)?)))?;
-            Ok(rows.collect::<rusqlite::Result<_>>()?)
-        })
+        let rows = self.backend.read(|tables| tables.profiles_after(after, limit))?;
+        let profile = |(owner, row): (_, ProfileRow)| (owner, row.into_profile(DEFAULT_USERNAME));
+        Ok(rows.into_iter().map(profile).collect())
     }
 }
 
@@ -277,11 +242,14 @@ mod tests {
     use skills_core::Coded as _;
 
     use super::*;
-    use crate::vault::testing::{actor, owner, vault};
+    use crate::vault::testing::{TestSite, actor, contract, owner};
 
-    #[test]
-    fn absent_fields_of_a_change_stay() {
-        let (vault, _dir) = vault();
+    contract! {
+        absent_fields_of_a_change_stay,
+    }
+
+    fn absent_fields_of_a_change_stay(site: &TestSite) {
+        let vault = site.vault();
         let ann = owner("ann");
         assert_eq!(vault.profile(&ann).unwrap(), None);
         let set = |change| vault.set_profile(actor(), &ann, &change).unwrap();
@@ -296,6 +264,8 @@ mod tests {
             profile.to_json(),
             json!({ "credits": 2.5, "tier": "PRO", "username": "Ann", "updated_at": 1_700_000_000_000_i64 })
         );
+        let nul = ProfileChange { username: Some("a\0b".into()), ..ProfileChange::default() };
+        assert!(matches!(vault.set_profile(actor(), &ann, &nul), Err(VaultError::BadUsername)));
         let bad = ProfileChange { credits: Some(f64::NAN), ..ProfileChange::default() };
         assert_eq!(
             vault.set_profile(actor(), &ann, &bad).unwrap_err().code().as_str(),

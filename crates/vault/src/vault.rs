@@ -4,10 +4,14 @@ use std::path::Path;
 
 use parking_lot::Mutex;
 
+#[cfg(test)]
+use crate::memory::MemoryBackend;
 use crate::{
     MasterKeys, VaultError,
-    file::VaultFile,
+    backend::VaultBackend,
     keys::{KeyCache, LastUses, PendingRevocations},
+    secrets::SecretCopies,
+    sqlite::SqliteBackend,
 };
 
 /// Keys, profiles, secrets and their audit log.
@@ -16,7 +20,8 @@ pub struct Vault {
     pub(crate) key_cache: Mutex<KeyCache>,
     pub(crate) pending_revocations: Mutex<PendingRevocations>,
     pub(crate) last_uses: LastUses,
-    pub(crate) file: VaultFile,
+    pub(crate) secret_copies: Mutex<SecretCopies>,
+    pub(crate) backend: Box<dyn VaultBackend>,
     pub(crate) master: Option<MasterKeys>,
 }
 
@@ -27,16 +32,33 @@ impl Vault {
     /// # Errors
     /// When the directory cannot be used, or the file is damaged or was written by a newer version.
     pub fn open(dir: &Path, master: Option<MasterKeys>) -> Result<Self, VaultError> {
-        let file = VaultFile::open(dir)?;
-        let key_cache = Mutex::new(KeyCache::new(file.connect_reader()?));
-        let (pending_revocations, last_uses) = Default::default();
-        Ok(Self { key_cache, pending_revocations, last_uses, file, master })
+        Ok(Self::on(Box::new(SqliteBackend::open(dir)?), master))
+    }
+
+    /// Opens the vault of a PostgreSQL database and creates its tables if they are missing. While the database is away,
+    /// keys that were used before are accepted from memory for `max_stale`, or without one for as long as it takes.
+    ///
+    /// # Errors
+    /// When the database cannot be reached or refuses, or its tables were written by a newer version.
+    #[cfg(feature = "postgres")]
+    pub fn open_postgres(
+        url: &skills_postgres::DatabaseUrl,
+        max_stale: Option<std::time::Duration>,
+        master: Option<MasterKeys>,
+    ) -> Result<Self, VaultError> {
+        let backend = crate::postgres::PostgresBackend::open(url, max_stale)?;
+        Ok(Self::on(Box::new(backend), master))
+    }
+
+    pub(crate) fn on(backend: Box<dyn VaultBackend>, master: Option<MasterKeys>) -> Self {
+        let (key_cache, pending_revocations, last_uses, secret_copies) = Default::default();
+        Self { key_cache, pending_revocations, last_uses, secret_copies, backend, master }
     }
 
     /// Returns whether a data directory has a vault.
     #[must_use]
     pub fn exists_in(dir: &Path) -> bool {
-        VaultFile::exists_in(dir)
+        SqliteBackend::exists_in(dir)
     }
 
     pub(crate) fn master(&self) -> Result<&MasterKeys, VaultError> {
@@ -45,40 +67,4 @@ impl Vault {
 }
 
 #[cfg(test)]
-pub(crate) mod testing {
-    //! Fixtures of this crate's tests.
-
-    use skills_core::{Owner, Timestamp};
-    use tempfile::TempDir;
-
-    use super::*;
-    use crate::Actor;
-
-    /// Master key of the test vectors.
-    pub(crate) const MASTER: &str =
-        "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff";
-
-    /// Time of every change in the tests.
-    pub(crate) const NOW: Timestamp = Timestamp::from_micros(1_700_000_000_000_000);
-
-    pub(crate) fn actor() -> Actor<'static> {
-        Actor { name: "tester", at: NOW }
-    }
-
-    pub(crate) fn later(seconds: i64) -> Timestamp {
-        Timestamp::from_micros(NOW.as_micros() + seconds * 1_000_000)
-    }
-
-    pub(crate) fn owner(uid: &str) -> Owner {
-        skills_core::keyspace::parse_owner(uid).unwrap()
-    }
-
-    pub(crate) fn master(current: &str, previous: Option<&str>) -> MasterKeys {
-        MasterKeys::from_env(Some(current), previous).unwrap().unwrap()
-    }
-
-    pub(crate) fn vault() -> (Vault, TempDir) {
-        let dir = tempfile::tempdir().unwrap();
-        (Vault::open(dir.path(), Some(master(MASTER, None))).unwrap(), dir)
-    }
-}
+pub(crate) mod testing;

@@ -8,6 +8,7 @@ use skills_registry::{Registry, RegistryError, live::LiveOperation};
 
 use crate::{
     Context,
+    collections::COLLECTION_FUNCTIONS,
     contract::{CapabilitiesOutput, EmptyInput},
     extensions::{AVAILABLE, CATALOG, EXECUTE, FILES, RESOLVE, SEARCH},
     functions::spec,
@@ -17,7 +18,7 @@ use crate::{
 
 const CAPABILITIES: &str = "skills::capabilities";
 
-/// Extension functions besides those of versions. A test compares both with the registered ones.
+/// Extension functions besides those of versions and collections. A test compares them with the registered ones.
 const EXTENSIONS: [&str; 7] = [AVAILABLE, CAPABILITIES, CATALOG, EXECUTE, FILES, RESOLVE, SEARCH];
 
 /// Returns the extension functions and, if the registry hosts live clients, the `mdp::*` functions, sorted.
@@ -25,7 +26,7 @@ fn function_ids(registry: &Registry) -> Vec<String> {
     let has_live_host = registry.has_live_host();
     let mdp =
         LiveOperation::ALL.into_iter().filter(|_| has_live_host).map(LiveOperation::function_id);
-    let extensions = EXTENSIONS.into_iter().chain(VERSION_FUNCTIONS);
+    let extensions = EXTENSIONS.into_iter().chain(VERSION_FUNCTIONS).chain(COLLECTION_FUNCTIONS);
     let mut functions: Vec<String> = extensions.chain(mdp).map(str::to_owned).collect();
     functions.sort_unstable();
     functions

@@ -15,6 +15,7 @@
 
 mod authenticator;
 mod capabilities;
+mod collections;
 pub mod contract;
 mod error;
 mod extensions;
@@ -99,6 +100,7 @@ pub fn serve(
     functions::register(&functions);
     extensions::register(&functions);
     versions::register(&functions);
+    collections::register(&functions);
     capabilities::register(&functions);
     on_change::register(bus, registry);
 }

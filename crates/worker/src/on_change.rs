@@ -247,7 +247,7 @@ fn payload(kind: EntryKind, id: &str, is_present: bool) -> Value {
     let op = if is_present { "register" } else { "unregister" };
     match kind {
         EntryKind::Skill => json!({ "op": op, "id": id }),
-        EntryKind::Prompt => json!({ "op": op, "name": id }),
+        EntryKind::Prompt | EntryKind::Collection => json!({ "op": op, "name": id }),
     }
 }
 

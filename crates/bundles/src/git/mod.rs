@@ -12,7 +12,11 @@ mod objects;
 use std::{
     io,
     path::{Path, PathBuf},
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
 };
 
 use skills_core::{
@@ -20,7 +24,7 @@ use skills_core::{
 };
 
 use self::{
-    command::{Git, GitAccess},
+    command::{Git, GitAccess, Stopped},
     objects::GitObjects,
 };
 use crate::{
@@ -37,6 +41,29 @@ const MAX_LINK_BYTES: usize = 4096;
 const REGULAR: &str = "100644";
 const EXECUTABLE: &str = "100755";
 const LINK: &str = "120000";
+
+/// Limits of a fetch.
+#[derive(Debug, Clone)]
+pub struct FetchLimits {
+    /// Most bytes that the fetched repository may have on disk.
+    pub max_bytes: u64,
+    /// Longest time of the fetch.
+    pub timeout: Duration,
+    /// Set when the fetch should end.
+    pub cancelled: Arc<AtomicBool>,
+}
+
+impl Default for FetchLimits {
+    fn default() -> Self {
+        Self { max_bytes: 512 << 20, timeout: Duration::from_secs(600), cancelled: Arc::default() }
+    }
+}
+
+impl FetchLimits {
+    fn is_cancelled(&self) -> bool {
+        self.cancelled.load(Ordering::Relaxed)
+    }
+}
 
 /// Repository that bundles are fetched from.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -114,10 +141,11 @@ impl GitSource {
 /// Fetches a repository and finds its bundles. With `interactive`, git may ask for credentials and show its progress.
 ///
 /// # Errors
-/// When `git` is missing or fails, or there is no bundle.
+/// When `git` is missing or fails, a limit is exceeded, or there is no bundle.
 pub fn find_in_repository(
     source: &GitSource,
     interactive: bool,
+    limits: &FetchLimits,
 ) -> Result<FoundBundles, BundleError> {
     let GitSource { url, public_url, protocol, reference, path, may_redirect } = source;
     let failed = |reason: String| {
@@ -144,7 +172,18 @@ pub fn find_in_repository(
     let wanted = reference.as_deref().unwrap_or("HEAD");
     let progress = if interactive { "--progress" } else { "--quiet" };
     let options = ["--depth=1", "--no-tags", "--no-recurse-submodules", progress];
-    run(&[&["fetch"] as &[&str], &options, &["--", url, wanted]].concat())?;
+    let fetch = [&["fetch"] as &[&str], &options, &["--", url, wanted]].concat();
+    git.run_bounded(&fetch, limits).map_err(|stopped| match stopped {
+        Stopped::Io(error) => io_error(error),
+        Stopped::Failed(reason) => failed(reason),
+        Stopped::TooLarge => {
+            BundleError::FetchTooLarge { url: public_url.clone(), max: limits.max_bytes }
+        }
+        Stopped::TimedOut => {
+            failed(format!("it took longer than {} seconds", limits.timeout.as_secs()))
+        }
+        Stopped::Cancelled => BundleError::Interrupted { url: public_url.clone() },
+    })?;
     let commit = run(&["rev-parse", "--verify", "--quiet", "FETCH_HEAD^{commit}"])?;
     let commit = String::from_utf8_lossy(&commit).trim().to_owned();
     let listing = run(&["ls-tree", "-r", "-z", "-l", "--full-tree", &commit])?;

@@ -3,16 +3,19 @@
 //! - `record`: what was written, stored beside the skills
 //! - `decide`: the action for one skill
 //! - `location`: the path of the folder, and opening it
+//! - `installed`: the skills in the folder, of all writers
 //!
 //! The origin of the skills and their folder names are not known here. Edited files and files that no sync wrote are left
 //! alone. Files are written atomically, no link below the folder is followed, and the record always covers everything
 //! that an interrupted sync may have written.
 
 mod decide;
+mod installed;
 mod location;
 mod record;
 
 pub use location::FolderLocation;
+pub use record::Writer;
 
 use std::{
     collections::{BTreeMap, HashSet},
@@ -93,6 +96,8 @@ pub struct Options {
     pub force: bool,
     /// Writes nothing.
     pub dry_run: bool,
+    /// Command that writes. Skills of the other one count as not written by a sync.
+    pub writer: Writer,
 }
 
 /// Result of syncing one skill.
@@ -193,14 +198,23 @@ impl SyncFolder {
 
     /// Returns the skills that were written: id, version, and folder name.
     pub fn written_skills(&self) -> impl Iterator<Item = (&str, Digest, &str)> {
-        let known = self.record.skills.iter();
+        let known = self.record.skills.iter().filter(|(_, entry)| self.is_own(entry));
         known.map(|(name, entry)| (entry.id.as_str(), entry.digest, name.as_str()))
+    }
+
+    fn is_own(&self, entry: &RecordEntry) -> bool {
+        entry.writer == self.options.writer
+    }
+
+    /// Returns the record of a skill that the same command wrote.
+    fn own_entry(&self, name: &str) -> Option<&RecordEntry> {
+        self.record.skills.get(name).filter(|entry| self.is_own(entry))
     }
 
     /// Returns whether a version of a skill is on disk exactly as it was written.
     #[must_use]
     pub fn is_up_to_date(&self, name: &str, version: Digest) -> bool {
-        let entry = self.record.skills.get(name).filter(|entry| entry.digest == version);
+        let entry = self.own_entry(name).filter(|entry| entry.digest == version);
         let root = self.root.as_ref();
         entry.zip(root).is_some_and(|(entry, root)| decide::is_unedited(root, name, entry))
     }
@@ -215,7 +229,7 @@ impl SyncFolder {
     ) -> Result<Vec<Result<SyncOutcome, BundleError>>, BundleError> {
         let mut decisions = Vec::with_capacity(skills.len());
         for &desired in skills {
-            let entry = self.record.skills.get(&desired.name);
+            let entry = self.own_entry(&desired.name);
             let decision = desired.check(&self.path).and_then(|()| match &self.root {
                 Some(root) => decide::decide_desired(root, desired, entry, self.options.force),
                 None => Ok(Decision::Change(Change::write_all(desired))),
@@ -240,11 +254,13 @@ impl SyncFolder {
     fn record_pending(&mut self, desired: &DesiredSkill, change: &Change<'_>) {
         let pending = change.write.iter();
         let pending = pending.map(|file| (file.path.to_owned(), Digest::of(file.bytes)));
+        let writer = self.options.writer;
         let entry = self.record.skills.entry(desired.name.clone()).or_insert_with(|| RecordEntry {
             id: desired.id.clone(),
             digest: desired.version,
             files: BTreeMap::new(),
             pending: BTreeMap::new(),
+            writer,
         });
         entry.pending.extend(pending);
         self.is_saved = false;
@@ -274,7 +290,7 @@ impl SyncFolder {
     /// Records the files that are on disk now. Equal files that no sync wrote stay unrecorded.
     fn record_written(&mut self, desired: &DesiredSkill, outcome: &SyncOutcome) {
         let DesiredSkill { name, id, version, .. } = desired;
-        let known = self.record.skills.get(name);
+        let known = self.own_entry(name);
         let is_known = known.is_some_and(|entry| {
             entry.id == *id && entry.digest == *version && entry.pending.is_empty()
         });
@@ -285,7 +301,8 @@ impl SyncFolder {
         }
         let files = desired.files().map(|file| (file.path.to_owned(), Digest::of(file.bytes)));
         let (id, digest, files) = (id.clone(), *version, files.collect());
-        let entry = RecordEntry { id, digest, files, pending: BTreeMap::new() };
+        let writer = self.options.writer;
+        let entry = RecordEntry { id, digest, files, pending: BTreeMap::new(), writer };
         self.record.skills.insert(name.clone(), entry);
         self.is_saved = false;
     }
@@ -299,8 +316,9 @@ impl SyncFolder {
         mut self,
         names: &HashSet<&str>,
     ) -> Result<Vec<(String, Result<SyncOutcome, BundleError>)>, BundleError> {
-        let is_gone = |name: &&String| !names.contains(name.as_str());
-        let gone: Vec<String> = self.record.skills.keys().filter(is_gone).cloned().collect();
+        let own = self.record.skills.iter().filter(|(_, entry)| self.is_own(entry));
+        let gone = own.map(|(name, _)| name).filter(|name| !names.contains(name.as_str()));
+        let gone: Vec<String> = gone.cloned().collect();
         let mut outcomes = Vec::new();
         for name in gone {
             match self.remove(&name) {
@@ -314,7 +332,7 @@ impl SyncFolder {
     }
 
     fn remove(&mut self, name: &str) -> Result<SyncOutcome, BundleError> {
-        let entry = self.record.skills.get(name);
+        let entry = self.own_entry(name);
         let Some((entry, root)) = entry.zip(self.root.as_ref()) else {
             return Ok(SyncOutcome::Unchanged);
         };

@@ -43,6 +43,27 @@ pub(super) struct RecordEntry {
     /// Digests of files that were about to be written, by path.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub(super) pending: BTreeMap<String, Digest>,
+    /// Command that wrote the skill.
+    #[serde(default, skip_serializing_if = "Writer::is_default")]
+    pub(super) writer: Writer,
+}
+
+/// Command that writes skills into a folder. It updates and removes only what it wrote itself.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Writer {
+    /// `sync`: the skills of a registry.
+    #[default]
+    Sync,
+    /// `install`: the skills of a lockfile.
+    Install,
+}
+
+impl Writer {
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+    fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
 }
 
 impl RecordEntry {
@@ -183,6 +204,7 @@ mod tests {
             digest: Digest::of(b"a"),
             files: BTreeMap::from([("x".to_owned(), Digest::of(b"x"))]),
             pending: BTreeMap::from([("y".to_owned(), Digest::of(b"y"))]),
+            writer: Writer::default(),
         };
         assert!(entry.contains("x", Digest::of(b"x")) && entry.contains("y", Digest::of(b"y")));
         assert!(!entry.contains("x", Digest::of(b"y")));

@@ -3,6 +3,7 @@
 //! - `round_trip`: bundles through folders and archives, byte for byte
 //! - `discovery`: the bundles at a path and their ids
 //! - `refusals`: folders that are refused
+//! - `repositories`: limits of fetches
 //! - `archives`: archives that are refused
 //! - `export`: existing files at the destination
 //! - `sync`: synced folders and user edits in them
@@ -18,6 +19,7 @@ mod archives;
 mod discovery;
 mod export;
 mod refusals;
+mod repositories;
 mod round_trip;
 mod sync;
 

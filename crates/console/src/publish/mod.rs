@@ -204,7 +204,7 @@ fn writable_tier(visit: &Visit, form: &Form) -> Result<Tier, ConsoleError> {
 pub(crate) async fn confirm(visit: Visit, form: Form) -> Result<Response, ConsoleError> {
     let draft = form.required("draft", "the draft")?;
     let draft = visit.console.drafts.take(&visit.session, draft).ok_or(ConsoleError::FormToken)?;
-    visit.authorize_write(draft.tier)?;
+    visit.authorize_write(draft.tier).await?;
     let catalog = visit.catalog().await?;
     let present = catalog.exact_skill(draft.tier, draft.id.as_str());
     if present.map(|row| row.meta.digest()) != draft.replaces {
@@ -223,7 +223,7 @@ pub(crate) async fn confirm(visit: Visit, form: Form) -> Result<Response, Consol
 /// Removes a skill from a tier.
 pub(crate) async fn remove(visit: Visit, form: Form) -> Result<Response, ConsoleError> {
     let tier = writable_tier(&visit, &form)?;
-    visit.authorize_write(tier)?;
+    visit.authorize_write(tier).await?;
     let id = form.required("id", "the id")?;
     if form.line("confirm") != Some(id) {
         return Err(ConsoleError::Form(format!("type {id} to remove it")));

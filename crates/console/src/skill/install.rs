@@ -1,7 +1,10 @@
 //! Lines that make a client use the skill, from the table of `skills connect`.
 
 use maud::{Markup, html};
-use skills_client_setup::{CLIENTS, Client, SERVER_NAME, ServerCommand};
+use skills_client_setup::{
+    CLIENTS, Client, INSTALLERS, InstallTarget, Installer, KEY_PLACEHOLDER, SERVER_NAME,
+    ServerCommand,
+};
 
 use super::ShownSkill;
 use crate::{
@@ -24,8 +27,8 @@ pub(super) fn render(skill: &ShownSkill) -> Markup {
             (copyable("skills sync"))
             p { "Only this skill, into a folder:" }
             (copyable(&shell_line(&["skills", "export", id, &format!("./{id}")])))
-            p { "Installers of Agent Skills read the well-known addresses of this server:" }
-            (copyable(&shell_line(&["npx", "skills", "add", &address, "--skill", id])))
+            p { "Clients with an installer of their own get a copy with it:" }
+            div.clients { @for installer in INSTALLERS { (installer_lines(installer, id, &address)) } }
         }
         h2 { "On the command line" }
         (copyable(&shell_line(&["skills", "read", &format!("iii://{id}")])))
@@ -40,6 +43,20 @@ pub(crate) fn clients(visit: &Visit) -> Markup {
         @else {
             p { "The registry is on another machine than your browser, so your clients connect over HTTP. Claude Code:" }
             (copyable(&shell_line(&["claude", "mcp", "add", "--transport", "http", SERVER_NAME, &format!("{}/mcp", visit.server_address())])))
+        }
+    }
+}
+
+/// Renders the lines of an installer, for what everyone sees and for a key.
+fn installer_lines(installer: &Installer, skill: &str, server: &str) -> Markup {
+    let lines = |key| installer.lines(InstallTarget { server, skill, key });
+    html! {
+        details {
+            summary { (installer.title) }
+            @for line in lines(None) { (copyable(&line)) }
+            p { "With a key:" }
+            @for line in lines(Some(KEY_PLACEHOLDER)) { (copyable(&line)) }
+            p.muted { (installer.note) }
         }
     }
 }

@@ -160,11 +160,11 @@ struct Target {
 }
 
 impl Target {
-    fn of(visit: &Visit, form: &Form) -> Result<Self, ConsoleError> {
+    async fn of(visit: &Visit, form: &Form) -> Result<Self, ConsoleError> {
         let invalid = |what: &str| ConsoleError::Form(format!("{what} is missing"));
         let tier: Tier =
             form.line("tier").and_then(|it| it.parse().ok()).ok_or_else(|| invalid("the tier"))?;
-        visit.authorize_write(tier)?;
+        visit.authorize_write(tier).await?;
         let id = form.required("id", "the id")?.to_owned();
         let version = form.required("version", "the version")?.parse()?;
         Ok(Self { id, tier, version })
@@ -182,7 +182,7 @@ impl Target {
 
 /// Moves a label to a version.
 pub(crate) async fn label(visit: Visit, form: Form) -> Result<Response, ConsoleError> {
-    let target = Target::of(&visit, &form)?;
+    let target = Target::of(&visit, &form).await?;
     let label: Label = form.required("label", "the label")?.parse()?;
     let is_protected = visit.console.parts.protected_labels.contains(&label);
     if is_protected && !visit.person()?.is_admin() {
@@ -201,7 +201,7 @@ pub(crate) async fn label(visit: Visit, form: Form) -> Result<Response, ConsoleE
 
 /// Publishes the content of an older version again.
 pub(crate) async fn rollback(visit: Visit, form: Form) -> Result<Response, ConsoleError> {
-    let target = Target::of(&visit, &form)?;
+    let target = Target::of(&visit, &form).await?;
     let request = RollbackRequest {
         id: target.id.clone(),
         tier: Some(target.tier),
@@ -217,7 +217,7 @@ pub(crate) async fn rollback(visit: Visit, form: Form) -> Result<Response, Conso
 
 /// Yanks a version, or undoes it.
 pub(crate) async fn yank(visit: Visit, form: Form) -> Result<Response, ConsoleError> {
-    let target = Target::of(&visit, &form)?;
+    let target = Target::of(&visit, &form).await?;
     let request = YankRequest {
         id: target.id.clone(),
         tier: Some(target.tier),

@@ -186,3 +186,66 @@ async fn memory_for_files_and_archives_is_reserved_before_reading() {
     let response = router.oneshot(request.body(Body::empty()).unwrap()).await.unwrap();
     assert_eq!((response.status().as_u16(), budget.is_refused()), (503, true));
 }
+
+#[tokio::test]
+async fn a_tier_and_a_skill_have_indexes_below_their_paths() {
+    let registry = registry().await;
+    registry
+        .register_skill("t", &Layer::Market, "stall", "# Stall\n\nText.\n".to_owned())
+        .await
+        .unwrap();
+    let router = routes(registry, Settings::default());
+    let names = async |path: &str| {
+        let index = json(&router, path).await;
+        let rows = index["skills"].as_array().unwrap();
+        rows.iter().map(|row| row["name"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    for (scope, expected) in [
+        ("/official", vec!["many", "123", "plain", "spec"]),
+        ("/market", vec!["stall"]),
+        ("/private", vec![]),
+        ("/skill/many", vec!["many"]),
+        ("/skill/plain", vec!["plain"]),
+    ] {
+        for format in ["agent-skills", "skills"] {
+            let path = format!("{scope}/.well-known/{format}/index.json");
+            assert_eq!(names(&path).await, expected, "{path}");
+        }
+    }
+    // Files of the current format are those of the root; of the legacy format they are beside the index.
+    let index = json(&router, "/skill/many/.well-known/agent-skills/index.json").await;
+    let (status, _, body) =
+        ask(&router, "GET", index["skills"][0]["url"].as_str().unwrap(), None).await;
+    assert_eq!(status, StatusCode::OK);
+    assert_eq!(index["skills"][0]["digest"], format!("sha256:{}", Digest::of(&body)));
+    for (path, expected) in [
+        ("/skill/many/.well-known/skills/many/logo.png", 200),
+        ("/official/.well-known/skills/many/logo.png", 200),
+        ("/market/.well-known/skills/many/logo.png", 404),
+        ("/skill/plain/.well-known/skills/many/logo.png", 404),
+        ("/skill/nothing/.well-known/agent-skills/index.json", 404),
+        ("/skill/under_score/.well-known/skills/index.json", 404),
+    ] {
+        assert_eq!(ask(&router, "GET", path, None).await.0.as_u16(), expected, "{path}");
+    }
+}
+
+#[tokio::test]
+async fn long_paths_are_whole_in_the_plain_header_of_an_archive() {
+    let registry = registry().await;
+    let long = format!("{}/{}/file.md", "folder".repeat(12), "below".repeat(12));
+    assert!(long.len() > 100);
+    let files = vec![(long.parse().unwrap(), Bytes::from("Text."))];
+    let root = "---\nname: long\ndescription: Long paths.\n---\n# Long\n".to_owned();
+    let bundle = Bundle::new(root, files).unwrap();
+    registry.register_bundle("t", &Layer::Official, "long", bundle).await.unwrap();
+    let router = routes(registry, Settings::default());
+    let (_, _, body) = ask(&router, "GET", "/.well-known/agent-skills/long.tar.gz", None).await;
+    let mut bytes = Vec::new();
+    flate2::read::GzDecoder::new(body.as_ref()).read_to_end(&mut bytes).unwrap();
+    // As installers read it: name and prefix of each header, without extensions.
+    let text = |field: &[u8]| String::from_utf8_lossy(field).trim_end_matches('\0').to_owned();
+    let header = &bytes[1024..1536];
+    let path = format!("{}/{}", text(&header[345..500]), text(&header[..100]));
+    assert_eq!((path.as_str(), header[156]), (long.as_str(), b'0'));
+}

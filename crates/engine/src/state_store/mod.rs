@@ -61,6 +61,8 @@ impl StateScopes {
         match kind {
             EntryKind::Skill => &self.skills,
             EntryKind::Prompt => &self.prompts,
+            // The registry stores no collections here.
+            EntryKind::Collection => "",
         }
     }
 

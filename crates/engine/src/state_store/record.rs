@@ -68,6 +68,7 @@ impl Record {
                 let checked = definition.validate().map_err(|error| error.to_string())?;
                 (name, EntryContent::Prompt(checked), registered_at)
             }
+            EntryKind::Collection => return Err("the state has no collections".to_owned()),
         };
         if key.is_some_and(|key| key != id) {
             return Err(format!("its id is {id:?}, not its key"));
@@ -96,6 +97,9 @@ impl Record {
                     function_id,
                     registered_at,
                 })
+            }
+            EntryContent::Collection(_) => {
+                Err(serde_json::Error::io(std::io::Error::other("the state has no collections")))
             }
             EntryContent::Corrupt { reason, .. } => {
                 Err(serde_json::Error::io(std::io::Error::other(reason.clone())))

@@ -41,7 +41,7 @@ impl Drop for WriteGuard {
 
 impl ConcurrentStore for StateStore {
     fn start(self: Arc<Self>, batch: Batch, now: Timestamp, done: BatchCallback) {
-        let Batch { actor, mutations } = batch;
+        let Batch { actor, mutations, .. } = batch;
         let (key, mutation) = match only_write(mutations) {
             Ok(write) => write,
             Err(error) => return done(Box::new(|_| Err(error))),
@@ -65,7 +65,7 @@ impl StateStore {
         batch: Batch,
         now: Timestamp,
     ) -> Result<Vec<Effect>, BatchError> {
-        let Batch { actor, mutations } = batch;
+        let Batch { actor, mutations, .. } = batch;
         let (key, mutation) = only_write(mutations)?;
         let executed = self.runtime.block_on(self.execute(&key, mutation, now))?;
         Ok(vec![self.index_write(&key, executed, &actor, now)])

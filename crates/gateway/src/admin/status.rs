@@ -5,7 +5,7 @@ use std::sync::Arc;
 use axum::{extract::State, response::Response};
 use serde::Serialize;
 use skills_core::{SurfaceStats, request_stats::MINUTES};
-use skills_http::{Connection, ServerStatus};
+use skills_http::{Connection, ImportedSource, ServerStatus};
 use utoipa::ToSchema;
 
 use super::auth::Administrator;
@@ -70,6 +70,38 @@ impl From<Connection> for OpenConnection {
     }
 }
 
+/// Source that the server imports skills from.
+#[derive(Debug, Serialize, ToSchema)]
+struct SourceStatus {
+    /// Name in the configuration.
+    name: String,
+    /// Location without credentials.
+    from: String,
+    /// Tier of its skills.
+    tier: String,
+    /// Time of the last import that succeeded, in RFC 3339.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    last_success: Option<String>,
+    /// Commit of that import.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    commit: Option<String>,
+    /// Number of skills that came from it.
+    skills: usize,
+    /// Number of skills that were not imported.
+    skipped: usize,
+    /// Error of the last import.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<String>,
+}
+
+impl From<ImportedSource> for SourceStatus {
+    fn from(source: ImportedSource) -> Self {
+        let ImportedSource { name, from, tier, last_success, commit, skills, skipped, error } =
+            source;
+        Self { name, from, tier, last_success, commit, skills, skipped, error }
+    }
+}
+
 /// State of the server.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct StatusResponse {
@@ -90,6 +122,8 @@ pub(super) struct StatusResponse {
     requests: Vec<SurfaceRequests>,
     /// Open sessions of MCP.
     connections: Vec<OpenConnection>,
+    /// Sources that the server imports skills from.
+    sources: Vec<SourceStatus>,
 }
 
 /// Read the state of the server
@@ -108,9 +142,10 @@ pub(super) async fn read_status(
 ) -> Result<Response, GatewayError> {
     let server = Arc::clone(gateway.server()?);
     let status = tokio::task::spawn_blocking(move || {
-        (server.status(), server.requests(), server.connections())
+        (server.status(), server.requests(), server.connections(), server.sources())
     });
-    let (status, requests, connections) = status.await.map_err(|_| GatewayError::Internal)?;
+    let (status, requests, connections, sources) =
+        status.await.map_err(|_| GatewayError::Internal)?;
     let ServerStatus { version, started_at, store_bytes, memory_bytes, problems, .. } = status;
     Ok(json_response(StatusResponse {
         success: Success,
@@ -121,5 +156,6 @@ pub(super) async fn read_status(
         problems: problems.iter().map(|it| it.message.to_owned()).collect(),
         requests: requests.into_iter().map(Into::into).collect(),
         connections: connections.into_iter().map(Into::into).collect(),
+        sources: sources.into_iter().map(Into::into).collect(),
     }))
 }

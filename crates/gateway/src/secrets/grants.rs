@@ -66,7 +66,7 @@ async fn grant(
     key: AuthenticatedUser,
     PathParam(Grant { name: Parsed(name), skill: Parsed(named) }): PathParam<Grant>,
 ) -> Result<Response, GatewayError> {
-    gateway.count_write(&key.0)?;
+    gateway.count_write(&key.0).await?;
     let catalog = user_catalog(&gateway, &key).await?;
     let row = catalog.skill_in(Tier::Market, named.as_str());
     let row = row

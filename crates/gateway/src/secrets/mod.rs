@@ -132,7 +132,7 @@ async fn set(
     Query(ScopeQuery { skill }): Query<ScopeQuery>,
     JsonBody(NewSecret { value: SecretText(value) }): JsonBody<NewSecret>,
 ) -> Result<Response, GatewayError> {
-    gateway.count_write(&key.0)?;
+    gateway.count_write(&key.0).await?;
     let catalog = user_catalog(&gateway, &key).await?;
     let skill = skill.map(|Parsed(named)| canonical_id(&catalog, named));
     let response = secret_response(&name, skill.as_ref());

@@ -18,7 +18,7 @@ use skills_registry::{Registry, RegistryError, SizedLruCache, SkillRow};
 use skills_vault::{CalledSkill, Vault};
 use utoipa::IntoParams;
 
-use super::wire::{Docs, Explained, Missing, Secrets, SkillDetail, Spec, TierName};
+use super::wire::{Docs, Explained, ImportedFrom, Missing, Secrets, SkillDetail, Spec, TierName};
 use crate::{
     Gateway,
     caller::{MaybeUser, ResponseBudget},
@@ -103,6 +103,7 @@ pub(super) async fn detail(
         is_official: row.tier == Tier::Official,
         version,
         yanked: yanked.clone(),
+        provenance: row.meta.provenance.as_deref().and_then(ImportedFrom::new),
         secrets,
         explain,
     };

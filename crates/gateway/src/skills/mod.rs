@@ -9,7 +9,7 @@ use utoipa_axum::{router::OpenApiRouter, routes};
 
 pub(crate) use detail::DetailCache;
 pub(crate) use wire::{
-    Limit, LimitQuery, MAX_CURSOR_BYTES, PageQuery, StoredAt, TierName, row_number,
+    ImportedFrom, Limit, LimitQuery, MAX_CURSOR_BYTES, PageQuery, StoredAt, TierName, row_number,
 };
 
 use crate::Gateway;

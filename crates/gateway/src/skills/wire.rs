@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use serde::{Deserialize, Deserializer, Serialize, de};
 use serde_json::{Value, value::RawValue};
-use skills_core::{Tier, ToolMeta};
+use skills_core::{Provenance, SourceKind, Tier, ToolMeta};
 use skills_registry::{ExplainedLayer, SkillRow};
 use skills_vault::MissingSecret;
 use utoipa::{IntoParams, ToSchema};
@@ -188,12 +188,51 @@ pub(crate) struct SkillDetail {
     /// Reason why the version was yanked, as in the header `X-Skill-Yanked`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) yanked: Option<String>,
+    /// Repository or address that the content was imported from.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) provenance: Option<ImportedFrom>,
     /// Secrets of the skill; only for callers with a user key.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) secrets: Option<Secrets>,
     /// Resolution of the name, on request.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) explain: Option<Explained>,
+}
+
+/// Repository or address that a version was imported from. Paths of this machine and workers are not shown.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct ImportedFrom {
+    /// `git` or `url`.
+    kind: &'static str,
+    /// URL without credentials.
+    location: String,
+    /// Path in the repository, or name on the site.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    path: String,
+    /// Branch, tag or commit that was requested.
+    #[serde(rename = "ref", skip_serializing_if = "Option::is_none")]
+    reference: Option<String>,
+    /// Commit of the content.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    commit: Option<String>,
+}
+
+impl ImportedFrom {
+    /// Returns the public part of a provenance; `None` if it names this machine or a worker.
+    pub(crate) fn new(source: &Provenance) -> Option<Self> {
+        let is_public = match source.kind {
+            SourceKind::Git => !source.location.starts_with("file:"),
+            SourceKind::Url => true,
+            _ => false,
+        };
+        is_public.then(|| Self {
+            kind: source.kind.as_str(),
+            location: source.location.clone(),
+            path: source.path.clone(),
+            reference: source.reference.clone(),
+            commit: source.commit.clone(),
+        })
+    }
 }
 
 /// Secrets of a skill.

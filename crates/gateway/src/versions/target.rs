@@ -78,7 +78,7 @@ pub(super) async fn writable_entry(
     let is_protected = label.is_some_and(|label| gateway.is_protected(label));
     match caller {
         Caller::User(user) if matches!(key.layer, Layer::Private(_)) && !is_protected => {
-            gateway.count_write(user)?;
+            gateway.count_write(user).await?;
         }
         caller if is_admin(caller) => {}
         _ => return Err(admin_required(caller)),

@@ -8,7 +8,10 @@ use skills_registry::{
 };
 use utoipa::ToSchema;
 
-use crate::{response::Success, skills::TierName};
+use crate::{
+    response::Success,
+    skills::{ImportedFrom, TierName},
+};
 
 /// Version: its number, a label, the author's version, or `sha256:` and at least 12 digits of its digest.
 #[derive(ToSchema)]
@@ -51,12 +54,16 @@ pub(super) struct VersionEntry {
     bytes: u64,
     /// Number of files.
     files: u64,
+    /// Repository or address that the content was imported from.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    provenance: Option<ImportedFrom>,
 }
 
 impl From<VersionInfo> for VersionEntry {
     fn from(info: VersionInfo) -> Self {
         let VersionInfo { version, digest, created_at, by, message, author_version, .. } = info;
-        let VersionInfo { labels, served, yanked, purged, bytes, files, .. } = info;
+        let VersionInfo { labels, served, yanked, purged, bytes, files, source, .. } = info;
+        let provenance = source.as_deref().and_then(ImportedFrom::new);
         let digest = digest.to_string();
         Self {
             version,
@@ -71,6 +78,7 @@ impl From<VersionInfo> for VersionEntry {
             purged,
             bytes,
             files,
+            provenance,
         }
     }
 }

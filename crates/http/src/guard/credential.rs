@@ -1,6 +1,7 @@
 //! Credentials in the `Authorization` header.
 
 use axum::http::{HeaderMap, HeaderValue, header};
+use base64::{Engine as _, prelude::BASE64_STANDARD};
 use skills_core::caller::KEY_PREFIX;
 
 /// Credential of a request.
@@ -40,6 +41,21 @@ fn bearer(value: &HeaderValue) -> Option<&[u8]> {
     }
     let (scheme, token) = value.split_at_checked(b"Bearer ".len())?;
     scheme.eq_ignore_ascii_case(b"Bearer ").then(|| token.trim_ascii())
+}
+
+/// Returns the password of Basic credentials, or the user name if there is no password: some clients take the one part
+/// before the `@` of a URL. `None` unless they are the only credential.
+pub(super) fn basic(headers: &HeaderMap) -> Option<Vec<u8>> {
+    let mut values = headers.get_all(header::AUTHORIZATION).iter();
+    let (Some(only), None) = (values.next(), values.next()) else { return None };
+    let (scheme, encoded) = only.as_bytes().split_at_checked(b"Basic ".len())?;
+    if !scheme.eq_ignore_ascii_case(b"Basic ") {
+        return None;
+    }
+    let decoded = BASE64_STANDARD.decode(encoded.trim_ascii()).ok()?;
+    let colon = decoded.iter().position(|byte| *byte == b':')?;
+    let (user, password) = (&decoded[..colon], &decoded[colon + 1..]);
+    Some(if password.is_empty() { user } else { password }.trim_ascii().to_vec())
 }
 
 #[cfg(test)]
@@ -90,5 +106,20 @@ mod tests {
         assert_eq!(of(&["Basic us-a"]), "None");
         assert_eq!(of(&["Bearer a", "Bearer b"]), "None");
         assert_eq!(of(&["Bearer a", "us-b"]), "SeveralWithAKey");
+    }
+
+    #[test]
+    fn the_password_of_basic_credentials_counts_whatever_the_user() {
+        let of = |values: &[&'static str]| {
+            basic(&headers(values)).map(|text| String::from_utf8_lossy(&text).into_owned())
+        };
+        // x:us-a, us-a:, x:a:b
+        assert_eq!(of(&["Basic eDp1cy1h"]).as_deref(), Some("us-a"));
+        assert_eq!(of(&["basic dXMtYTo="]).as_deref(), Some("us-a"));
+        assert_eq!(of(&["Basic eDphOmI="]).as_deref(), Some("a:b"));
+        for values in [&["Bearer us-a"] as &[_], &["Basic !"], &["Basic eA=="], &["Basic"], &[]] {
+            assert_eq!(of(values), None, "{values:?}");
+        }
+        assert_eq!(of(&["Basic eDp1cy1h", "Basic eDp1cy1h"]), None);
     }
 }

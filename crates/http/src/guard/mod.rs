@@ -13,7 +13,7 @@ use std::{net::SocketAddr, sync::Arc};
 
 use axum::{
     extract::Request,
-    http::{HeaderMap, Method, header},
+    http::{HeaderMap, HeaderValue, Method, StatusCode, header},
     response::{IntoResponse as _, Response},
 };
 
@@ -127,15 +127,23 @@ impl Rules {
     /// Identifies the caller by the credential in the headers.
     fn identify(&self, headers: &HeaderMap) -> Result<Caller, HttpError> {
         match PresentedCredential::from_headers(headers) {
-            PresentedCredential::One(presented) => match self.lookup(presented) {
-                KeyLookup::Found(caller) => return Ok(caller),
-                KeyLookup::UnknownKey => return Err(error::UNKNOWN_KEY),
-                KeyLookup::NotAKey => {}
-            },
+            PresentedCredential::One(presented) => self.identify_one(presented),
             // It is undecidable which of them the client means.
-            PresentedCredential::SeveralWithAKey => return Err(error::UNKNOWN_KEY),
-            PresentedCredential::None => {}
+            PresentedCredential::SeveralWithAKey => Err(error::UNKNOWN_KEY),
+            PresentedCredential::None => self.without_credential(),
         }
+    }
+
+    /// Identifies the caller by one credential.
+    fn identify_one(&self, presented: &[u8]) -> Result<Caller, HttpError> {
+        match self.lookup(presented) {
+            KeyLookup::Found(caller) => Ok(caller),
+            KeyLookup::UnknownKey => Err(error::UNKNOWN_KEY),
+            KeyLookup::NotAKey => self.without_credential(),
+        }
+    }
+
+    fn without_credential(&self) -> Result<Caller, HttpError> {
         if self.token.is_some() { Err(error::UNAUTHORIZED) } else { Ok(Caller::Anonymous) }
     }
 }
@@ -265,6 +273,7 @@ pub(crate) struct Authenticator {
     pub(crate) guard: Guard,
     pub(crate) bypass: Option<AuthBypass>,
     pub(crate) is_public: bool,
+    pub(crate) accepts_basic: bool,
 }
 
 impl Authenticator {
@@ -290,13 +299,27 @@ impl Authenticator {
         matches!(caller, Caller::User(_)).then(|| self.guard.0.keys.wait_until_ended(caller))
     }
 
+    /// Makes a 401 ask for Basic credentials, where the routes accept them.
+    pub(crate) fn challenge(&self, mut response: Response) -> Response {
+        if self.accepts_basic && response.status() == StatusCode::UNAUTHORIZED {
+            let basic = HeaderValue::from_static("Basic realm=\"skills\", charset=\"UTF-8\"");
+            response.headers_mut().insert(header::WWW_AUTHENTICATE, basic);
+        }
+        response
+    }
+
     /// Identifies the caller and stores it as an extension of the request.
     ///
     /// # Errors
     /// When the credential is missing or unknown and the route does not check it itself.
     pub(crate) fn authenticate(&self, request: &mut Request) -> Result<Caller, HttpError> {
         let (method, headers) = (request.method(), request.headers());
-        let caller = self.guard.0.identify(headers).or_else(|error| match self.bypass {
+        let basic = if self.accepts_basic { credential::basic(headers) } else { None };
+        let identified = match &basic {
+            Some(presented) => self.guard.0.identify_one(presented),
+            None => self.guard.0.identify(headers),
+        };
+        let caller = identified.or_else(|error| match self.bypass {
             Some(bypass) if bypass(method, headers) => Ok(Caller::Anonymous),
             _ => Err(error),
         })?;

@@ -94,7 +94,7 @@ impl PendingChanges {
             }
             ChangeEvent::Prompt(_) => self.prompts = true,
             // A listing has the served definition, and nothing subscribes to a prompt.
-            ChangeEvent::PromptVersions(_) => {}
+            ChangeEvent::PromptVersions(_) | ChangeEvent::Collection(_) => {}
             ChangeEvent::Tools => self.tools = true,
             // The source reports tools of workers separately, once it knows whether they differ.
             ChangeEvent::Functions => {}

@@ -3,11 +3,12 @@
 use std::sync::{Arc, OnceLock};
 
 use imbl::OrdMap;
-use skills_core::{EntryKey, EntryKind, Layer, Timestamp, resolve::Prefix};
+use skills_core::{EntryKey, EntryKind, Layer, SkillCollection, Timestamp, resolve::Prefix};
 use skills_store::{Action, EntryContent, ServedVersion, StoredEntry, VersionHeads};
 
 use super::{
-    Catalog, PromptRow, SkillRow, layer_index::LayerIndex, live_index::LiveIndex, tools::ToolList,
+    Catalog, CollectionRow, PromptRow, SkillRow, layer_index::LayerIndex, live_index::LiveIndex,
+    tools::ToolList,
 };
 use crate::Change;
 
@@ -90,6 +91,12 @@ impl CatalogData {
                     Arc::make_mut(layer).prompts.insert(&key.id, row);
                 }
             }
+            EntryKind::Collection => {
+                if let Some(row) = layer.collections.get(&key.id) {
+                    let row = CollectionRow { heads: Some(heads.clone()), ..row.as_ref().clone() };
+                    Arc::make_mut(layer).collections.insert(&key.id, row);
+                }
+            }
         }
     }
 
@@ -114,6 +121,12 @@ impl CatalogData {
                 row.heads = heads;
                 layer.prompts.insert(id, row);
             }
+            EntryContent::Collection(collection) => {
+                let (name, registered_at) = (Arc::clone(id), at);
+                let row =
+                    CollectionRow { name, tier, collection, registered_at, heads, corrupt: None };
+                layer.collections.insert(id, row);
+            }
             EntryContent::Corrupt { reason, .. } => {
                 tracing::error!(entry = %key, reason, "corrupt entry in the store");
                 match kind {
@@ -123,6 +136,17 @@ impl CatalogData {
                     EntryKind::Prompt => {
                         let row = PromptRow::corrupt(Arc::clone(id), tier, &reason, at);
                         layer.prompts.insert(id, row);
+                    }
+                    EntryKind::Collection => {
+                        let row = CollectionRow {
+                            name: Arc::clone(id),
+                            tier,
+                            collection: SkillCollection::default(),
+                            registered_at: at,
+                            heads: None,
+                            corrupt: Some(reason.into()),
+                        };
+                        layer.collections.insert(id, row);
                     }
                 }
             }
@@ -135,6 +159,7 @@ impl CatalogData {
         match key.kind {
             EntryKind::Skill => layer.withdraw_skill(&key.id),
             EntryKind::Prompt => layer.prompts.withdraw(&key.id),
+            EntryKind::Collection => layer.collections.withdraw(&key.id),
         }
     }
 
@@ -146,6 +171,7 @@ impl CatalogData {
         match key.kind {
             EntryKind::Skill => layer.remove_skill(&key.id),
             EntryKind::Prompt => layer.prompts.remove(&key.id),
+            EntryKind::Collection => layer.collections.remove(&key.id),
         }
         // Owners come and go; those without entries take no memory.
         if layer.is_empty() {

@@ -9,7 +9,7 @@ use std::{iter::Peekable, ops::Bound, sync::Arc};
 use imbl::{OrdMap, OrdSet, ordmap::DiffItem};
 use skills_core::Layer;
 
-use super::{PromptRow, SkillRow, row_map::RowMap};
+use super::{CollectionRow, PromptRow, SkillRow, row_map::RowMap};
 
 /// Rows by id or name.
 #[derive(Debug)]
@@ -148,6 +148,7 @@ pub(super) struct LayerIndex {
     pub(super) layer: Layer,
     pub(super) skills: Table<SkillRow>,
     pub(super) prompts: Table<PromptRow>,
+    pub(super) collections: Table<CollectionRow>,
     /// Skills that are tools, so that a list of tools does not scan all skills.
     pub(super) tools: OrdMap<Arc<str>, Arc<SkillRow>>,
     /// Revision of the newest change that affected the tools.
@@ -157,7 +158,8 @@ pub(super) struct LayerIndex {
 impl LayerIndex {
     pub(super) fn new(layer: Layer) -> Self {
         let (skills, prompts, tools) = (Table::default(), Table::default(), OrdMap::new());
-        Self { layer, skills, prompts, tools, tools_revision: 0 }
+        let collections = Table::default();
+        Self { layer, skills, prompts, collections, tools, tools_revision: 0 }
     }
 
     pub(super) fn put_skill(&mut self, row: SkillRow) {
@@ -181,7 +183,7 @@ impl LayerIndex {
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.skills.is_empty() && self.prompts.is_empty()
+        self.skills.is_empty() && self.prompts.is_empty() && self.collections.is_empty()
     }
 }
 

@@ -3,6 +3,7 @@
 //! - `catalog_data`: all layers, as they are stored; `builder`: those of a remote registry
 //! - `layer_index`: one layer, and merging several of them in order; `row_map`: its rows by id
 //! - `live_index`: entries of live clients, below all layers
+//! - `collection_row`: rows of collections
 //! - `rows`: rows of listings; `page`: pages of them; `count`: their number; `tools`: the tools among them
 //! - `markdown_index`: the document `iii://skills`
 //! - `resolution`: the entry that a name means; `explain`: its steps; `differences`: what is new in a later snapshot
@@ -13,6 +14,7 @@
 
 mod builder;
 mod catalog_data;
+mod collection_row;
 mod count;
 mod differences;
 mod explain;
@@ -42,6 +44,7 @@ use skills_store::StoredEntry;
 
 pub use self::{
     builder::CatalogBuilder,
+    collection_row::CollectionRow,
     differences::{CatalogDifference, ChangedRow},
     explain::{ExplainedLayer, Explanation},
     markdown_index::{INDEX_DESCRIPTION, INDEX_NAME, INDEX_TITLE},
@@ -156,6 +159,25 @@ impl Catalog {
             views.pop_lru();
         }
         view
+    }
+
+    /// Returns the collections that their names resolve to, sorted by name.
+    pub fn collections(&self) -> impl Iterator<Item = &Arc<CollectionRow>> {
+        let layers = self.layers.iter().map(|layer| layer.collections.range_from(after(None)));
+        MergedRows::new(layers).first_of_each().map(|(_, row)| row)
+    }
+
+    /// Returns the collection that a name resolves to.
+    #[must_use]
+    pub fn collection(&self, name: &str) -> Option<&Arc<CollectionRow>> {
+        self.layers.iter().find_map(|layer| layer.collections.get(name))
+    }
+
+    /// Returns the collection of a name in a tier.
+    #[must_use]
+    pub fn collection_in(&self, tier: Tier, name: &str) -> Option<&Arc<CollectionRow>> {
+        let mut layers = self.layers.iter().filter(|layer| layer.layer.tier() == tier);
+        layers.find_map(|layer| layer.collections.get(name))
     }
 
     /// Returns the revision of the last change in this snapshot.

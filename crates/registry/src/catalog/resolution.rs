@@ -46,6 +46,10 @@ impl Catalog {
                 let (tier, slot) = self.resolve(tier, name, |layer| &layer.prompts)?;
                 Some((tier, slot.id(|row| &row.name)))
             }
+            EntryKind::Collection => {
+                let (tier, slot) = self.resolve(tier, name, |layer| &layer.collections)?;
+                Some((tier, slot.id(|row| &row.name)))
+            }
         }
     }
 

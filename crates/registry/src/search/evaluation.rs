@@ -128,6 +128,8 @@ impl Evaluation<'_> {
                 let row = self.catalog.prompt(&key.id).filter(|row| row.name == key.id)?;
                 fits(row.tier, row.is_live()).then_some(Row::Prompt(row))
             }
+            // Collections are not indexed.
+            (EntryKind::Collection, _) => None,
         }
     }
 

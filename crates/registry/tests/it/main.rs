@@ -14,6 +14,7 @@ mod registry;
 mod search;
 mod search_filters;
 mod search_indexing;
+mod shared_store;
 mod support;
 mod tiers;
 mod versions;

@@ -8,8 +8,8 @@ use super::{OutputFormat, PublishArgs, TierArg};
 
 #[derive(Debug, Clone, Args)]
 pub struct AddArgs {
-    /// Folders, archives (.zip, .skill, .tar, .tar.gz, .tar.zst), documents, repositories (owner/repo[/path][@ref] or a URL) and
-    /// https:// URLs of archives; - reads a document from stdin
+    /// Folders, archives (.zip, .skill, .tar, .tar.gz, .tar.zst), documents, repositories (owner/repo[/path][@ref] or URL[@ref]),
+    /// https:// URLs of archives, sites and marketplaces, skills+https://HOST/ID[@VERSION]; - reads a document from stdin
     #[arg(required = true, value_name = "SOURCE")]
     pub sources: Vec<PathBuf>,
     /// Id of the skill, if SOURCE is a single skill [default: its name, or that of its folder or file]
@@ -30,9 +30,12 @@ pub struct AddArgs {
     /// Register documents that are not valid Agent Skills as plain Markdown
     #[arg(long)]
     pub plain: bool,
-    /// Host of owner/repo [default: github.com]
+    /// Host of owner/repo [default: git_host of the configuration, or github.com]
     #[arg(long, value_name = "HOST")]
     pub host: Option<String>,
+    /// Allow http:// to other machines
+    #[arg(long)]
+    pub insecure: bool,
     /// Watch the folders and update the registry until interrupted
     #[arg(long, conflicts_with_all = ["id", "dry_run", "if_version"])]
     pub watch: bool,
@@ -61,11 +64,23 @@ pub enum ConflictArg {
 
 #[derive(Debug, Clone, Args)]
 pub struct UpdateArgs {
-    /// Ids of the skills [default: all that came from a repository or a URL]
+    /// Ids of the skills, or names in the lockfile [default: all of the lockfile, or all that came from a repository or a URL]
     pub ids: Vec<String>,
-    /// Register the changes without asking
+    /// Apply the changes without asking
     #[arg(long, short)]
     pub yes: bool,
+    /// Print what would change without doing it or asking
+    #[arg(long, conflicts_with = "yes")]
+    pub plan: bool,
+    /// Update the registry, also in a folder with a skills-lock.json
+    #[arg(long)]
+    pub registry: bool,
+    /// Overwrite edited skills in the folders
+    #[arg(long)]
+    pub force: bool,
+    /// Allow http:// to other machines
+    #[arg(long)]
+    pub insecure: bool,
     #[command(flatten)]
     pub format: OutputFormat,
 }

@@ -1,8 +1,8 @@
-//! Arguments of the commands that copy content out of the registry and into it: `export`, `sync` and `import`.
+//! Arguments of the commands that copy content out of the registry and into it: `export`, `sync`, `import` and `store copy`.
 
 use std::path::PathBuf;
 
-use clap::{Args, ValueEnum};
+use clap::{Args, Subcommand, ValueEnum};
 
 use super::OutputFormat;
 
@@ -76,4 +76,29 @@ pub struct ImportArgs {
     pub to_state: bool,
     #[command(flatten)]
     pub format: OutputFormat,
+}
+
+#[derive(Clone, Subcommand)]
+pub enum StoreCommand {
+    /// Copy all entries, versions, labels, the log, bodies and bus state into an empty store
+    Copy(StoreCopyArgs),
+}
+
+#[derive(Clone, Args)]
+pub struct StoreCopyArgs {
+    /// Store to copy: sqlite:DIR, also while a server runs on it, or postgres://…
+    #[arg(long, value_name = "STORE")]
+    pub from: String,
+    /// Empty store to copy to: sqlite:DIR or postgres://…
+    #[arg(long, value_name = "STORE")]
+    pub to: String,
+    #[command(flatten)]
+    pub format: OutputFormat,
+}
+
+impl std::fmt::Debug for StoreCommand {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        // The addresses may have passwords.
+        f.write_str("StoreCommand")
+    }
 }

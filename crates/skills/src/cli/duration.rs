@@ -8,7 +8,7 @@ pub(super) const EXPECTED: &str =
 
 /// Parses a whole number and a unit: s, m, h, d or w. The number may be too large for a duration; the longest is returned
 /// then.
-pub(super) fn parse_duration(text: &str) -> Result<Duration, &'static str> {
+pub(crate) fn parse_duration(text: &str) -> Result<Duration, &'static str> {
     let unit = text.chars().last().ok_or(EXPECTED)?;
     let seconds = match unit {
         's' => 1,

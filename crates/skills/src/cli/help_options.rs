@@ -7,14 +7,15 @@ use clap::CommandFactory as _;
 use super::Cli;
 
 /// Options of the registry, which are accepted everywhere. Help shows them only where they have an effect.
-const REGISTRY_OPTIONS: [&str; 7] =
-    ["url", "data_dir", "token", "key", "verbose", "config", "log_format"];
+const REGISTRY_OPTIONS: [&str; 8] =
+    ["url", "data_dir", "store", "token", "key", "verbose", "config", "log_format"];
 
 /// Commands with the common options that have no effect on them.
-const HIDDEN_OPTIONS: [(&str, &[&str]); 8] = [
+const HIDDEN_OPTIONS: [(&str, &[&str]); 9] = [
     ("completions", &REGISTRY_OPTIONS),
     ("help", &REGISTRY_OPTIONS),
     ("init", &REGISTRY_OPTIONS),
+    ("store", &REGISTRY_OPTIONS),
     ("validate", &REGISTRY_OPTIONS),
     ("connect", &["token", "key", "verbose", "config", "log_format"]),
     ("key", &["url", "token", "key", "verbose", "config"]),

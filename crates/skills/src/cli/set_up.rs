@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum, builder::PossibleValuesParser};
-use skills_client_setup::CLIENTS;
+use skills_client_setup::{CLIENTS, INSTALLERS};
 
 use super::{OutputFormat, PublishArgs, TierArg};
 
@@ -35,17 +35,30 @@ pub struct InitArgs {
     pub format: OutputFormat,
 }
 
+/// Returns the names of all clients, each once.
+fn client_names() -> impl Iterator<Item = &'static str> {
+    let is_new = |name: &&str| !CLIENTS.iter().any(|client| client.name == *name);
+    let installers = INSTALLERS.iter().map(|installer| installer.name).filter(is_new);
+    CLIENTS.iter().map(|client| client.name).chain(installers)
+}
+
 #[derive(Debug, Clone, Args)]
 pub struct ConnectArgs {
     /// Client to set up
     #[arg(
         required_unless_present = "list",
-        value_parser = PossibleValuesParser::new(CLIENTS.iter().map(|client| client.name))
+        value_parser = PossibleValuesParser::new(client_names())
     )]
     pub client: Option<String>,
     /// Change the client's settings file, after printing the difference and making a backup
     #[arg(long)]
     pub write: bool,
+    /// URL of the server that the client installs skills from [default: the server of the data directory, or http://127.0.0.1:47372]
+    #[arg(long, value_name = "URL")]
+    pub server: Option<String>,
+    /// Print the key in the lines for the installer instead of KEY
+    #[arg(long)]
+    pub show_key: bool,
     /// List the clients and their settings files
     #[arg(long, conflicts_with_all = ["client", "write"])]
     pub list: bool,

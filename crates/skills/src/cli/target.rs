@@ -30,6 +30,10 @@ pub struct Target {
     #[arg(long, value_name = "DIR", global = true, help_heading = COMMON_OPTIONS)]
     pub data_dir: Option<PathBuf>,
 
+    /// PostgreSQL database of the registry, instead of the file in the data directory [env: SKILLS_STORE]
+    #[arg(long, value_name = "URL", global = true, help_heading = COMMON_OPTIONS)]
+    pub store: Option<String>,
+
     /// Bearer token of the bus; `serve` also requires it over HTTP [env: III_TOKEN]
     #[arg(long, value_name = "TOKEN", global = true, help_heading = COMMON_OPTIONS)]
     pub token: Option<String>,

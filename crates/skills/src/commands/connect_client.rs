@@ -8,14 +8,17 @@ use std::{
 
 use anstyle::{AnsiColor, Style};
 use serde_json::{Value, json};
-use skills_client_setup::{CLIENTS, Client, ServerCommand};
+use skills_client_setup::{
+    CLIENTS, Client, INSTALLERS, InstallTarget, Installer, KEY_PLACEHOLDER, NAME_PLACEHOLDER,
+    ServerCommand,
+};
 use skills_core::Code;
 use uuid::Uuid;
 
 use crate::{
     Failure,
     cli::{ConnectArgs, OutputFormat, Target},
-    connect, data_dir, environment, output,
+    connect, data_dir, environment, output, server_file,
 };
 
 /// Unchanged lines that a difference shows around changed ones.
@@ -29,6 +32,13 @@ const MAX_BACKUPS: usize = 1000;
 
 pub(super) fn run(args: &ConnectArgs, target: &Target) -> Result<(), Failure> {
     let Some(name) = args.client.as_deref() else { return list(args.format) };
+    let install = install_lines(args, target, name)?;
+    if !CLIENTS.iter().any(|client| client.name == name)
+        && let Some((installer, lines)) = &install
+        && !args.write
+    {
+        return print_install(installer, lines, args.format);
+    }
     let homes = Homes::from_environment()?;
     let client = CLIENTS.iter().find(|client| client.name == name).ok_or_else(|| {
         Failure::new(Code::BadArgument, format!("unknown client {name}"))
@@ -44,7 +54,53 @@ pub(super) fn run(args: &ConnectArgs, target: &Target) -> Result<(), Failure> {
     if args.write {
         return write(client, &homes, &command, args.format);
     }
-    print(client, &homes, &command, args.format)
+    print(client, &homes, &command, install.as_ref(), args.format)
+}
+
+/// Installer of a client, and its lines.
+type InstallLines = (&'static Installer, Vec<String>);
+
+/// Returns the lines of a client's installer, if it has one.
+fn install_lines(
+    args: &ConnectArgs,
+    target: &Target,
+    name: &str,
+) -> Result<Option<InstallLines>, Failure> {
+    let Some(installer) = Installer::find(name) else { return Ok(None) };
+    let server = match &args.server {
+        Some(server) => {
+            let is_web = server.starts_with("https://") || server.starts_with("http://");
+            let is_plain =
+                |c: char| !c.is_whitespace() && !c.is_control() && !"'\"\\$`@".contains(c);
+            if !is_web || !server.chars().all(is_plain) {
+                let message = "--server is not the URL of a server without credentials";
+                return Err(Failure::new(Code::BadArgument, message)
+                    .hint("give one such as https://skills.example.com"));
+            }
+            server.clone()
+        }
+        None => {
+            let running = server_file::addresses(&data_dir::locate(target));
+            let address = running.map(|(_, http)| http.to_string());
+            format!("http://{}", address.unwrap_or_else(|| super::DEFAULT_HTTP.to_owned()))
+        }
+    };
+    let key = target.key.as_deref().map(|key| if args.show_key { key } else { KEY_PLACEHOLDER });
+    let lines = installer.lines(InstallTarget { server: &server, skill: NAME_PLACEHOLDER, key });
+    Ok(Some((installer, lines)))
+}
+
+fn print_install(
+    installer: &Installer,
+    lines: &[String],
+    format: OutputFormat,
+) -> Result<(), Failure> {
+    if format.json {
+        return Ok(output::json(&json!({ "client": installer.name, "install": lines }))?);
+    }
+    output::line(&format!("Run this to install a skill with {}:\n", installer.title))?;
+    lines.iter().try_for_each(|line| output::line(line))?;
+    Ok(output::line(&format!("\n{}", installer.note))?)
 }
 
 /// Directories that settings files are in.
@@ -137,7 +193,8 @@ fn list(format: OutputFormat) -> Result<(), Failure> {
             })
         };
         let rows: Vec<Value> = states.iter().map(row).collect();
-        return Ok(output::json(&json!({ "clients": rows }))?);
+        let installers: Vec<&str> = INSTALLERS.iter().map(|installer| installer.name).collect();
+        return Ok(output::json(&json!({ "clients": rows, "installers": installers }))?);
     }
     let row = |(client, path, state): &ClientRow| {
         let path = path.as_ref().map_or_else(|| "-".to_owned(), |path| output::path(path));
@@ -151,6 +208,7 @@ fn print(
     client: &Client,
     homes: &Homes,
     command: &ServerCommand,
+    install: Option<&InstallLines>,
     format: OutputFormat,
 ) -> Result<(), Failure> {
     let path = homes.settings_path(client);
@@ -162,6 +220,7 @@ fn print(
             "path": path.map(|path| path.display().to_string()),
             "settings": document,
             "command": setup,
+            "install": install.map(|(_, lines)| lines),
         }))?);
     }
     if let Some(setup) = &setup {
@@ -172,6 +231,10 @@ fn print(
         output::line(&format!("{or} {}:\n", output::path(&path)))?;
         output::line(&document)?;
         output::line(&format!("`skills connect {} --write` does it.", client.name))?;
+    }
+    if let Some((installer, lines)) = install {
+        output::line("")?;
+        print_install(installer, lines, format)?;
     }
     Ok(())
 }

@@ -19,6 +19,7 @@ use crate::{
     composition::open_store,
     config::{Config, Purpose},
     connect, data_dir,
+    database::Database,
     default_bus::DEFAULT_ADDRESS,
     environment, output,
     registry_socket::{self, StoreAccess},
@@ -88,7 +89,8 @@ pub(super) async fn run(
         checks.push(check_bus(target, &url).await);
     } else {
         checks.extend(check_directory(&dir));
-        checks.push(check_store(&dir).await);
+        let database = target.store.as_deref().map(Database::from_flag).transpose()?;
+        checks.push(check_store(&dir, database.as_ref()).await);
         checks.push(check_port(
             "bus port",
             &DEFAULT_ADDRESS.to_string(),
@@ -208,14 +210,20 @@ fn check_directory(dir: &Path) -> Option<Check> {
 }
 
 /// Checks the store by opening it, or through the process that has it open.
-async fn check_store(dir: &Path) -> Check {
+async fn check_store(dir: &Path, database: Option<&Database>) -> Check {
     const NAME: &str = "store";
+    if let Some(database) = database {
+        return match database.open().await {
+            Ok(_) => Check::ok(NAME, format!("{database} answers")),
+            Err(failure) => Check::problem(NAME, failure),
+        };
+    }
     match data_dir::has_store(dir) {
         Ok(true) => {}
         Ok(false) => return Check::ok(NAME, "there is none yet"),
         Err(failure) => return Check::problem(NAME, failure),
     }
-    match registry_socket::access(dir, async || open_store(dir).await).await {
+    match registry_socket::access(dir, async || open_store(dir, &Config::default()).await).await {
         Ok(StoreAccess::Opened(_)) => Check::ok(NAME, "its structure is intact"),
         Ok(StoreAccess::Served(_)) => Check::ok(NAME, "a process serves it"),
         Err(failure) => Check::problem(NAME, failure),

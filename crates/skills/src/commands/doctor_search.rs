@@ -3,13 +3,15 @@
 use serde_json::{Value, json};
 use skills_core::Code;
 use skills_registry::{SkillRegistry, search::RoutingFinding};
-use skills_vault::{SearchMiss, Vault, now};
+use skills_vault::{SearchMiss, now};
 
 use crate::{
     Failure,
     blocking::blocking,
     cli::{OutputFormat, Target},
+    config::Config,
     connect, data_dir, output,
+    vault_location::VaultLocation,
 };
 
 /// Most queries that are listed.
@@ -48,18 +50,22 @@ pub(super) fn print_finding(place: &str, finding: &RoutingFinding) -> Result<(),
 }
 
 /// Lists the queries that found nothing.
-pub(super) async fn misses(target: &Target, format: OutputFormat) -> Result<(), Failure> {
+pub(super) async fn misses(
+    target: &Target,
+    config: &Config,
+    format: OutputFormat,
+) -> Result<(), Failure> {
     if connect::explicit_bus(target).is_some() {
         let message = "the queries of a remote registry are not read over its bus";
         let hint = "ask its server: GET /v1/admin/search-misses with ADMIN_KEY";
         return Err(Failure::new(Code::Unsupported, message).hint(hint));
     }
-    let dir = data_dir::locate(target);
+    let location = VaultLocation::new(&data_dir::locate(target), config);
     let read = move || -> Result<Vec<SearchMiss>, Failure> {
-        if !Vault::exists_in(&dir) {
+        if !location.exists() {
             return Ok(vec![]);
         }
-        Ok(Vault::open(&dir, None)?.search_misses(now(), MAX_MISSES)?)
+        Ok(location.open(None)?.search_misses(now(), MAX_MISSES)?)
     };
     let misses = blocking(read).await??;
     if format.json {

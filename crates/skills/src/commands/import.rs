@@ -93,7 +93,7 @@ async fn copy_content(
     let bus: Arc<dyn Bus> = Arc::new(engine.clone());
     wait_for_connection(engine).await?;
     let state = open_state(&bus, config).await?;
-    let store = open_store(&data_dir::locate(target)).await?;
+    let store = open_store(&data_dir::locate(target), config).await?;
     let embedded = open_registry(store, None, RegistryConfig::default()).await?;
     if args.from_state { copy(&state, &embedded).await } else { copy(&embedded, &state).await }
 }

@@ -3,6 +3,7 @@
 mod accounts;
 mod acp;
 mod add;
+mod collections;
 mod connect_client;
 mod doctor;
 mod doctor_search;
@@ -11,12 +12,15 @@ mod help;
 mod import;
 mod init;
 pub(crate) mod keyspace;
+mod lock;
 mod mcp;
 mod prompts;
 mod remove;
 mod search;
 mod skills;
+mod sources;
 mod status;
+mod store_copy;
 mod suggestions;
 mod sync;
 mod validate;
@@ -38,9 +42,13 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     Failure, attach,
-    cli::{Cli, Command, DoctorArgs, DoctorCommand, PromptCommand, ServeArgs, Target},
+    cli::{
+        Cli, CollectionCommand, Command, DoctorArgs, DoctorCommand, PromptCommand, ServeArgs,
+        Target,
+    },
     config::{Config, Purpose},
     connect, data_dir,
+    database::Database,
     default_bus::DEFAULT_ADDRESS,
     environment,
     manifest::manifest,
@@ -75,7 +83,12 @@ pub async fn run(cli: Cli) -> Result<(), Failure> {
     if is_manifest {
         return Ok(output::json(&manifest())?);
     }
-    let load_for = |purpose| Config::load(config.as_deref(), purpose);
+    let database = target.store.as_deref().map(Database::from_flag).transpose()?;
+    let load_for = |purpose| -> Result<Config, Failure> {
+        let mut config = Config::load(config.as_deref(), purpose)?;
+        config.database = database.clone().or(config.database);
+        Ok(config)
+    };
     let load = || load_for(Purpose::Command);
     let open = async || connect::open(&target, &load()?, false).await;
     match command {
@@ -88,9 +101,14 @@ pub async fn run(cli: Cli) -> Result<(), Failure> {
             Ok(output::text(&String::from_utf8_lossy(&script))?)
         }
         Some(Command::Add(args)) => add::run(args, target, &load()?).await,
-        Some(Command::Update(args)) => add::update::run(args, &target, &load()?).await,
+        Some(Command::Update(args)) => lock::update(args, &target, &load()?).await,
+        Some(Command::Lock(args)) => lock::write(args, &target, &load()?).await,
+        Some(Command::Install(args)) => lock::install(args, &load()?).await,
+        Some(Command::Verify(args)) => lock::verify(&args),
+        Some(Command::Outdated(args)) => lock::outdated(args, &load()?).await,
         Some(Command::Export(args)) => export::run(args, &target, &load()?).await,
         Some(Command::Import(args)) => import::run(args, &target, &load()?).await,
+        Some(Command::Store { command }) => store_copy::run(command).await,
         Some(Command::Sync(args)) => sync::run(args, target, &load()?).await,
         Some(Command::Validate(args)) => validate::run(&args),
         Some(Command::Init(args)) => init::run(&args),
@@ -102,14 +120,18 @@ pub async fn run(cli: Cli) -> Result<(), Failure> {
         Some(Command::Doctor(DoctorArgs { command: Some(command), .. })) => {
             let DoctorCommand::Search { misses, format } = command;
             if misses {
-                return doctor_search::misses(&target, format).await;
+                return doctor_search::misses(&target, &load()?, format).await;
             }
             doctor_search::routing(&*open().await?, format).await
         }
-        Some(Command::Key { command }) => accounts::keys::run(command, &target).await,
-        Some(Command::Secret { command }) => {
-            accounts::secrets::run(command, &target, &load()?.prefix)
+        Some(Command::Key { command }) => accounts::keys::run(command, &target, &load()?).await,
+        Some(Command::Secret { command }) => accounts::secrets::run(command, &target, &load()?),
+        Some(Command::Collection { command }) => {
+            let is_new = matches!(command, CollectionCommand::Create(_));
+            let registry = connect::open(&target, &load()?, is_new).await?;
+            collections::run(&*registry, command).await
         }
+        Some(Command::Source { command }) => sources::run(command, target, &load()?).await,
         Some(Command::Mcp { profile }) => mcp::run(profile, &target, &load()?).await,
         Some(Command::Acp { skills_update }) => acp::run(skills_update, &target, &load()?).await,
         Some(Command::List { all, tier, format }) => {
@@ -193,7 +215,7 @@ async fn serve(args: ServeArgs, target: Target, mut config: Config) -> Result<()
     // Before the banner, so that a signal sent after it is handled.
     let shutdown = CancellationToken::new();
     stop_on_signal(shutdown.clone())?;
-    let server = Server::start(Options {
+    let start = Server::start(Options {
         bus: bus.unwrap_or_else(|| DEFAULT_ADDRESS.to_string()),
         http: http.unwrap_or_else(|| DEFAULT_HTTP.to_owned()),
         data_dir,
@@ -201,8 +223,12 @@ async fn serve(args: ServeArgs, target: Target, mut config: Config) -> Result<()
         access,
         console,
         config,
-    })
-    .await?;
+    });
+    // A server that waits for its database can be stopped too.
+    let server = tokio::select! {
+        server = start => server?,
+        () = shutdown.cancelled() => return Ok(()),
+    };
     output::error_line(&server.banner()?);
     server.run(shutdown).await
 }

@@ -13,7 +13,7 @@ use crate::{
     cli::{OutputFormat, Target},
     config::Config,
     connect::{self, CONNECT_TIMEOUT, RegistrySource},
-    data_dir, output, registry_socket, server_file,
+    data_dir, output, registry_socket, server_file, sources,
 };
 
 /// Process that is connected to the bus of a registry.
@@ -43,6 +43,8 @@ struct Status {
     tiers: BTreeMap<String, usize>,
     prompts: usize,
     workers: Vec<ConnectedWorker>,
+    /// Configured sources whose last import failed, with the error.
+    failed_sources: Vec<(String, String)>,
 }
 
 pub(super) async fn run(
@@ -50,13 +52,17 @@ pub(super) async fn run(
     config: &Config,
     format: OutputFormat,
 ) -> Result<(), Failure> {
-    let status = match connect::open_with_source(target, config, false).await {
+    let mut status = match connect::open_with_source(target, config, false).await {
         Ok((skills, source)) => Status::read(&*skills, &source, target).await?,
         Err(failure) if failure.code == Code::NothingToOpen => {
             Status::without_store(&data_dir::locate(target))
         }
         Err(failure) => return Err(failure),
     };
+    let is_configured = |name: &String| config.sources.iter().any(|source| source.name == *name);
+    let states = sources::load_all(&data_dir::locate(target)).into_iter();
+    let failed = states.filter_map(|state| Some((state.name, state.error?)));
+    status.failed_sources = failed.filter(|(name, _)| is_configured(name)).collect();
     Ok(if format.json { status.print_json() } else { status.print() }?)
 }
 
@@ -91,6 +97,7 @@ impl Status {
             tiers,
             prompts: skills.prompts().await?.len(),
             workers: server.map(|server| server.workers).unwrap_or_default(),
+            failed_sources: vec![],
         })
     }
 
@@ -105,6 +112,7 @@ impl Status {
             tiers: BTreeMap::new(),
             prompts: 0,
             workers: vec![],
+            failed_sources: vec![],
         }
     }
 
@@ -120,6 +128,7 @@ impl Status {
             "prompts": self.prompts,
             "connected": self.workers.iter().map(worker).collect::<Vec<Value>>(),
             "healthy": true,
+            "failed_sources": self.failed_sources.iter().map(|(name, error)| json!({ "name": name, "error": error })).collect::<Vec<Value>>(),
         }))
     }
 
@@ -137,7 +146,11 @@ impl Status {
         fields.push(("prompts", self.prompts.to_string()));
         fields.push(("connected", join(&self.workers)));
         fields.push(("health", "ok".to_owned()));
-        output::fields(&fields)
+        output::fields(&fields)?;
+        for (name, error) in &self.failed_sources {
+            output::notice("source", &output::plain(&format!("{name} failed: {error}")));
+        }
+        Ok(())
     }
 }
 
@@ -146,6 +159,7 @@ fn registry_json(source: &RegistrySource) -> Value {
         RegistrySource::Bus(url) => json!({ "url": without_query(url) }),
         RegistrySource::Served(dir) => json!({ "data_dir": dir, "opened_by": "another process" }),
         RegistrySource::Opened(dir) => json!({ "data_dir": dir, "opened_by": "this process" }),
+        RegistrySource::Database(url) => json!({ "store": url, "opened_by": "this process" }),
     }
 }
 
@@ -160,7 +174,7 @@ async fn connect_to(
             BusClient::connect(url, token, CONNECT_TIMEOUT).await.ok()
         }
         RegistrySource::Served(dir) => registry_socket::connect_client(dir).await?,
-        RegistrySource::Opened(_) => None,
+        RegistrySource::Opened(_) | RegistrySource::Database(_) => None,
     })
 }
 

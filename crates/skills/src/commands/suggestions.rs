@@ -51,6 +51,7 @@ async fn suggest<T>(
     let (listing, history) = match kind {
         EntryKind::Skill => ("skills list", "skills history"),
         EntryKind::Prompt => ("skills prompt list", "skills prompt history"),
+        EntryKind::Collection => ("skills collection list", "skills log"),
     };
     let id = name.split(VERSION_SEPARATOR).next().unwrap_or(name);
     let request = HistoryRequest { id: id.to_owned(), tier: None, limit: Some(1), after: None };

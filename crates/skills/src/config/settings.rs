@@ -3,12 +3,14 @@
 use std::time::Duration;
 
 use axum::http::{HeaderName, header::InvalidHeaderName};
+use skills_core::GitProtocol;
 use skills_http::{Access, Guard};
 use skills_registry::SectionAccess;
 
 use super::{
     Config, StoreChoice,
-    document::{Node, Unusable},
+    document::{Entries, Node, Unusable, Value},
+    sources,
 };
 use crate::token_rules;
 
@@ -40,13 +42,18 @@ pub(super) const SETTINGS: &[Setting] = &[
     plain("state_timeout_ms", |c, v| set(&mut c.state_timeout_ms, at_least_one(v))),
     security("inject_caller_id", |c, v| set(&mut c.inject_caller_id, v.flag())),
     security("sections", |c, v| set(&mut c.sections, sections(v))),
-    security("store", |c, v| set(&mut c.store, store(v))),
+    security("store", |c, v| match &v.value {
+        Value::Map(entries) => store_map(c, v, entries),
+        _ => set(&mut c.store, store(v)),
+    }),
     plain("scopes.skills", |c, v| set(&mut c.scopes.skills, v.text().map(str::to_owned))),
     plain("scopes.prompts", |c, v| set(&mut c.scopes.prompts, v.text().map(str::to_owned))),
     security("http", |c, v| set(&mut c.http, address(v).map(Some))),
     security("http_token", |c, v| set(&mut c.http_token, credential(v).map(Some))),
     security("allow_host", |c, v| set(&mut c.allow_host, v.parse_list(host))),
     security("allow_origin", |c, v| set(&mut c.allow_origin, v.parse_list(origin))),
+    plain("public_url", |c, v| set(&mut c.public_url, parsed(v).map(Some))),
+    security("git_host", |c, v| set(&mut c.git_host, git_host(v).map(Some))),
     security("console", |c, v| set(&mut c.console, v.flag())),
     security("tiers.prefix", |c, v| set(&mut c.prefix, parsed(v))),
     plain("limits.FREE", |c, v| set(&mut c.limits.free, number(v))),
@@ -63,6 +70,7 @@ pub(super) const SETTINGS: &[Setting] = &[
     plain("search.synonyms", |c, v| set(&mut c.search.synonyms, v.parse_groups())),
     plain("search.model", |c, v| set(&mut c.search.model, v.text().map(|path| Some(path.into())))),
     security("search.log", |c, v| set(&mut c.search.log, v.flag())),
+    security("sources", |c, v| set(&mut c.sources, sources::parse(v))),
     security("mdp.token", |c, v| set(&mut c.mdp.token, credential(v).map(Some))),
     security("mdp.forward_credentials", |c, v| set(&mut c.mdp.forward_credentials, v.flag())),
     security("mdp.forward_headers", |c, v| {
@@ -165,11 +173,55 @@ fn store(value: &Node) -> Result<StoreChoice, Unusable> {
     }
 }
 
+/// Parses the long form of `store`: its mode, the URL of a database, and how long reads go on without it.
+fn store_map(config: &mut Config, node: &Node, entries: &Entries) -> Result<(), Unusable> {
+    for (name, value) in entries {
+        match name.value.as_str() {
+            "mode" => config.store = store(value)?,
+            "url" => {
+                let url = value.text()?.parse();
+                let unusable =
+                    |reason: String| value.unusable(format!("has an unusable url: {reason}"));
+                config.database = Some(url.map_err(unusable)?);
+            }
+            "max_stale" => config.max_stale = Some(duration(value)?),
+            _ => return Err(node.unusable("has only mode, url and max_stale")),
+        }
+    }
+    Ok(())
+}
+
+/// Parses a time such as `30s`, `5m` or `1h`.
+fn duration(value: &Node) -> Result<Duration, Unusable> {
+    let text = value.text()?;
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let seconds = match &text[digits.len()..] {
+        "s" => 1,
+        "m" => 60,
+        "h" => 60 * 60,
+        _ => 0,
+    };
+    let time = digits.parse::<u64>().ok().and_then(|number| number.checked_mul(seconds));
+    let time = time.filter(|time| *time > 0).map(Duration::from_secs);
+    time.ok_or_else(|| value.unusable("has a max_stale that is not a time such as 30s, 5m or 1h"))
+}
+
 fn address(value: &Node) -> Result<String, Unusable> {
     let text = value.text()?;
     let port = text.rsplit_once(':').filter(|(host, _)| !host.is_empty()).map(|(_, port)| port);
     if port.is_none_or(|port| port.parse::<u16>().is_err()) {
         return Err(value.unusable("must be an address such as 127.0.0.1:47372"));
+    }
+    Ok(text.to_owned())
+}
+
+fn git_host(value: &Node) -> Result<String, Unusable> {
+    let text = value.text()?;
+    let location =
+        if text.contains("://") { format!("{text}/a/b") } else { format!("https://{text}/a/b") };
+    let is_host = |text: &str| !text.is_empty() && !text.contains(char::is_whitespace);
+    if !is_host(text) || GitProtocol::of_location(&location).is_none() {
+        return Err(value.unusable("must be a host such as git.example.com, or a URL"));
     }
     Ok(text.to_owned())
 }

@@ -18,6 +18,7 @@ mod migrate;
 mod open;
 mod retention;
 mod rows;
+mod transfer;
 mod write;
 mod write_entry;
 mod write_version;
@@ -34,14 +35,15 @@ use rusqlite::{Connection, params};
 use skills_core::{Digest, EntryKey, Label, Timestamp, VersionSelector};
 use skills_sqlite::DatabaseError;
 
+pub use self::transfer::SqliteSnapshot;
 use self::{
     blob_readers::{BlobReaders, StoredBlob},
     write::LogEnd,
 };
 use crate::{
     Batch, Change, CollectionSize, ExpiredVersions, FoundVersion, GroupOutcome, LogFilter,
-    LogRecord, Retention, StateEntry, Store, StoreError, StoredEntry, VersionHeads, VersionPage,
-    selection::SelectionPurpose,
+    LogRecord, Retention, ServedRecord, StateEntry, Store, StoreError, StoredEntry, VersionHeads,
+    VersionPage, selection::SelectionPurpose,
 };
 
 /// Free pages that are given back to the system at once.
@@ -240,6 +242,15 @@ impl Store for SqliteStore {
         limit: usize,
     ) -> Result<Vec<LogRecord>, StoreError> {
         self.scan(|connection| log::log(connection, filter, before, limit))
+    }
+
+    fn log_after(
+        &self,
+        filter: &LogFilter,
+        after: u64,
+        limit: usize,
+    ) -> Result<Vec<ServedRecord>, StoreError> {
+        self.scan(|connection| log::log_after(connection, filter, after, limit))
     }
 
     fn expired(

@@ -192,13 +192,18 @@ fn create(connection: &Connection) -> rusqlite::Result<()> {
 impl Writer {
     /// Creates a writer that continues the change log.
     fn resume(connection: Connection) -> rusqlite::Result<Self> {
-        let sql = "SELECT coalesce(max(revision), 0), coalesce(max(at), 0) FROM change
-                   WHERE revision = (SELECT max(revision) FROM change)";
-        let (last_revision, last_at) =
-            connection.query_row(sql, [], |row| Ok((row.get(0)?, row.get(1)?)))?;
-        let end = LogEnd { revision: last_revision, at: Timestamp::from_micros(last_at) };
+        let end = log_end(&connection)?;
         Ok(Self { connection, end })
     }
+}
+
+/// Reads the end of the change log.
+pub(super) fn log_end(connection: &Connection) -> rusqlite::Result<LogEnd> {
+    let sql = "SELECT coalesce(max(revision), 0), coalesce(max(at), 0) FROM change
+               WHERE revision = (SELECT max(revision) FROM change)";
+    let (last_revision, last_at) =
+        connection.query_row(sql, [], |row| Ok((row.get(0)?, row.get(1)?)))?;
+    Ok(LogEnd { revision: last_revision, at: Timestamp::from_micros(last_at) })
 }
 
 #[cfg(test)]

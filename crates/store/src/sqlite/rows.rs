@@ -1,6 +1,6 @@
 //! Conversion between rows and the model.
 
-use std::{io, str::FromStr as _, sync::Arc};
+use std::{str::FromStr as _, sync::Arc};
 
 use rusqlite::{
     Connection, OptionalExtension as _, Row,
@@ -8,7 +8,10 @@ use rusqlite::{
 };
 use skills_core::{EntryKey, EntryKind, Label, Layer, Timestamp};
 
-use crate::{Action, EntryContent, LogRecord};
+use crate::{
+    Action, EntryContent, LogRecord,
+    content_json::{self, corrupt},
+};
 
 /// Columns of [`log_record`].
 pub(super) const LOG_COLUMNS: &str = "c.revision, c.at, c.actor, c.kind, c.tier, c.owner, c.id, \
@@ -98,31 +101,13 @@ pub(super) fn served_content(kind: EntryKind, stored: ValueRef<'_>) -> Arc<Entry
 }
 
 fn content(kind: EntryKind, stored: ValueRef<'_>) -> EntryContent {
-    let parsed = match stored.as_str() {
-        Ok(json) => content_from_json(kind, json).map_err(|error| error.to_string()),
-        Err(error) => Err(error.to_string()),
-    };
-    parsed.unwrap_or_else(|reason| corrupt(kind, reason))
-}
-
-fn corrupt(kind: EntryKind, reason: String) -> EntryContent {
-    EntryContent::Corrupt { kind, reason }
-}
-
-fn content_from_json(kind: EntryKind, json: &str) -> serde_json::Result<EntryContent> {
-    match kind {
-        EntryKind::Skill => serde_json::from_str(json).map(EntryContent::Skill),
-        EntryKind::Prompt => serde_json::from_str(json).map(EntryContent::Prompt),
+    match stored.as_str() {
+        Ok(json) => content_json::parse(kind, json),
+        Err(error) => corrupt(kind, error.to_string()),
     }
 }
 
 pub(super) fn content_to_json(content: &EntryContent) -> rusqlite::Result<String> {
-    let json = match content {
-        EntryContent::Skill(skill) => serde_json::to_string(skill),
-        EntryContent::Prompt(prompt) => serde_json::to_string(prompt),
-        EntryContent::Corrupt { reason, .. } => {
-            Err(serde_json::Error::io(io::Error::other(reason.clone())))
-        }
-    };
-    json.map_err(|error| rusqlite::Error::ToSqlConversionFailure(Box::new(error)))
+    content_json::to_json(content)
+        .map_err(|error| rusqlite::Error::ToSqlConversionFailure(Box::new(error)))
 }

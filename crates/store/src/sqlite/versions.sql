@@ -8,7 +8,7 @@ CREATE TABLE change (
     revision INTEGER PRIMARY KEY,
     at       INTEGER NOT NULL, -- microseconds since 1970, strictly growing
     actor    TEXT    NOT NULL,
-    kind     TEXT    NOT NULL, -- skill | prompt
+    kind     TEXT    NOT NULL, -- skill | prompt | collection
     tier     TEXT    NOT NULL, -- private | official | market
     owner    TEXT    NOT NULL, -- empty unless private
     id       TEXT    NOT NULL,

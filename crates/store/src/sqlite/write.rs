@@ -114,7 +114,7 @@ fn apply(
     end: &mut LogEnd,
     now: Timestamp,
 ) -> Result<Vec<Effect>, TxError> {
-    let Batch { actor, mutations } = batch;
+    let Batch { actor, mutations, .. } = batch;
     let mut effects = Vec::with_capacity(mutations.len());
     for mutation in mutations {
         let mut entries = EntryWriter { connection, end, now, actor: &actor };

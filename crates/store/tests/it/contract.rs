@@ -9,10 +9,15 @@ use skills_store::{
     PublishOptions, Refusal, SqliteStore, Store,
 };
 
+use crate::postgres::TestDatabase;
+
 pub(crate) fn on_each_store(test: impl Fn(&dyn Store)) {
     test(&MemoryStore::new());
     let dir = tempfile::tempdir().unwrap();
     test(&SqliteStore::open(dir.path()).unwrap());
+    if let Some(database) = TestDatabase::new() {
+        test(&database.open());
+    }
 }
 
 pub(crate) fn at(micros: i64) -> Timestamp {
@@ -20,7 +25,7 @@ pub(crate) fn at(micros: i64) -> Timestamp {
 }
 
 pub(crate) fn batch(mutations: Vec<Mutation>) -> Batch {
-    Batch { actor: "tester".into(), mutations }
+    Batch::new("tester", mutations)
 }
 
 pub(crate) fn put(id: &str, body: &str) -> Mutation {

@@ -10,5 +10,6 @@
 mod contract;
 mod migration;
 mod model;
+mod postgres;
 mod sqlite;
 mod versions;

@@ -122,7 +122,7 @@ fn counting_and_the_log_go_on() {
         content: EntryContent::Skill(meta),
         options: PublishOptions::default(),
     };
-    let batch = Batch { actor: "t".into(), mutations: vec![put] };
+    let batch = Batch::new("t", vec![put]);
     let revision = store.revision().unwrap();
     store.commit(vec![batch], Timestamp::from_micros(1)).unwrap().remove(0).unwrap();
     assert_eq!(numbers(&store, &skill(Layer::Market, "gone")), [2, 1]);

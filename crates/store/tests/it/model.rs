@@ -1,4 +1,4 @@
-//! Random changes against a model that is a plain list of versions, on both stores, with reopening.
+//! Random changes against a model that is a plain list of versions, on all stores, with reopening.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,6 +11,7 @@ use skills_store::{
 
 use crate::{
     contract::{at, key, put},
+    postgres::TestDatabase,
     versions::on_version,
 };
 
@@ -286,7 +287,7 @@ fn apply(store: &dyn Store, step: &Step) -> Result<Effect, BatchError> {
         }
         Step::Collect { .. } | Step::Reopen => return Ok(Effect::Nothing),
     };
-    let batch = Batch { actor: "t".into(), mutations: vec![mutation] };
+    let batch = Batch::new("t", vec![mutation]);
     store.commit(vec![batch], at(1)).unwrap().remove(0).map(|mut effects| effects.remove(0))
 }
 
@@ -300,7 +301,7 @@ fn collect(store: &dyn Store, keep: u64) -> (u64, u64) {
         let change = |version| VersionMutation::Collect { version };
         let mutations: Vec<_> =
             expired.versions.into_iter().map(|(key, n)| on_version(key, change(n))).collect();
-        let batch = Batch { actor: "gc".into(), mutations };
+        let batch = Batch::new("gc", mutations);
         for effect in store.commit(vec![batch], at(1)).unwrap().remove(0).unwrap() {
             let Effect::Erased { bytes: freed, .. } = effect else { panic!("{effect:?}") };
             versions += 1;
@@ -383,10 +384,13 @@ fn check(store: &dyn Store, models: &[Model; 2]) -> Result<(), TestCaseError> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
     #[test]
-    fn both_stores_behave_like_a_list_of_versions(steps in prop::collection::vec(step(), 1..60)) {
+    fn all_stores_behave_like_a_list_of_versions(steps in prop::collection::vec(step(), 1..60)) {
         let dir = tempfile::tempdir().unwrap();
         let mut sqlite = SqliteStore::open(dir.path()).unwrap();
         let memory = MemoryStore::new();
+        let database = TestDatabase::new();
+        let postgres = database.as_ref().map(TestDatabase::open);
+        let postgres = postgres.as_ref().map(|store| store as &dyn Store);
         let mut models: [Model; 2] = Default::default();
         for step in &steps {
             match step {
@@ -399,7 +403,8 @@ proptest! {
                     let size = sqlite.expired_size(&retention, at(1)).unwrap();
                     prop_assert_eq!(size, memory.expired_size(&retention, at(1)).unwrap());
                     let expected: u64 = models.iter_mut().map(|model| model.collect(*keep)).sum();
-                    for store in [&sqlite as &dyn Store, &memory] {
+                    for store in [&sqlite as &dyn Store, &memory].into_iter().chain(postgres) {
+                        prop_assert_eq!(store.expired_size(&retention, at(1)).unwrap(), size);
                         prop_assert_eq!(collect(store, *keep), (expected, size.bytes));
                     }
                     while sqlite.release_space().unwrap() {}
@@ -412,6 +417,9 @@ proptest! {
                     let after = models[*id].served();
                     let effects = [apply(&sqlite, step), apply(&memory, step)];
                     prop_assert_eq!(&effects[0], &effects[1], "{:?}", step);
+                    if let Some(postgres) = postgres {
+                        prop_assert_eq!(&effects[0], &apply(postgres, step), "{:?}", step);
+                    }
                     prop_assert_eq!(effects[0].is_ok(), is_accepted, "{:?}: {:?}", step, effects[0]);
                     // A change that affects what is served says so, and no other does.
                     if let Ok(Effect::Changed(change) | Effect::Erased { change, .. }) = &effects[0] {
@@ -428,6 +436,10 @@ proptest! {
         }
         check(&sqlite, &models)?;
         check(&memory, &models)?;
+        if let Some(postgres) = postgres {
+            check(postgres, &models)?;
+            prop_assert_eq!(postgres.changes(0, 1000).unwrap(), sqlite.changes(0, 1000).unwrap());
+        }
         drop(sqlite);
         check(&SqliteStore::open(dir.path()).unwrap(), &models)?;
     }

@@ -22,7 +22,7 @@ fn put(store: &SqliteStore, id: &str, body: &str) -> Result<(), StoreError> {
         content: EntryContent::Skill(meta),
         options: PublishOptions::default(),
     };
-    let batch = Batch { actor: "t".into(), mutations: vec![put] };
+    let batch = Batch::new("t", vec![put]);
     store.commit(vec![batch], Timestamp::from_micros(1)).map(drop)
 }
 
@@ -279,7 +279,7 @@ fn each_version_in_the_log_has_its_source() {
                 blobs: vec![(Digest::of(commit.as_bytes()), Bytes::from(commit.to_owned()))],
                 options: PublishOptions::default(),
             };
-            let batch = Batch { actor: "t".into(), mutations: vec![put] };
+            let batch = Batch::new("t", vec![put]);
             store.commit(vec![batch], Timestamp::from_micros(1)).unwrap();
         }
     }
@@ -313,7 +313,7 @@ fn purged_bytes_are_in_no_file() {
         let version = VersionSelector::Number(2);
         let change = VersionMutation::Purge { version, reason: "leaked".into() };
         let purge = Mutation::Version { key, change };
-        let batch = Batch { actor: "t".into(), mutations: vec![purge] };
+        let batch = Batch::new("t", vec![purge]);
         store.commit(vec![batch], Timestamp::from_micros(1)).unwrap().remove(0).unwrap();
         assert!(!has_bytes(dir.path(), secret.as_bytes()), "{id}");
     }
@@ -337,7 +337,7 @@ fn the_file_shrinks_when_old_versions_are_collected() {
     let collect =
         |(key, version)| Mutation::Version { key, change: VersionMutation::Collect { version } };
     let mutations = expired.versions.into_iter().map(collect).collect();
-    let batch = Batch { actor: "t".into(), mutations };
+    let batch = Batch::new("t", mutations);
     store.commit(vec![batch], Timestamp::from_micros(1)).unwrap().remove(0).unwrap();
     while store.release_space().unwrap() {}
     assert!(size() < before / 4, "{} of {before} bytes", size());

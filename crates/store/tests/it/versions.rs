@@ -611,6 +611,33 @@ fn the_log_is_filtered_and_newest_first() {
 }
 
 #[test]
+fn the_log_is_read_oldest_first_with_the_content_that_was_served() {
+    on_each_store(|store| {
+        commit(store, put("a", "one"), 10);
+        commit(store, put("b", "one"), 20);
+        commit(store, put("a", "two"), 30);
+        commit(store, label("stable", Some("1"), None), 40);
+        commit(store, purge("2"), 50);
+        let read = |filter: LogFilter, after, limit| -> Vec<(u64, Option<u64>, bool)> {
+            let records = store.log_after(&filter, after, limit).unwrap().into_iter();
+            let row = |served: skills_store::ServedRecord| {
+                (served.record.revision, served.record.served, served.content.is_some())
+            };
+            records.map(row).collect()
+        };
+        let all = LogFilter::default;
+        assert_eq!(read(all(), 0, 2), [(1, Some(1), true), (2, Some(1), true)]);
+        // The content of the purged version is gone from the past too.
+        let rest = [(3, Some(2), false), (4, Some(1), true), (5, Some(1), true)];
+        assert_eq!(read(all(), 2, 10), rest);
+        let only = LogFilter { id: Some("b".into()), ..all() };
+        assert_eq!(read(only, 0, 10), [(2, Some(1), true)]);
+        assert!(read(all(), u64::MAX, 10).is_empty());
+        assert!(read(LogFilter { layers: Some(vec![]), ..all() }, 0, 10).is_empty());
+    });
+}
+
+#[test]
 fn a_batch_with_a_refused_change_leaves_versions_as_they_were() {
     on_each_store(|store| {
         publish(store, &["one", "two"]);

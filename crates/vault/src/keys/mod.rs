@@ -10,7 +10,6 @@ mod revoke;
 use std::fmt;
 
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
-use rusqlite::{Connection, OptionalExtension as _, Row, params};
 use skills_core::{Digest, Owner, Timestamp, caller::KEY_PREFIX};
 use zeroize::Zeroizing;
 
@@ -20,10 +19,7 @@ pub use revoke::{KeySelector, Revocation};
 pub(crate) use revoke::{PendingRevocations, revoke};
 
 use crate::{
-    Actor, Plan, ProfileChange, Vault, VaultError,
-    audit::record,
-    crypt::random,
-    file::{TxError, corrupt_column},
+    Actor, Plan, ProfileChange, Vault, VaultError, audit::record, backend::Tables, crypt::random,
     profiles,
 };
 
@@ -133,94 +129,58 @@ impl KeyRow {
     }
 }
 
-const COLUMNS: &str = "number, hash, owner, label, created_at, expires_at, revoked_at";
-
-fn key_row(row: &Row<'_>) -> rusqlite::Result<KeyRow> {
-    let time = |column| -> rusqlite::Result<_> {
-        Ok(row.get::<_, Option<i64>>(column)?.map(Timestamp::from_micros))
-    };
-    Ok(KeyRow {
-        number: row.get(0)?,
-        hash: Digest::from_bytes(row.get(1)?),
-        owner: row.get_ref(2)?.as_str()?.parse().map_err(|_| corrupt_column("owner"))?,
-        label: row.get(3)?,
-        created_at: Timestamp::from_micros(row.get(4)?),
-        expires_at: time(5)?,
-        revoked_at: time(6)?,
-    })
-}
-
-/// Returns the row of the key with this hash.
-pub(crate) fn by_hash(connection: &Connection, hash: &Digest) -> rusqlite::Result<Option<KeyRow>> {
-    let sql = format!("SELECT {COLUMNS} FROM key WHERE hash = ?1");
-    connection.prepare_cached(&sql)?.query_row([hash.as_bytes()], key_row).optional()
-}
-
 /// Rejects the nil UUID, which older data contains and which is not a user.
 pub(crate) fn reject_nil_owner(owner: &Owner) -> Result<(), VaultError> {
     if owner.is_nil() { Err(VaultError::NilOwner) } else { Ok(()) }
 }
 
 fn insert(
-    transaction: &Connection,
+    tables: &mut dyn Tables,
     actor: Actor<'_>,
     action: &str,
     hash: &Digest,
     key: &NewKey<'_>,
-) -> Result<KeyRow, TxError> {
-    let NewKey { owner, plan, label, expires_at } = key;
+) -> Result<KeyRow, VaultError> {
+    let NewKey { owner, plan, label, .. } = key;
     reject_nil_owner(owner)?;
     let is_invalid =
         |label: &str| label.len() > MAX_LABEL_BYTES || label.contains(char::is_control);
     if label.is_some_and(is_invalid) {
-        return Err(VaultError::BadLabel.into());
+        return Err(VaultError::BadLabel);
     }
-    let sql = "SELECT count(*) FROM key WHERE owner = ?1 AND revoked_at IS NULL
-               AND (expires_at IS NULL OR expires_at > ?2)";
-    let count: usize = transaction
-        .prepare_cached(sql)?
-        .query_row(params![owner.as_str(), actor.at.as_micros()], |row| row.get(0))?;
-    if count >= MAX_KEYS {
+    if tables.count_active_keys(owner, actor.at)? >= MAX_KEYS {
         let owner = owner.as_str().to_owned();
-        return Err(VaultError::TooMany { owner, what: "keys", max: MAX_KEYS }.into());
+        return Err(VaultError::TooMany { owner, what: "keys", max: MAX_KEYS });
     }
-    let sql = format!(
-        "INSERT INTO key (hash, owner, label, created_at, expires_at) VALUES (?1, ?2, ?3, ?4, ?5)
-         RETURNING {COLUMNS}"
-    );
-    let expires = expires_at.map(Timestamp::as_micros);
-    let values = params![hash.as_bytes(), owner.as_str(), label, actor.at.as_micros(), expires];
-    let row = transaction.prepare_cached(&sql)?.query_row(values, key_row)?;
+    let row = tables.insert_key(hash, key, actor.at)?;
     if plan.is_some() {
         let change = ProfileChange { plan: *plan, ..ProfileChange::default() };
-        profiles::put(transaction, actor, owner, &change)?;
+        profiles::put(tables, actor, owner, &change)?;
     }
-    record(transaction, actor, action, &subject(&row))?;
+    record(tables, actor, action, &subject(&row))?;
     Ok(row)
 }
 
 /// Stores the hash of a key that another system created.
 pub(crate) fn adopt(
-    transaction: &Connection,
+    tables: &mut dyn Tables,
     actor: Actor<'_>,
     hash: &Digest,
     key: &NewKey<'_>,
-) -> Result<KeyRow, TxError> {
+) -> Result<KeyRow, VaultError> {
     reject_nil_owner(key.owner)?;
-    let Some(row) = by_hash(transaction, hash)? else {
-        return insert(transaction, actor, "key.adopt", hash, key);
+    let Some(row) = tables.key_by_hash(hash)? else {
+        return insert(tables, actor, "key.adopt", hash, key);
     };
     if row.revoked_at.is_some() {
-        return Err(VaultError::KeyRevoked(row.id()).into());
+        return Err(VaultError::KeyRevoked(row.id()));
     }
     if row.owner != *key.owner {
-        return Err(VaultError::KeyTaken(row.id()).into());
+        return Err(VaultError::KeyTaken(row.id()));
     }
     if row.expires_at != key.expires_at {
-        let sql = "UPDATE key SET expires_at = ?2 WHERE number = ?1";
-        let expires = key.expires_at.map(Timestamp::as_micros);
-        transaction.prepare_cached(sql)?.execute(params![row.number, expires])?;
-        record(transaction, actor, "key.expiry", &subject(&row))?;
+        tables.set_key_expiry(row.number, key.expires_at)?;
+        record(tables, actor, "key.expiry", &subject(&row))?;
     }
     Ok(KeyRow { expires_at: key.expires_at, ..row })
 }
@@ -229,21 +189,11 @@ fn subject(row: &KeyRow) -> String {
     format!("{} of {}", row.id(), row.owner.as_str())
 }
 
-fn plan_of(connection: &Connection, owner: &Owner) -> rusqlite::Result<Plan> {
-    let sql = "SELECT tier FROM profile WHERE owner = ?1";
-    let plan: Option<Option<String>> =
-        connection.prepare_cached(sql)?.query_row([owner.as_str()], |row| row.get(0)).optional()?;
-    match plan.flatten() {
-        Some(plan) => plan.parse().map_err(|_| corrupt_column("tier")),
-        None => Ok(Plan::default()),
-    }
-}
-
 impl Vault {
     /// Creates a key.
     ///
     /// # Errors
-    /// When the label cannot be used, the owner has too many keys, or the file cannot be written.
+    /// When the label cannot be used, the owner has too many keys, or the vault cannot be written.
     pub fn create_key(&self, actor: Actor<'_>, key: &NewKey<'_>) -> Result<CreatedKey, VaultError> {
         let bytes = Zeroizing::new(random::<32>()?);
         // Allocated at its final size: a reallocation would leave a copy of the key in memory.
@@ -251,10 +201,10 @@ impl Vault {
         text.push_str(KEY_PREFIX);
         URL_SAFE_NO_PAD.encode_string(*bytes, &mut text);
         let hash = Digest::of(text.as_bytes());
-        self.file.write(|transaction| {
-            let row = insert(transaction, actor, "key.create", &hash, key)?;
-            let plan = plan_of(transaction, key.owner)?;
-            Ok(CreatedKey { key: text, row, plan })
+        self.backend.write(|tables| {
+            let row = insert(tables, actor, "key.create", &hash, key)?;
+            let plan = tables.profile(key.owner)?.and_then(|profile| profile.plan);
+            Ok(CreatedKey { key: text, row, plan: plan.unwrap_or_default() })
         })
     }
 
@@ -268,29 +218,21 @@ impl Vault {
         hash: &Digest,
         key: &NewKey<'_>,
     ) -> Result<KeyRow, VaultError> {
-        self.file.write(|transaction| adopt(transaction, actor, hash, key))
+        self.backend.write(|tables| adopt(tables, actor, hash, key))
     }
 
     /// Returns a page of keys after a number, oldest first, of one owner or of all.
     ///
     /// # Errors
-    /// When the file cannot be read.
+    /// When the vault cannot be read.
     pub fn keys(
         &self,
         owner: Option<&Owner>,
         after: u64,
         limit: usize,
     ) -> Result<Vec<KeyRow>, VaultError> {
-        let mut rows = self.file.read(|connection| {
-            let filter = if owner.is_some() { "owner = ?3" } else { "?3 IS NULL" };
-            let sql = format!(
-                "SELECT {COLUMNS} FROM key WHERE number > ?1 AND {filter} ORDER BY number LIMIT ?2"
-            );
-            let mut statement = connection.prepare_cached(&sql)?;
-            let owner = owner.map(Owner::as_str);
-            let rows = statement.query_map(params![after, limit.min(MAX_PAGE), owner], key_row)?;
-            Ok(rows.collect::<rusqlite::Result<Vec<_>>>()?)
-        })?;
+        let limit = limit.min(MAX_PAGE);
+        let mut rows = self.backend.read(|tables| tables.keys_after(owner, after, limit))?;
         let pending = self.pending_revocations.lock();
         for row in &mut rows {
             row.revoked_at = row.revoked_at.or_else(|| Some(pending.get(&row.hash)?.1));

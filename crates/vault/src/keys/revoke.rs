@@ -1,15 +1,14 @@
 //! Revocation of keys: one by its id or its text, or all of an owner.
 //!
-//! A revocation takes effect in this process even if the file cannot be written, such as on a full disk. It is then held
+//! A revocation takes effect in this process even if the vault cannot be written, such as on a full disk. It is then held
 //! in memory until [`Vault::store_revocations`] succeeds.
 
 use std::collections::HashMap;
 
-use rusqlite::{Connection, params};
 use skills_core::{Digest, Owner, Timestamp};
 
-use super::{COLUMNS, ID_DIGITS, KeyRow, by_hash, hash_of, key_id, key_row, subject};
-use crate::{Actor, Vault, VaultError, audit::record, file::TxError};
+use super::{ID_DIGITS, KeyRow, hash_of, key_id, subject};
+use crate::{Actor, Vault, VaultError, audit::record, backend::Tables};
 
 /// Keys that are revoked in this process and not yet in the file, with author and time.
 pub(crate) type PendingRevocations = HashMap<Digest, (String, Timestamp)>;
@@ -36,21 +35,21 @@ pub enum KeySelector<'a> {
 }
 
 impl Vault {
-    /// Revokes keys with effect from the next request, in this process even if the file cannot be written.
+    /// Revokes keys with effect from the next request, in this process even if the vault cannot be written.
     ///
     /// # Errors
-    /// When an id is malformed, unknown or ambiguous, or the file cannot be read.
+    /// When an id is malformed, unknown or ambiguous, or the vault cannot be read.
     pub fn revoke_keys(
         &self,
         actor: Actor<'_>,
         selector: KeySelector<'_>,
     ) -> Result<Revocation, VaultError> {
-        let error = match self.file.write(|transaction| revoke(transaction, actor, selector)) {
+        let error = match self.backend.write(|tables| revoke(tables, actor, selector)) {
             Ok(keys) => return Ok(Revocation { keys, storage_error: None }),
             Err(error) if error.is_write_failure() => error,
             Err(error) => return Err(error),
         };
-        let mut keys = self.file.read(|connection| select(connection, selector))?;
+        let mut keys = self.backend.read(|tables| select(tables, selector))?;
         let mut pending = self.pending_revocations.lock();
         keys.retain(|row| row.revoked_at.is_none() && !pending.contains_key(&row.hash));
         for row in &mut keys {
@@ -67,7 +66,7 @@ impl Vault {
         for (hash, (name, at)) in pending {
             let actor = Actor { name: &name, at };
             let id = hash.to_string();
-            match self.file.write(|transaction| revoke(transaction, actor, KeySelector::Id(&id))) {
+            match self.backend.write(|tables| revoke(tables, actor, KeySelector::Id(&id))) {
                 // A key that is gone from the file needs no revocation.
                 Ok(_) | Err(VaultError::NoSuchKey(_)) => {
                     self.pending_revocations.lock().remove(&hash);
@@ -84,51 +83,40 @@ impl Vault {
 
 /// Revokes keys in the caller's transaction.
 pub(crate) fn revoke(
-    transaction: &Connection,
+    tables: &mut dyn Tables,
     actor: Actor<'_>,
     selector: KeySelector<'_>,
-) -> Result<Vec<KeyRow>, TxError> {
-    let mut rows = select(transaction, selector)?;
+) -> Result<Vec<KeyRow>, VaultError> {
+    let mut rows = select(tables, selector)?;
     rows.retain(|row| row.revoked_at.is_none());
     for row in &mut rows {
-        let sql = "UPDATE key SET revoked_at = ?2 WHERE number = ?1";
-        let change = params![row.number, actor.at.as_micros()];
-        transaction.prepare_cached(sql)?.execute(change)?;
-        record(transaction, actor, "key.revoke", &subject(row))?;
+        tables.set_key_revoked(row.number, actor.at)?;
+        record(tables, actor, "key.revoke", &subject(row))?;
         row.revoked_at = Some(actor.at);
     }
     Ok(rows)
 }
 
-fn select(connection: &Connection, selector: KeySelector<'_>) -> Result<Vec<KeyRow>, TxError> {
+fn select(tables: &mut dyn Tables, selector: KeySelector<'_>) -> Result<Vec<KeyRow>, VaultError> {
     match selector {
-        KeySelector::Owner(owner) => {
-            let sql = format!(
-                "SELECT {COLUMNS} FROM key WHERE owner = ?1 AND revoked_at IS NULL ORDER BY number"
-            );
-            let mut statement = connection.prepare_cached(&sql)?;
-            Ok(statement.query_map([owner.as_str()], key_row)?.collect::<rusqlite::Result<_>>()?)
-        }
-        KeySelector::Key(key) => match hash_of(key) {
-            Some(hash) => match by_hash(connection, &hash)? {
+        KeySelector::Owner(owner) => tables.unrevoked_keys(owner),
+        KeySelector::Key(key) => {
+            let hash = hash_of(key).ok_or(VaultError::NotAKey)?;
+            match tables.key_by_hash(&hash)? {
                 Some(row) => Ok(vec![row]),
-                None => Err(VaultError::NoSuchKey(key_id(&hash)).into()),
-            },
-            None => Err(VaultError::NotAKey.into()),
-        },
+                None => Err(VaultError::NoSuchKey(key_id(&hash))),
+            }
+        }
         KeySelector::Id(id) => {
             if id.len() < ID_DIGITS {
-                return Err(VaultError::BadKeyId.into());
+                return Err(VaultError::BadKeyId);
             }
             let (from, to) = (padded(id, '0')?, padded(id, 'f')?);
-            let sql = format!("SELECT {COLUMNS} FROM key WHERE hash BETWEEN ?1 AND ?2 LIMIT 2");
-            let mut statement = connection.prepare_cached(&sql)?;
-            let found = statement.query_map([from.as_bytes(), to.as_bytes()], key_row)?;
-            let found: Vec<KeyRow> = found.collect::<rusqlite::Result<_>>()?;
+            let found = tables.keys_between((&from, &to), 2)?;
             match found.len() {
-                0 => Err(VaultError::NoSuchKey(id.to_owned()).into()),
+                0 => Err(VaultError::NoSuchKey(id.to_owned())),
                 1 => Ok(found),
-                _ => Err(VaultError::AmbiguousKey(id.to_owned()).into()),
+                _ => Err(VaultError::AmbiguousKey(id.to_owned())),
             }
         }
     }

@@ -5,7 +5,7 @@ use std::{
 };
 
 use super::*;
-use crate::vault::testing::{NOW, actor, later, owner, vault};
+use crate::vault::testing::{NOW, TestSite, actor, contract, execute_sql, later, owner, vault};
 
 #[test]
 fn a_key_is_found_by_its_hash_alone() {
@@ -28,22 +28,35 @@ fn a_key_is_found_by_its_hash_alone() {
     assert!(!contains(&key.as_bytes()[key.len() - 8..]), "not even its end is stored");
 }
 
-#[test]
-fn hashes_equal_those_of_other_gateways() {
+contract! {
+    hashes_equal_those_of_other_gateways,
+    other_bearer_tokens_find_no_key,
+    a_key_expires,
+    changes_of_another_process_take_effect_while_the_key_is_in_use,
+    changes_of_the_same_process_take_effect_at_once,
+    keys_are_revoked_one_by_one_or_all_of_an_owner,
+    an_ambiguous_id_is_rejected,
+    an_adopted_key_neither_changes_owner_nor_returns_after_revocation,
+    keys_are_listed_page_by_page,
+    an_owner_has_a_maximum_of_keys,
+    several_processes_can_create_keys_at_once,
+    a_key_is_revoked_at_once_while_the_file_cannot_be_written,
+}
+
+fn hashes_equal_those_of_other_gateways(site: &TestSite) {
     for (key, hash) in [
         ("us-test-key-1", "1ac7f2dbf6a3aa2b8c4c0ff95325882101df62151e861cf94f2a8ef01187e1d0"),
         ("us-abc", "15d6354290b017ae135247fb8d7a1c1e133738bca02c02e38fc0c5c1046d2206"),
     ] {
-        let (vault, _dir) = vault();
+        let vault = site.vault();
         let ann = owner("ann");
         vault.adopt_key(actor(), &hash.parse().unwrap(), &NewKey::for_owner(&ann)).unwrap();
         assert_eq!(vault.find_key(key, NOW).unwrap().unwrap().owner, ann, "{key}");
     }
 }
 
-#[test]
-fn other_bearer_tokens_find_no_key() {
-    let (vault, _dir) = vault();
+fn other_bearer_tokens_find_no_key(site: &TestSite) {
+    let vault = site.vault();
     let ann = owner("ann");
     let key = vault.create_key(actor(), &NewKey::for_owner(&ann)).unwrap().key;
     let longer = format!("{}x", *key);
@@ -52,9 +65,8 @@ fn other_bearer_tokens_find_no_key() {
     }
 }
 
-#[test]
-fn a_key_expires() {
-    let (vault, _dir) = vault();
+fn a_key_expires(site: &TestSite) {
+    let vault = site.vault();
     let ann = owner("ann");
     let wanted = NewKey { expires_at: Some(later(60)), ..NewKey::for_owner(&ann) };
     let key = vault.create_key(actor(), &wanted).unwrap().key;
@@ -72,10 +84,9 @@ fn wait_until(mut is_met: impl FnMut() -> bool) {
     }
 }
 
-#[test]
-fn changes_of_another_process_take_effect_while_the_key_is_in_use() {
-    let (server, dir) = vault();
-    let command_line = Vault::open(dir.path(), None).unwrap();
+fn changes_of_another_process_take_effect_while_the_key_is_in_use(site: &TestSite) {
+    let server = site.vault();
+    let command_line = site.open(None);
     let ann = owner("ann");
     assert_eq!(server.find_key("us-abc", NOW).unwrap(), None);
     let created = command_line.create_key(actor(), &NewKey::for_owner(&ann)).unwrap();
@@ -90,9 +101,8 @@ fn changes_of_another_process_take_effect_while_the_key_is_in_use() {
     wait_until(|| plan().is_none());
 }
 
-#[test]
-fn changes_of_the_same_process_take_effect_at_once() {
-    let (vault, _dir) = vault();
+fn changes_of_the_same_process_take_effect_at_once(site: &TestSite) {
+    let vault = site.vault();
     let ann = owner("ann");
     let created = vault.create_key(actor(), &NewKey::for_owner(&ann)).unwrap();
     let plan = || vault.find_key(&created.key, NOW).unwrap().map(|key| key.plan);
@@ -105,9 +115,8 @@ fn changes_of_the_same_process_take_effect_at_once() {
     assert_eq!(plan(), None);
 }
 
-#[test]
-fn keys_are_revoked_one_by_one_or_all_of_an_owner() {
-    let (vault, _dir) = vault();
+fn keys_are_revoked_one_by_one_or_all_of_an_owner(site: &TestSite) {
+    let vault = site.vault();
     let (ann, bob) = (owner("ann"), owner("bob"));
     let [one, two, three] = [&ann, &ann, &bob].map(|owner| {
         let created = vault.create_key(actor(), &NewKey::for_owner(owner)).unwrap();
@@ -138,9 +147,8 @@ fn keys_are_revoked_one_by_one_or_all_of_an_owner() {
     assert_eq!(actions, ["key.create", "key.create", "key.create", "key.revoke", "key.revoke"]);
 }
 
-#[test]
-fn an_ambiguous_id_is_rejected() {
-    let (vault, _dir) = vault();
+fn an_ambiguous_id_is_rejected(site: &TestSite) {
+    let vault = site.vault();
     let ann = owner("ann");
     for end in ["00", "01"] {
         let hash = format!("{}{end}", "ab".repeat(31)).parse().unwrap();
@@ -155,9 +163,8 @@ fn an_ambiguous_id_is_rejected() {
     assert_eq!(revoke(&format!("{}01", "ab".repeat(31))).unwrap().keys.len(), 1);
 }
 
-#[test]
-fn an_adopted_key_neither_changes_owner_nor_returns_after_revocation() {
-    let (vault, _dir) = vault();
+fn an_adopted_key_neither_changes_owner_nor_returns_after_revocation(site: &TestSite) {
+    let vault = site.vault();
     let (ann, bob, nil) =
         (owner("ann"), owner("bob"), owner("00000000-0000-0000-0000-000000000000"));
     let hash = Digest::of(b"us-abc");
@@ -173,9 +180,8 @@ fn an_adopted_key_neither_changes_owner_nor_returns_after_revocation() {
     assert_eq!(adopt(&ann, None).unwrap_err().code().as_str(), "key_revoked");
 }
 
-#[test]
-fn keys_are_listed_page_by_page() {
-    let (vault, _dir) = vault();
+fn keys_are_listed_page_by_page(site: &TestSite) {
+    let vault = site.vault();
     let (ann, bob) = (owner("ann"), owner("bob"));
     for owner in [&ann, &bob, &ann, &bob, &ann] {
         vault.create_key(actor(), &NewKey::for_owner(owner)).unwrap();
@@ -191,16 +197,15 @@ fn keys_are_listed_page_by_page() {
     ));
 }
 
-#[test]
-fn an_owner_has_a_maximum_of_keys() {
-    let (vault, _dir) = vault();
+fn an_owner_has_a_maximum_of_keys(site: &TestSite) {
+    let vault = site.vault();
     let ann = owner("ann");
     vault
-        .file
-        .write(|transaction| {
+        .backend
+        .write(|tables| {
             for number in 0..MAX_KEYS {
                 let hash = Digest::of(&number.to_le_bytes());
-                insert(transaction, actor(), "key.adopt", &hash, &NewKey::for_owner(&ann))?;
+                insert(tables, actor(), "key.adopt", &hash, &NewKey::for_owner(&ann))?;
             }
             Ok(())
         })
@@ -213,14 +218,12 @@ fn an_owner_has_a_maximum_of_keys() {
     assert!(one_more().is_ok());
 }
 
-#[test]
-fn several_processes_can_create_keys_at_once() {
-    let (vault, dir) = vault();
+fn several_processes_can_create_keys_at_once(site: &TestSite) {
+    let vault = site.vault();
     thread::scope(|scope| {
         for number in 0..4 {
-            let dir = dir.path();
             scope.spawn(move || {
-                let vault = Vault::open(dir, None).unwrap();
+                let vault = site.open(None);
                 let owner = owner(&format!("u{number}"));
                 for _ in 0..10 {
                     let key = vault.create_key(actor(), &NewKey::for_owner(&owner)).unwrap().key;
@@ -232,15 +235,14 @@ fn several_processes_can_create_keys_at_once() {
     assert_eq!(vault.keys(None, 0, 100).unwrap().len(), 40);
 }
 
-#[test]
-fn a_key_is_revoked_at_once_while_the_file_cannot_be_written() {
-    let (vault, dir) = vault();
+fn a_key_is_revoked_at_once_while_the_file_cannot_be_written(site: &TestSite) {
+    let vault = site.vault();
     let ann = owner("ann");
     let new = NewKey::for_owner(&ann);
     let (one, other) =
         (vault.create_key(actor(), &new).unwrap(), vault.create_key(actor(), &new).unwrap());
     let is_found = |vault: &Vault, key: &str| vault.find_key(key, later(1)).unwrap().is_some();
-    vault.file.set_read_only(true);
+    vault.backend.set_read_only(true);
     let revoked = vault.revoke_keys(actor(), KeySelector::Id(&one.row.id())).unwrap();
     assert_eq!(revoked.keys.len(), 1);
     assert!(revoked.storage_error.is_some(), "the error is reported");
@@ -252,10 +254,10 @@ fn a_key_is_revoked_at_once_while_the_file_cannot_be_written() {
     let unknown = vault.revoke_keys(actor(), KeySelector::Id("00000000"));
     assert!(unknown.is_err(), "an unknown key cannot be revoked in memory either");
 
-    vault.file.set_read_only(false);
+    vault.backend.set_read_only(false);
     assert!(vault.store_revocations());
     assert!(vault.pending_revocations.lock().is_empty());
-    let restarted = Vault::open(dir.path(), None).unwrap();
+    let restarted = site.open(None);
     assert!(!is_found(&restarted, &one.key) && !is_found(&restarted, &other.key));
     let log = restarted.audit(0, 100).unwrap();
     assert_eq!(log.iter().filter(|row| row.action == "key.revoke").count(), 2);
@@ -263,28 +265,27 @@ fn a_key_is_revoked_at_once_while_the_file_cannot_be_written() {
 
 #[test]
 fn a_pending_revocation_outlives_errors_other_than_a_failed_write() {
-    let (vault, _dir) = vault();
+    let (vault, dir) = vault();
     let ann = owner("ann");
     let (one, gone) = (
         vault.create_key(actor(), &NewKey::for_owner(&ann)).unwrap(),
         vault.create_key(actor(), &NewKey::for_owner(&ann)).unwrap(),
     );
-    vault.file.set_read_only(true);
+    vault.backend.set_read_only(true);
     vault.revoke_keys(actor(), KeySelector::Owner(&ann)).unwrap();
-    vault.file.set_read_only(false);
+    vault.backend.set_read_only(false);
     let change = |sql: &str, number: u64| {
-        let changed = vault.file.write(|transaction| Ok(transaction.execute(sql, [number])?));
-        assert_eq!(changed.unwrap(), 1);
+        execute_sql(dir.path(), &format!("{sql} WHERE number = {number}")).unwrap();
     };
     // An invalid owner: the row is reported as damaged.
-    change("UPDATE key SET owner = '' WHERE number = ?1", one.row.number);
-    change("DELETE FROM key WHERE number = ?1", gone.row.number);
+    change("UPDATE key SET owner = ''", one.row.number);
+    change("DELETE FROM key", gone.row.number);
     assert!(!vault.store_revocations());
     let is_pending = |key: &KeyRow| vault.pending_revocations.lock().contains_key(&key.hash);
     assert!(is_pending(&one.row), "it is still revoked in this process");
     assert!(!is_pending(&gone.row), "a key that is gone needs no revocation");
 
-    change("UPDATE key SET owner = 'ann' WHERE number = ?1", one.row.number);
+    change("UPDATE key SET owner = 'ann'", one.row.number);
     assert!(vault.find_key(&one.key, later(1)).unwrap().is_none());
     assert!(vault.store_revocations());
     assert!(vault.pending_revocations.lock().is_empty());

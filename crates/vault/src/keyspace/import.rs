@@ -9,8 +9,8 @@ use skills_core::{
 
 use crate::{
     Actor, NewKey, ProfileChange, RateWindow, Vault, VaultError,
+    backend::Tables,
     crypt::{Envelope, SecretBinding},
-    file::TxError,
     keys,
     profiles::{self, plan_or_free},
     rate_limits::{self, minute_of},
@@ -46,11 +46,11 @@ pub enum KeyspaceImport {
     },
 }
 
-fn skipped(reason: impl Into<String>) -> Result<KeyspaceImport, TxError> {
+fn skipped(reason: impl Into<String>) -> Result<KeyspaceImport, VaultError> {
     Ok(KeyspaceImport::Skipped { reason: reason.into() })
 }
 
-fn imported(notes: Vec<String>) -> Result<KeyspaceImport, TxError> {
+fn imported(notes: Vec<String>) -> Result<KeyspaceImport, VaultError> {
     Ok(KeyspaceImport::Imported { notes })
 }
 
@@ -71,23 +71,23 @@ impl Vault {
     /// Imports lines in one transaction and returns the result of each. An unusable line is skipped.
     ///
     /// # Errors
-    /// When the file cannot be written; then no line is imported.
+    /// When the vault cannot be written; then no line is imported.
     pub fn import(
         &self,
         actor: Actor<'_>,
         lines: &[KeyspaceLine],
     ) -> Result<Vec<KeyspaceImport>, VaultError> {
-        self.file.write(|transaction| {
+        self.backend.write(|tables| {
             let mut outcomes = Vec::with_capacity(lines.len());
             for line in lines {
-                let savepoint = transaction.savepoint()?;
-                let outcome = match self.import_line(&savepoint, actor, line) {
+                tables.begin_savepoint()?;
+                let outcome = match self.import_line(tables, actor, line) {
                     Ok(outcome) => {
-                        savepoint.commit()?;
+                        tables.end_savepoint(true)?;
                         outcome
                     }
-                    Err(TxError::Rejected(error)) if is_line_error(&error) => {
-                        savepoint.finish()?;
+                    Err(error) if is_line_error(&error) => {
+                        tables.end_savepoint(false)?;
                         KeyspaceImport::Skipped { reason: error.to_string() }
                     }
                     Err(error) => return Err(error),
@@ -100,10 +100,10 @@ impl Vault {
 
     fn import_line(
         &self,
-        transaction: &rusqlite::Connection,
+        tables: &mut dyn Tables,
         actor: Actor<'_>,
         line: &KeyspaceLine,
-    ) -> Result<KeyspaceImport, TxError> {
+    ) -> Result<KeyspaceImport, VaultError> {
         let expires_at = line.expiry.map(|expiry| expiry.to_timestamp(actor.at));
         if expires_at.is_some_and(|end| end <= actor.at) {
             return skipped("expired");
@@ -112,33 +112,31 @@ impl Vault {
         let migrated = |to: LogicalKey, notes| {
             Ok(KeyspaceImport::Migrated { from: line.key.to_string(), to: to.to_string(), notes })
         };
-        let fill_missing = |owner: &Owner, change, notes| {
-            if profiles::fill_missing(transaction, actor, owner, change)? {
+        let fill_missing = |tables: &mut dyn Tables, owner: &Owner, change, notes| {
+            if profiles::fill_missing(tables, actor, owner, change)? {
                 return migrated(LogicalKey::Profile(owner.clone()), notes);
             }
             skipped("already set in the profile")
         };
         match &line.key {
-            LogicalKey::AuthHash(hash) => {
-                match adopt(transaction, actor, hash, text, expires_at)? {
-                    Ok(()) => imported(vec![]),
-                    Err(reason) => skipped(reason),
-                }
-            }
+            LogicalKey::AuthHash(hash) => match adopt(tables, actor, hash, text, expires_at)? {
+                Ok(()) => imported(vec![]),
+                Err(reason) => skipped(reason),
+            },
             LogicalKey::UserUid(hash) => {
-                if keys::by_hash(transaction, hash)?.is_some() {
+                if tables.key_by_hash(hash)?.is_some() {
                     return skipped("the key exists already");
                 }
                 let default = || Expiry::After(MIGRATED_KEY_SECONDS).to_timestamp(actor.at);
                 let expires_at = expires_at.unwrap_or_else(default);
-                match adopt(transaction, actor, hash, text, Some(expires_at))? {
+                match adopt(tables, actor, hash, text, Some(expires_at))? {
                     Ok(()) => migrated(LogicalKey::AuthHash(*hash), vec![]),
                     Err(reason) => skipped(reason),
                 }
             }
             LogicalKey::Profile(owner) => match ProfileChange::from_keyspace(text) {
                 Ok((change, notes)) => {
-                    profiles::put(transaction, actor, owner, &change)?;
+                    profiles::put(tables, actor, owner, &change)?;
                     imported(notes)
                 }
                 Err(reason) => skipped(reason),
@@ -146,7 +144,7 @@ impl Vault {
             LogicalKey::Tier(owner) => {
                 let (plan, note) = plan_or_free(text);
                 let change = ProfileChange { plan: Some(plan), ..ProfileChange::default() };
-                fill_missing(owner, change, note.into_iter().collect())
+                fill_missing(tables, owner, change, note.into_iter().collect())
             }
             LogicalKey::Credits(account) => {
                 let Ok(credits) = text.parse::<f64>() else {
@@ -154,16 +152,16 @@ impl Vault {
                 };
                 let owner = match account {
                     CreditsAccount::Owner(owner) => owner.clone(),
-                    CreditsAccount::Key(hash) => match keys::by_hash(transaction, hash)? {
+                    CreditsAccount::Key(hash) => match tables.key_by_hash(hash)? {
                         Some(row) => row.owner,
                         None => return skipped("the credits belong to an unknown key"),
                     },
                 };
                 let change = ProfileChange { credits: Some(credits), ..ProfileChange::default() };
-                fill_missing(&owner, change, vec![])
+                fill_missing(tables, &owner, change, vec![])
             }
             LogicalKey::Secrets { owner, skill } => {
-                self.import_secrets(transaction, actor, (owner, skill.as_ref()), text)
+                self.import_secrets(tables, actor, (owner, skill.as_ref()), text)
             }
             LogicalKey::RateLimit { hash, minute } => {
                 let present = minute_of(actor.at);
@@ -175,7 +173,7 @@ impl Vault {
                     return skipped("the minute is too far in the future");
                 }
                 rate_limits::save(
-                    transaction,
+                    tables,
                     &RateWindow { hash: *hash, minute: *minute, used },
                     actor.at,
                 )?;
@@ -189,11 +187,11 @@ impl Vault {
 
     fn import_secrets(
         &self,
-        transaction: &rusqlite::Connection,
+        tables: &mut dyn Tables,
         actor: Actor<'_>,
         (owner, skill): (&Owner, Option<&SkillId>),
         text: &str,
-    ) -> Result<KeyspaceImport, TxError> {
+    ) -> Result<KeyspaceImport, VaultError> {
         keys::reject_nil_owner(owner)?;
         let Some(values) = parse_values(text) else {
             return skipped("the secrets are neither an object nor a list of {key, value}");
@@ -209,7 +207,7 @@ impl Vault {
             let binding = SecretBinding { owner: owner.as_str(), skill, name: name.as_str() };
             match self.to_envelope(binding, value.as_str()) {
                 Ok((envelope, note)) => {
-                    secrets::put(transaction, actor, binding, &envelope)?;
+                    secrets::put(tables, actor, binding, &envelope)?;
                     notes.extend(note.map(|note| format!("{name} {note}")));
                     stored += 1;
                 }
@@ -262,18 +260,18 @@ impl Vault {
 }
 
 fn adopt(
-    transaction: &rusqlite::Connection,
+    tables: &mut dyn Tables,
     actor: Actor<'_>,
     hash: &Digest,
     uid: &str,
     expires_at: Option<Timestamp>,
-) -> Result<Result<(), String>, TxError> {
+) -> Result<Result<(), String>, VaultError> {
     let owner = match keyspace::parse_owner(uid) {
         Ok(owner) => owner,
         Err(error) => return Ok(Err(error.to_string())),
     };
     let key = NewKey { owner: &owner, plan: None, label: None, expires_at };
-    keys::adopt(transaction, actor, hash, &key)?;
+    keys::adopt(tables, actor, hash, &key)?;
     Ok(Ok(()))
 }
 

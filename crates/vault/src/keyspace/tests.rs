@@ -3,7 +3,7 @@ use skills_core::{Tier, keyspace::KeyspaceLine};
 use super::*;
 use crate::{
     CalledSkill, KeySelector, Plan, PlanLimits, RateLimits, Vault,
-    vault::testing::{MASTER, NOW, actor, later, master, owner, vault},
+    vault::testing::{MASTER, NOW, TestSite, actor, contract, later, master, owner},
 };
 
 const HASH: &str = "1ac7f2dbf6a3aa2b8c4c0ff95325882101df62151e861cf94f2a8ef01187e1d0";
@@ -45,9 +45,20 @@ fn secret(vault: &Vault, skill: &str, name: &str) -> Option<String> {
     values.ok().map(|values| values[name].to_string())
 }
 
-#[test]
-fn keys_are_imported_with_their_expiry() {
-    let (vault, _dir) = vault();
+contract! {
+    keys_are_imported_with_their_expiry,
+    deprecated_keys_are_migrated_and_never_override,
+    secrets_are_encrypted_again_or_skipped_with_a_reason,
+    without_a_master_key_no_plain_text_is_stored,
+    rate_counters_of_other_minutes_are_skipped,
+    lines_of_the_registry_are_skipped,
+    a_failing_line_does_not_affect_others,
+    an_export_can_be_imported,
+    an_export_spans_pages,
+}
+
+fn keys_are_imported_with_their_expiry(site: &TestSite) {
+    let vault = site.vault();
     let key = format!("auth:hash:{HASH}");
     clean(&import(&vault, &format!(r#"{{"key":"{key}","value":"ann","ttl":60}}"#)));
     assert!(vault.find_key("us-test-key-1", later(59)).unwrap().is_some());
@@ -65,9 +76,8 @@ fn keys_are_imported_with_their_expiry() {
     assert_eq!(vault.find_key("us-test-key-1", NOW).unwrap(), None);
 }
 
-#[test]
-fn deprecated_keys_are_migrated_and_never_override() {
-    let (vault, _dir) = vault();
+fn deprecated_keys_are_migrated_and_never_override(site: &TestSite) {
+    let vault = site.vault();
     let ann = owner("ann");
     let auth = format!("auth:hash:{HASH}");
     let outcome = import(&vault, &entry(&format!("user:uid:{HASH}"), "ann"));
@@ -101,9 +111,8 @@ fn deprecated_keys_are_migrated_and_never_override() {
     skipped(&import(&vault, &entry("profile:ann", "not JSON")), "not a JSON object");
 }
 
-#[test]
-fn secrets_are_encrypted_again_or_skipped_with_a_reason() {
-    let (vault, _dir) = vault();
+fn secrets_are_encrypted_again_or_skipped_with_a_reason(site: &TestSite) {
+    let vault = site.vault();
     let object = serde_json::json!({
         "LEGACY": HELLO,
         "PLAIN": "a.jwt.shape",
@@ -142,10 +151,9 @@ fn secrets_are_encrypted_again_or_skipped_with_a_reason() {
     skipped(&import(&vault, &entry("skill:secrets:ann", r#"[{"key":"A"}]"#)), "neither");
 }
 
-#[test]
-fn without_a_master_key_no_plain_text_is_stored() {
-    let (_, dir) = vault();
-    let vault = Vault::open(dir.path(), None).unwrap();
+fn without_a_master_key_no_plain_text_is_stored(site: &TestSite) {
+    let _ = site.vault();
+    let vault = site.open(None);
     let text = serde_json::json!({ "LEGACY": HELLO, "PLAIN": "x" }).to_string();
     let KeyspaceImport::Imported { notes } = import(&vault, &entry("skill:secrets:ann", &text))
     else {
@@ -154,14 +162,13 @@ fn without_a_master_key_no_plain_text_is_stored() {
     assert_eq!(notes.len(), 2, "{notes:?}");
     assert_eq!(vault.secrets(&owner("ann")).unwrap().len(), 1);
     drop(vault);
-    let vault = Vault::open(dir.path(), Some(master(MASTER, None))).unwrap();
+    let vault = site.open(Some(master(MASTER, None)));
     assert_eq!(secret(&vault, "echo", "LEGACY").as_deref(), Some("hello"));
     assert_eq!(vault.rotate_secrets(actor()).unwrap().rotated, 1);
 }
 
-#[test]
-fn rate_counters_of_other_minutes_are_skipped() {
-    let (vault, _dir) = vault();
+fn rate_counters_of_other_minutes_are_skipped(site: &TestSite) {
+    let vault = site.vault();
     let minute = NOW.as_micros() / 60_000_000;
     let count = |minute: i64, used: &str| {
         import(&vault, &entry(&format!("ratelimit:{HASH}:{minute}"), used))
@@ -173,20 +180,18 @@ fn rate_counters_of_other_minutes_are_skipped() {
     let limits = RateLimits::new(PlanLimits::default());
     limits.resume(&vault.windows(NOW).unwrap(), NOW);
     let hash = HASH.parse().unwrap();
-    assert_eq!(limits.take(&hash, Plan::Free, NOW).remaining, 26);
+    assert_eq!(limits.take_locally(&hash, Plan::Free, NOW).remaining, 26);
 }
 
-#[test]
-fn lines_of_the_registry_are_skipped() {
-    let (vault, _dir) = vault();
+fn lines_of_the_registry_are_skipped(site: &TestSite) {
+    let vault = site.vault();
     for key in ["skill:official:a", "mcp_registry:tools_cache", "mcp_broadcast:tools_changed"] {
         skipped(&import(&vault, &entry(key, "{}")), "not part of the vault");
     }
 }
 
-#[test]
-fn a_failing_line_does_not_affect_others() {
-    let (vault, _dir) = vault();
+fn a_failing_line_does_not_affect_others(site: &TestSite) {
+    let vault = site.vault();
     let full: serde_json::Map<_, _> =
         (0..1001).map(|number| (format!("N{number}"), HELLO.into())).collect();
     let lines = [
@@ -200,9 +205,8 @@ fn a_failing_line_does_not_affect_others() {
     assert_eq!(vault.secrets(&owner("ann")).unwrap(), []);
 }
 
-#[test]
-fn an_export_can_be_imported() {
-    let (vault, _dir) = vault();
+fn an_export_can_be_imported(site: &TestSite) {
+    let vault = site.vault();
     let minute = NOW.as_micros() / 60_000_000;
     for text in [
         &format!(r#"{{"key":"auth:hash:{HASH}","value":"ann","expiration":1800000000}}"#),
@@ -234,7 +238,8 @@ fn an_export_can_be_imported() {
     );
     assert!(!lines.concat().contains("three"), "secrets stay encrypted");
 
-    let (other, _dir) = self::vault();
+    let elsewhere = TestSite::sqlite();
+    let other = elsewhere.vault();
     let parsed: Vec<KeyspaceLine> = lines.iter().map(|text| line(text)).collect();
     other.import(actor(), &parsed).unwrap().iter().for_each(clean);
     assert_eq!(export(&other), lines);
@@ -242,9 +247,8 @@ fn an_export_can_be_imported() {
     assert_eq!(secret(&other, "echo", "B").as_deref(), Some("two"));
 }
 
-#[test]
-fn an_export_spans_pages() {
-    let (vault, _dir) = vault();
+fn an_export_spans_pages(site: &TestSite) {
+    let vault = site.vault();
     let lines: Vec<KeyspaceLine> = (0..1200)
         .flat_map(|number| {
             let hash = skills_core::Digest::of(&[number as u8, (number >> 8) as u8]);

@@ -1,14 +1,13 @@
 //! The secrets of one call: those that the skill requires and may use.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
-use rusqlite::{Connection, OptionalExtension as _, params};
 use serde::Serialize;
 use skills_core::{Owner, SkillId, Tier, limits::MAX_SECRETS_OF_SKILL};
 use zeroize::Zeroizing;
 
 use super::SealedRow;
-use crate::{Vault, VaultError};
+use crate::{Vault, VaultError, backend::GrantRow};
 
 /// A resolved skill that is called.
 #[derive(Debug, Clone, Copy)]
@@ -61,83 +60,108 @@ pub(crate) fn describe_missing(missing: &[MissingSecret]) -> String {
     parts.map(|(text, names)| format!("{text}: {names}")).collect::<Vec<_>>().join("; ")
 }
 
-/// Finds the secret of a name for a skill: the skill's own before the global one.
-fn find(
-    connection: &Connection,
-    owner: &Owner,
-    skill: &SkillId,
-    name: &str,
-) -> rusqlite::Result<Option<SealedRow>> {
-    let sql =
-        "SELECT skill, envelope FROM secret WHERE owner = ?1 AND skill IN ('', ?2) AND name = ?3
-               ORDER BY skill DESC LIMIT 1";
-    let mut statement = connection.prepare_cached(sql)?;
-    let row = statement.query_row([owner.as_str(), skill.as_str(), name], |row| {
-        Ok(SealedRow {
-            owner: owner.as_str().to_owned(),
-            skill: row.get(0)?,
-            name: name.to_owned(),
-            envelope: row.get(1)?,
-        })
-    });
-    row.optional()
+/// Most copies of secrets and grants in memory; then they start anew.
+const MAX_COPIES: usize = 4096;
+
+/// Encrypted copies of what was last read for a skill and its names, for calls while the database is away.
+pub(crate) type SecretCopies = HashMap<(String, Tier, String, Vec<String>), Available>;
+
+/// Secrets and grants that a call may use.
+#[derive(Debug, Clone)]
+pub(crate) struct Available {
+    /// Global secrets and those of the skill.
+    secrets: Vec<SealedRow>,
+    /// Grants to the skill; empty outside the market tier, where none is needed.
+    grants: Vec<GrantRow>,
 }
 
-/// Returns why a skill of the market tier may not use a secret, if it may not.
-fn denial(
-    connection: &Connection,
-    owner: &Owner,
-    skill: CalledSkill<'_>,
-    name: &str,
-) -> rusqlite::Result<Option<MissingReason>> {
-    let sql = "SELECT origin FROM secret_grant WHERE owner = ?1 AND skill = ?2 AND name = ?3";
-    let mut statement = connection.prepare_cached(sql)?;
-    let key = params![owner.as_str(), skill.id.as_str(), name];
-    let granted: Option<Option<String>> = statement.query_row(key, |row| row.get(0)).optional()?;
-    Ok(match granted {
-        None => Some(MissingReason::NotGranted),
-        Some(Some(origin)) if Some(&*origin) != skill.origin => Some(MissingReason::OriginChanged),
-        Some(_) => None,
-    })
-}
-
-impl Vault {
-    fn collect_secrets(
-        &self,
-        owner: &Owner,
-        skill: CalledSkill<'_>,
-        needed: &[String],
-    ) -> Result<(Vec<SealedRow>, Vec<MissingSecret>), VaultError> {
-        if needed.len() > MAX_SECRETS_OF_SKILL {
-            return Err(VaultError::TooManyNeeded(needed.len()));
-        }
-        self.file.read(|connection| {
-            let (mut rows, mut missing) = (vec![], vec![]);
-            for name in needed {
-                let missing_for = |reason| MissingSecret { name: name.clone(), reason };
-                let denial = match skill.tier {
-                    Tier::Market => denial(connection, owner, skill, name)?,
-                    Tier::Private | Tier::Official => None,
-                };
-                match (find(connection, owner, skill.id, name)?, denial) {
-                    (None, _) => missing.push(missing_for(MissingReason::NotSet)),
-                    (Some(_), Some(reason)) => missing.push(missing_for(reason)),
-                    (Some(row), None) => rows.push(row),
-                }
-            }
-            Ok((rows, missing))
-        })
+impl Available {
+    /// Finds the secret of a name: the skill's own before the global one.
+    fn secret(&self, name: &str) -> Option<&SealedRow> {
+        let of_name = self.secrets.iter().filter(|row| row.name == name);
+        of_name.max_by_key(|row| !row.skill.is_empty())
     }
 
+    /// Returns why a skill may not use a secret, if it may not.
+    fn denial(&self, skill: CalledSkill<'_>, name: &str) -> Option<MissingReason> {
+        if skill.tier != Tier::Market {
+            return None;
+        }
+        match self.grants.iter().find(|grant| grant.name == name) {
+            None => Some(MissingReason::NotGranted),
+            Some(GrantRow { origin: Some(origin), .. }) if Some(&**origin) != skill.origin => {
+                Some(MissingReason::OriginChanged)
+            }
+            Some(_) => None,
+        }
+    }
+
+    /// Splits the needed secrets into found and missing ones.
+    fn collect(
+        &self,
+        skill: CalledSkill<'_>,
+        needed: &[String],
+    ) -> (Vec<SealedRow>, Vec<MissingSecret>) {
+        let (mut rows, mut missing) = (vec![], vec![]);
+        for name in needed {
+            let missing_for = |reason| MissingSecret { name: name.clone(), reason };
+            match (self.secret(name), self.denial(skill, name)) {
+                (None, _) => missing.push(missing_for(MissingReason::NotSet)),
+                (Some(_), Some(reason)) => missing.push(missing_for(reason)),
+                (Some(row), None) => rows.push(row.clone()),
+            }
+        }
+        (rows, missing)
+    }
+
+    /// Returns the secrets of a call, or an error with all that are missing.
     fn require_all(
         &self,
-        owner: &Owner,
         skill: CalledSkill<'_>,
         needed: &[String],
     ) -> Result<Vec<SealedRow>, VaultError> {
-        match self.collect_secrets(owner, skill, needed)? {
+        match self.collect(skill, needed) {
             (rows, missing) if missing.is_empty() => Ok(rows),
             (_, missing) => Err(VaultError::MissingSecrets(missing)),
+        }
+    }
+}
+
+impl Vault {
+    fn available_secrets(
+        &self,
+        owner: &Owner,
+        skill: CalledSkill<'_>,
+        needed: &[String],
+    ) -> Result<Available, VaultError> {
+        if needed.len() > MAX_SECRETS_OF_SKILL {
+            return Err(VaultError::TooManyNeeded(needed.len()));
+        }
+        let (owner, id) = (owner.as_str(), skill.id.as_str());
+        let key = || (owner.to_owned(), skill.tier, id.to_owned(), needed.to_vec());
+        let read = self.backend.read(|tables| {
+            // Grants before secrets: a grant is removed after its last value.
+            let grants = match skill.tier {
+                Tier::Market => tables.grants_to_skill(owner, id, needed)?,
+                Tier::Private | Tier::Official => vec![],
+            };
+            Ok(Available { grants, secrets: tables.secrets_for_skill(owner, id, needed)? })
+        });
+        match read {
+            Ok(available) => {
+                if self.backend.may_use_copies() && !needed.is_empty() {
+                    let mut copies = self.secret_copies.lock();
+                    if copies.len() >= MAX_COPIES {
+                        copies.clear();
+                    }
+                    copies.insert(key(), available.clone());
+                }
+                Ok(available)
+            }
+            Err(error) if error.is_unavailable() && self.backend.may_use_copies() => {
+                self.secret_copies.lock().get(&key()).cloned().ok_or(error)
+            }
+            Err(error) => Err(error),
         }
     }
 
@@ -145,7 +169,7 @@ impl Vault {
     ///
     /// # Errors
     /// [`VaultError::MissingSecrets`] with all missing ones, before anything is decrypted. Also when one cannot be
-    /// decrypted, no master key is set, or the file cannot be read.
+    /// decrypted, no master key is set, or the vault cannot be read.
     pub fn secrets_for_call(
         &self,
         owner: &Owner,
@@ -155,10 +179,14 @@ impl Vault {
         if needed.is_empty() {
             return Ok(BTreeMap::new());
         }
-        let mut rows = self.require_all(owner, skill, needed)?;
-        if skill.tier == Tier::Market && self.bind_grants(owner, skill, needed)? {
+        let available = self.available_secrets(owner, skill, needed)?;
+        let mut rows = available.require_all(skill, needed)?;
+        // Only before the first call of a skill.
+        let is_unbound = available.grants.iter().any(|grant| grant.origin.is_none());
+        if is_unbound && skill.origin.is_some() {
+            self.bind_grants(owner, skill, needed)?;
             // A concurrent call may have bound the grant to another origin first.
-            rows = self.require_all(owner, skill, needed)?;
+            rows = self.available_secrets(owner, skill, needed)?.require_all(skill, needed)?;
         }
         let master = self.master()?;
         let open = |row: SealedRow| {
@@ -171,13 +199,14 @@ impl Vault {
     /// Returns the secrets that a call would miss, without decrypting any.
     ///
     /// # Errors
-    /// When the file cannot be read.
+    /// When the vault cannot be read.
     pub fn missing_secrets(
         &self,
         owner: &Owner,
         skill: CalledSkill<'_>,
         needed: &[String],
     ) -> Result<Vec<MissingSecret>, VaultError> {
-        self.collect_secrets(owner, skill, needed).map(|(_, missing)| missing)
+        let available = self.available_secrets(owner, skill, needed)?;
+        Ok(available.collect(skill, needed).1)
     }
 }

@@ -3,12 +3,16 @@
 //! A grant is for a skill id and the origin that the skill calls. A later skill of that id, or a changed origin, does not
 //! get the secret.
 
-use rusqlite::{Connection, params};
 use serde::Serialize;
-use skills_core::{Owner, SkillId, Timestamp};
+use skills_core::{Owner, SkillId};
 
 use super::{CalledSkill, MAX_SECRETS, SecretName, binding};
-use crate::{Actor, Vault, VaultError, audit::record};
+use crate::{
+    Actor, Vault, VaultError,
+    audit::record,
+    backend::{GrantRow, Tables},
+    crypt::SecretBinding,
+};
 
 /// A secret that a skill of the market tier may use.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -26,21 +30,20 @@ pub struct Grant {
 
 /// Removes grants of a secret that no longer reach a value, so that a value set later under the same name is not granted.
 pub(super) fn remove_unused(
-    transaction: &Connection,
+    tables: &mut dyn Tables,
     actor: Actor<'_>,
     owner: &Owner,
     name: &SecretName,
-) -> rusqlite::Result<()> {
-    let sql = "DELETE FROM secret_grant AS g WHERE owner = ?1 AND name = ?2 AND NOT EXISTS (
-                   SELECT 1 FROM secret s
-                   WHERE s.owner = g.owner AND s.name = g.name AND s.skill IN ('', g.skill))
-               RETURNING skill";
-    let mut statement = transaction.prepare_cached(sql)?;
-    let removed = statement.query_map([owner.as_str(), name.as_str()], |row| row.get(0))?;
-    let removed: Vec<String> = removed.collect::<rusqlite::Result<_>>()?;
-    for skill in removed {
+) -> Result<(), VaultError> {
+    let left = tables.secrets_of(owner.as_str(), Some(name.as_str()))?;
+    for GrantRow { skill, .. } in tables.grants_of(owner.as_str(), Some(name.as_str()))? {
+        if left.iter().any(|secret| secret.skill.is_empty() || secret.skill == skill) {
+            continue;
+        }
+        let grant = SecretBinding { owner: owner.as_str(), skill: &skill, name: name.as_str() };
+        tables.remove_grant(grant)?;
         let subject = format!("{name} of {} to market/{skill}", owner.as_str());
-        record(transaction, actor, "secret.ungrant", &subject)?;
+        record(tables, actor, "secret.ungrant", &subject)?;
     }
     Ok(())
 }
@@ -50,7 +53,7 @@ impl Vault {
     /// origin the grant is bound to the first one called. Returns whether the grant is new.
     ///
     /// # Errors
-    /// When the owner does not have the secret or has too many grants, or the file cannot be written.
+    /// When the owner does not have the secret or has too many grants, or the vault cannot be written.
     pub fn grant_secret(
         &self,
         actor: Actor<'_>,
@@ -59,73 +62,61 @@ impl Vault {
         origin: Option<&str>,
         name: &SecretName,
     ) -> Result<bool, VaultError> {
-        self.file.write(|transaction| {
-            let key = params![owner.as_str(), skill.as_str(), name.as_str()];
-            let sql = "SELECT 1 FROM secret WHERE owner = ?1 AND skill IN ('', ?2) AND name = ?3";
-            if !transaction.prepare_cached(sql)?.exists(key)? {
+        let names = [name.to_string()];
+        self.backend.write(|tables| {
+            if tables.secrets_for_skill(owner.as_str(), skill.as_str(), &names)?.is_empty() {
                 return Err(VaultError::NoSuchSecret {
                     owner: owner.as_str().to_owned(),
                     name: name.to_string(),
                     scope: format!(", neither a global one nor one for the skill {skill}"),
-                }
-                .into());
+                });
             }
-            let sql = "INSERT INTO secret_grant (owner, skill, name, granted_at, origin)
-                       VALUES (?1, ?2, ?3, ?4, ?5)
-                       ON CONFLICT DO UPDATE SET granted_at = excluded.granted_at, origin = excluded.origin
-                       WHERE excluded.origin IS NOT NULL AND origin IS NOT excluded.origin";
-            let (skill_id, at) = (skill.as_str(), actor.at.as_micros());
-            let row = params![owner.as_str(), skill_id, name.as_str(), at, origin];
-            if transaction.prepare_cached(sql)?.execute(row)? == 0 {
+            let old = tables.grants_to_skill(owner.as_str(), skill.as_str(), &names)?.pop();
+            // A grant without an origin does not replace one.
+            if old.is_some_and(|old| origin.is_none() || old.origin.as_deref() == origin) {
                 return Ok(false);
             }
-            let sql = "SELECT count(*) FROM secret_grant WHERE owner = ?1";
-            let count: usize =
-                transaction.prepare_cached(sql)?.query_row([owner.as_str()], |row| row.get(0))?;
-            if count > MAX_SECRETS {
+            let grant = GrantRow {
+                name: name.to_string(),
+                skill: skill.to_string(),
+                granted_at: actor.at,
+                origin: origin.map(str::to_owned),
+            };
+            tables.put_grant(owner.as_str(), &grant)?;
+            if tables.count_grants(owner.as_str())? > MAX_SECRETS {
                 let owner = owner.as_str().to_owned();
-                return Err(VaultError::TooMany { owner, what: "grants", max: MAX_SECRETS }.into());
+                return Err(VaultError::TooMany { owner, what: "grants", max: MAX_SECRETS });
             }
             let at = origin.map(|origin| format!(" at {origin}")).unwrap_or_default();
             let subject = format!("{name} of {} to market/{skill}{at}", owner.as_str());
-            record(transaction, actor, "secret.grant", &subject)?;
+            record(tables, actor, "secret.grant", &subject)?;
             Ok(true)
         })
     }
 
-    /// Binds grants without an origin to the origin of a call. Returns whether there were any, which only happens for the
-    /// first call.
+    /// Binds grants without an origin to the origin of a call.
     pub(super) fn bind_grants(
         &self,
         owner: &Owner,
         skill: CalledSkill<'_>,
         names: &[String],
-    ) -> Result<bool, VaultError> {
-        let Some(origin) = skill.origin else { return Ok(false) };
-        let key = [owner.as_str(), skill.id.as_str()];
-        let unbound = self.file.read(|connection| {
-            let sql = "SELECT 1 FROM secret_grant
-                       WHERE owner = ?1 AND skill = ?2 AND origin IS NULL";
-            Ok(connection.prepare_cached(sql)?.exists(key)?)
-        })?;
-        if !unbound {
-            return Ok(false);
-        }
-        self.file.write(|transaction| {
-            let sql = "UPDATE secret_grant SET origin = ?4
-                       WHERE owner = ?1 AND skill = ?2 AND name = ?3 AND origin IS NULL";
-            let mut statement = transaction.prepare_cached(sql)?;
-            for name in names {
-                statement.execute(params![key[0], key[1], name, origin])?;
+    ) -> Result<(), VaultError> {
+        let Some(origin) = skill.origin else { return Ok(()) };
+        self.backend.write(|tables| {
+            for grant in tables.grants_to_skill(owner.as_str(), skill.id.as_str(), names)? {
+                if grant.origin.is_none() {
+                    let bound = GrantRow { origin: Some(origin.to_owned()), ..grant };
+                    tables.put_grant(owner.as_str(), &bound)?;
+                }
             }
-            Ok(true)
+            Ok(())
         })
     }
 
     /// Revokes a grant. Returns whether it existed.
     ///
     /// # Errors
-    /// When the file cannot be written.
+    /// When the vault cannot be written.
     pub fn revoke_grant(
         &self,
         actor: Actor<'_>,
@@ -134,14 +125,12 @@ impl Vault {
         name: &SecretName,
     ) -> Result<bool, VaultError> {
         let binding = binding(owner, Some(skill), name);
-        self.file.write(|transaction| {
-            let sql = "DELETE FROM secret_grant WHERE owner = ?1 AND skill = ?2 AND name = ?3";
-            let key = params![binding.owner, binding.skill, binding.name];
-            if transaction.prepare_cached(sql)?.execute(key)? == 0 {
+        self.backend.write(|tables| {
+            if !tables.remove_grant(binding)? {
                 return Ok(false);
             }
             let subject = format!("{name} of {} to market/{skill}", owner.as_str());
-            record(transaction, actor, "secret.ungrant", &subject)?;
+            record(tables, actor, "secret.ungrant", &subject)?;
             Ok(true)
         })
     }
@@ -149,21 +138,15 @@ impl Vault {
     /// Returns all grants of an owner.
     ///
     /// # Errors
-    /// When the file cannot be read.
+    /// When the vault cannot be read.
     pub fn grants(&self, owner: &Owner) -> Result<Vec<Grant>, VaultError> {
-        self.file.read(|connection| {
-            let sql = "SELECT name, skill, granted_at, origin FROM secret_grant WHERE owner = ?1
-                       ORDER BY name, skill";
-            let mut statement = connection.prepare_cached(sql)?;
-            let grants = statement.query_map([owner.as_str()], |row| {
-                Ok(Grant {
-                    name: row.get(0)?,
-                    skill: row.get(1)?,
-                    granted_at: Timestamp::from_micros(row.get(2)?).to_string(),
-                    origin: row.get(3)?,
-                })
-            })?;
-            Ok(grants.collect::<rusqlite::Result<_>>()?)
-        })
+        let grants = self.backend.read(|tables| tables.grants_of(owner.as_str(), None))?;
+        let grant = |GrantRow { name, skill, granted_at, origin }| Grant {
+            name,
+            skill,
+            origin,
+            granted_at: granted_at.to_string(),
+        };
+        Ok(grants.into_iter().map(grant).collect())
     }
 }

@@ -17,12 +17,11 @@ mod set_many;
 
 use std::{fmt, str::FromStr};
 
-use rusqlite::{Connection, params};
 use serde::Serialize;
-use skills_core::{Owner, SkillId, Timestamp};
+use skills_core::{Owner, SkillId};
 
-pub(crate) use for_call::describe_missing;
 pub use for_call::{CalledSkill, MissingReason, MissingSecret};
+pub(crate) use for_call::{SecretCopies, describe_missing};
 pub use grants::Grant;
 pub use rotate::RotationSummary;
 pub(crate) use set_many::EncryptedSecrets;
@@ -31,8 +30,8 @@ pub use set_many::OtherSecrets;
 use crate::{
     Actor, Vault, VaultError,
     audit::record,
+    backend::{GrantRow, SecretRow, Tables},
     crypt::{Envelope, SecretBinding},
-    file::TxError,
     keys::reject_nil_owner,
 };
 
@@ -97,44 +96,33 @@ fn binding<'a>(
 
 /// Stores an envelope in the caller's transaction.
 pub(crate) fn put(
-    transaction: &Connection,
+    tables: &mut dyn Tables,
     actor: Actor<'_>,
     binding: SecretBinding<'_>,
     envelope: &str,
-) -> Result<(), TxError> {
-    let SecretBinding { owner, skill, name } = binding;
-    let sql =
-        "INSERT INTO secret (owner, skill, name, envelope, set_at) VALUES (?1, ?2, ?3, ?4, ?5)
-               ON CONFLICT (owner, skill, name) DO UPDATE
-               SET envelope = excluded.envelope, set_at = excluded.set_at";
-    let row = params![owner, skill, name, envelope, actor.at.as_micros()];
-    transaction.prepare_cached(sql)?.execute(row)?;
-    let sql = "SELECT count(*) FROM secret WHERE owner = ?1";
-    let count: usize = transaction.prepare_cached(sql)?.query_row([owner], |row| row.get(0))?;
-    if count > MAX_SECRETS {
-        let owner = owner.to_owned();
-        return Err(VaultError::TooMany { owner, what: "secrets", max: MAX_SECRETS }.into());
+) -> Result<(), VaultError> {
+    tables.put_secret(binding, envelope, actor.at)?;
+    if tables.count_secrets(binding.owner)? > MAX_SECRETS {
+        let owner = binding.owner.to_owned();
+        return Err(VaultError::TooMany { owner, what: "secrets", max: MAX_SECRETS });
     }
-    record(transaction, actor, "secret.set", &binding.to_string())?;
-    Ok(())
+    record(tables, actor, "secret.set", &binding.to_string())
 }
 
 /// Removes a secret in the caller's transaction. Returns whether it existed.
 fn remove(
-    transaction: &Connection,
+    tables: &mut dyn Tables,
     actor: Actor<'_>,
     owner: &Owner,
     skill: Option<&SkillId>,
     name: &SecretName,
-) -> Result<bool, TxError> {
+) -> Result<bool, VaultError> {
     let binding = binding(owner, skill, name);
-    let key = params![binding.owner, binding.skill, binding.name];
-    let sql = "DELETE FROM secret WHERE owner = ?1 AND skill = ?2 AND name = ?3";
-    if transaction.prepare_cached(sql)?.execute(key)? == 0 {
+    if !tables.remove_secret(binding)? {
         return Ok(false);
     }
-    record(transaction, actor, "secret.remove", &binding.to_string())?;
-    grants::remove_unused(transaction, actor, owner, name)?;
+    record(tables, actor, "secret.remove", &binding.to_string())?;
+    grants::remove_unused(tables, actor, owner, name)?;
     Ok(true)
 }
 
@@ -168,39 +156,36 @@ impl Vault {
         reject_nil_owner(owner)?;
         let binding = binding(owner, skill, name);
         let envelope = self.master()?.seal(binding, value)?;
-        self.file.write(|transaction| put(transaction, actor, binding, &envelope))
+        self.backend.write(|tables| put(tables, actor, binding, &envelope))
     }
 
     /// Returns the secrets of an owner without their values, in the order of names.
     ///
     /// # Errors
-    /// When the file cannot be read.
+    /// When the vault cannot be read.
     pub fn secrets(&self, owner: &Owner) -> Result<Vec<SecretInfo>, VaultError> {
-        let grants = self.grants(owner)?;
-        self.file.read(|connection| {
-            let sql =
-                "SELECT name, skill, set_at FROM secret WHERE owner = ?1 ORDER BY name, skill";
-            let mut statement = connection.prepare_cached(sql)?;
-            let secrets = statement.query_map([owner.as_str()], |row| {
-                let (name, skill): (String, String) = (row.get(0)?, row.get(1)?);
-                let reaches = |grant: &&Grant| {
-                    grant.name == name && (skill.is_empty() || grant.skill == skill)
-                };
-                Ok(SecretInfo {
-                    granted_to: grants.iter().filter(reaches).map(|g| g.skill.clone()).collect(),
-                    set_at: Timestamp::from_micros(row.get(2)?).to_string(),
-                    skill: Some(skill).filter(|skill| !skill.is_empty()),
-                    name,
-                })
-            })?;
-            Ok(secrets.collect::<rusqlite::Result<_>>()?)
-        })
+        let (grants, secrets) = self.backend.read(|tables| {
+            let grants = tables.grants_of(owner.as_str(), None)?;
+            Ok((grants, tables.secrets_of(owner.as_str(), None)?))
+        })?;
+        let info = |SecretRow { name, skill, set_at }| {
+            let reaches = |grant: &&GrantRow| {
+                grant.name == name && (skill.is_empty() || grant.skill == skill)
+            };
+            SecretInfo {
+                granted_to: grants.iter().filter(reaches).map(|g| g.skill.clone()).collect(),
+                set_at: set_at.to_string(),
+                skill: Some(skill).filter(|skill| !skill.is_empty()),
+                name,
+            }
+        };
+        Ok(secrets.into_iter().map(info).collect())
     }
 
     /// Removes a secret, and grants that no longer reach a value. Returns whether it existed.
     ///
     /// # Errors
-    /// When the file cannot be written.
+    /// When the vault cannot be written.
     pub fn remove_secret(
         &self,
         actor: Actor<'_>,
@@ -208,30 +193,16 @@ impl Vault {
         skill: Option<&SkillId>,
         name: &SecretName,
     ) -> Result<bool, VaultError> {
-        self.file.write(|transaction| remove(transaction, actor, owner, skill, name))
+        self.backend.write(|tables| remove(tables, actor, owner, skill, name))
     }
 
     /// Returns a page of envelopes after an owner, skill and name, in that order.
     pub(crate) fn envelopes_after(
         &self,
-        (owner, skill, name): (&str, &str, &str),
+        after: (&str, &str, &str),
         limit: usize,
     ) -> Result<Vec<SealedRow>, VaultError> {
-        self.file.read(|connection| {
-            let sql = "SELECT owner, skill, name, envelope FROM secret
-                       WHERE (owner, skill, name) > (?1, ?2, ?3)
-                       ORDER BY owner, skill, name LIMIT ?4";
-            let mut statement = connection.prepare_cached(sql)?;
-            let rows = statement.query_map(params![owner, skill, name, limit], |row| {
-                Ok(SealedRow {
-                    owner: row.get(0)?,
-                    skill: row.get(1)?,
-                    name: row.get(2)?,
-                    envelope: row.get(3)?,
-                })
-            })?;
-            Ok(rows.collect::<rusqlite::Result<_>>()?)
-        })
+        self.backend.read(|tables| tables.secrets_after(after, limit))
     }
 }
 

@@ -1,6 +1,5 @@
 //! Rotation: encrypts all secrets with the current master key, so that previous keys can be removed.
 
-use rusqlite::params;
 use serde::Serialize;
 
 use super::SealedRow;
@@ -28,7 +27,7 @@ impl Vault {
     /// Encrypts every secret with the current master key. Can be interrupted and repeated.
     ///
     /// # Errors
-    /// When no master key is set, or the file cannot be written. Unreadable secrets are counted and stay as they are.
+    /// When no master key is set, or the vault cannot be written. Unreadable secrets are counted and stay as they are.
     pub fn rotate_secrets(&self, actor: Actor<'_>) -> Result<RotationSummary, VaultError> {
         let master = self.master()?;
         let mut outcome = RotationSummary::default();
@@ -57,21 +56,17 @@ impl Vault {
                     }
                 }
             }
-            outcome.rotated += self.file.write(|transaction| {
-                // A secret that was set meanwhile is newer and stays.
-                let sql = "UPDATE secret SET envelope = ?4
-                           WHERE owner = ?1 AND skill = ?2 AND name = ?3 AND envelope = ?5";
-                let mut statement = transaction.prepare_cached(sql)?;
+            outcome.rotated += self.backend.write(|tables| {
                 let mut written = 0;
-                for (SealedRow { owner, skill, name, envelope }, new) in &reencrypted {
-                    written += statement.execute(params![owner, skill, name, new, envelope])?;
+                for (row, new) in &reencrypted {
+                    // A secret that was set meanwhile is newer and stays.
+                    written += usize::from(tables.replace_envelope(row, new)?);
                 }
                 Ok(written)
             })?;
         }
         let subject = format!("{} secrets, {} unreadable", outcome.rotated, outcome.unreadable);
-        self.file
-            .write(|transaction| Ok(record(transaction, actor, "secret.rotate", &subject)?))?;
+        self.backend.write(|tables| record(tables, actor, "secret.rotate", &subject))?;
         Ok(outcome)
     }
 }

@@ -1,11 +1,10 @@
 //! Sets several secrets in one transaction.
 
-use rusqlite::Connection;
 use skills_core::{Owner, SkillId};
 use zeroize::Zeroizing;
 
 use super::{SecretName, binding, check_value, put, remove};
-use crate::{Actor, Vault, VaultError, file::TxError, keys::reject_nil_owner};
+use crate::{Actor, Vault, VaultError, backend::Tables, keys::reject_nil_owner};
 
 /// Treatment of the scope's secrets that are not among those to set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,7 +30,7 @@ impl Vault {
     ) -> Result<(), VaultError> {
         reject_nil_owner(owner)?;
         let secrets = EncryptedSecrets::new(self, owner, skill, values, others)?;
-        self.file.write(|transaction| secrets.put(transaction, actor))
+        self.backend.write(|tables| secrets.put(tables, actor))
     }
 }
 
@@ -61,50 +60,39 @@ impl<'a> EncryptedSecrets<'a> {
     }
 
     /// Stores them in the caller's transaction.
-    pub(crate) fn put(&self, transaction: &Connection, actor: Actor<'_>) -> Result<(), TxError> {
+    pub(crate) fn put(&self, tables: &mut dyn Tables, actor: Actor<'_>) -> Result<(), VaultError> {
         let Self { owner, skill, values, others } = self;
         if *others == OtherSecrets::Remove {
-            for name in names(transaction, owner, *skill)? {
+            let scope = skill.map_or("", SkillId::as_str);
+            for name in tables.secret_names(owner.as_str(), scope)? {
+                let name = name.parse()?;
                 if !values.iter().any(|(set, _)| **set == name) {
-                    remove(transaction, actor, owner, *skill, &name)?;
+                    remove(tables, actor, owner, *skill, &name)?;
                 }
             }
         }
         for (name, envelope) in values {
-            put(transaction, actor, binding(owner, *skill, name), envelope)?;
+            put(tables, actor, binding(owner, *skill, name), envelope)?;
         }
         Ok(())
     }
 }
 
-fn names(
-    connection: &Connection,
-    owner: &Owner,
-    skill: Option<&SkillId>,
-) -> Result<Vec<SecretName>, TxError> {
-    let sql = "SELECT name FROM secret WHERE owner = ?1 AND skill = ?2";
-    let mut statement = connection.prepare_cached(sql)?;
-    let skill = skill.map_or("", SkillId::as_str);
-    let names = statement.query_map([owner.as_str(), skill], |row| row.get::<_, String>(0))?;
-    let mut found = vec![];
-    for name in names {
-        found.push(name?.parse()?);
-    }
-    Ok(found)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::vault::testing::{actor, owner, vault};
+    use crate::vault::testing::{TestSite, actor, contract, owner};
 
     fn values(names: &[&str]) -> Vec<(SecretName, Zeroizing<String>)> {
         names.iter().map(|name| (name.parse().unwrap(), "v".to_owned().into())).collect()
     }
 
-    #[test]
-    fn other_secrets_are_kept_or_removed_and_an_invalid_value_changes_nothing() {
-        let (vault, _dir) = vault();
+    contract! {
+        other_secrets_are_kept_or_removed_and_an_invalid_value_changes_nothing,
+    }
+
+    fn other_secrets_are_kept_or_removed_and_an_invalid_value_changes_nothing(site: &TestSite) {
+        let vault = site.vault();
         let (ann, skill) = (owner("ann"), "weather".parse().unwrap());
         let set = |skill, names: &[&str], others| {
             vault.set_secrets(actor(), &ann, skill, &values(names), others)

@@ -3,7 +3,7 @@ use skills_core::{Coded as _, Tier, limits::MAX_SECRETS_OF_SKILL};
 use super::*;
 use crate::{
     MissingReason,
-    vault::testing::{MASTER, actor, master, owner, vault},
+    vault::testing::{MASTER, TestSite, actor, contract, master, owner, vault},
 };
 
 const OTHER: &str = "ffeeddccbbaa99887766554433221100ffeeddccbbaa99887766554433221100";
@@ -41,9 +41,20 @@ fn get_at(
     }
 }
 
-#[test]
-fn a_secret_of_the_skill_precedes_the_global_one() {
-    let (vault, _dir) = vault();
+contract! {
+    a_secret_of_the_skill_precedes_the_global_one,
+    secrets_are_isolated_by_owner,
+    market_skills_get_granted_secrets_only,
+    a_grant_is_bound_to_its_origin,
+    a_grant_is_removed_with_the_last_value_it_reaches,
+    all_missing_secrets_are_reported_before_any_is_decrypted,
+    names_and_values_are_limited,
+    a_moved_value_does_not_decrypt,
+    after_a_rotation_the_previous_key_is_not_needed,
+}
+
+fn a_secret_of_the_skill_precedes_the_global_one(site: &TestSite) {
+    let vault = site.vault();
     set(&vault, "ann", None, "TOKEN", "global");
     let get = |skill| get(&vault, "ann", Tier::Private, skill, "TOKEN");
     assert_eq!(get("echo"), Ok("global".to_owned()));
@@ -59,9 +70,8 @@ fn a_secret_of_the_skill_precedes_the_global_one() {
     );
 }
 
-#[test]
-fn secrets_are_isolated_by_owner() {
-    let (vault, _dir) = vault();
+fn secrets_are_isolated_by_owner(site: &TestSite) {
+    let vault = site.vault();
     set(&vault, "ann", None, "TOKEN", "of ann");
     for tier in Tier::ALL {
         assert_eq!(get(&vault, "bob", tier, "echo", "TOKEN"), Err("NotSet".to_owned()), "{tier:?}");
@@ -69,9 +79,8 @@ fn secrets_are_isolated_by_owner() {
     assert_eq!(vault.secrets(&owner("bob")).unwrap(), []);
 }
 
-#[test]
-fn market_skills_get_granted_secrets_only() {
-    let (vault, _dir) = vault();
+fn market_skills_get_granted_secrets_only(site: &TestSite) {
+    let vault = site.vault();
     let ann = owner("ann");
     set(&vault, "ann", None, "TOKEN", "global");
     set(&vault, "ann", Some("echo"), "OWN", "of echo");
@@ -95,9 +104,8 @@ fn market_skills_get_granted_secrets_only() {
     assert_eq!(market("echo", "TOKEN"), not_granted());
 }
 
-#[test]
-fn a_grant_is_bound_to_its_origin() {
-    let (vault, _dir) = vault();
+fn a_grant_is_bound_to_its_origin(site: &TestSite) {
+    let vault = site.vault();
     let ann = owner("ann");
     for secret in ["TOKEN", "OTHER"] {
         set(&vault, "ann", None, secret, "value");
@@ -136,9 +144,8 @@ fn a_grant_is_bound_to_its_origin() {
     assert!(error.to_string().contains("called another server: OTHER"), "{error}");
 }
 
-#[test]
-fn a_grant_is_removed_with_the_last_value_it_reaches() {
-    let (vault, _dir) = vault();
+fn a_grant_is_removed_with_the_last_value_it_reaches(site: &TestSite) {
+    let vault = site.vault();
     let ann = owner("ann");
     let remove = |skill: Option<&str>| {
         let skill = skill.map(id);
@@ -161,10 +168,15 @@ fn a_grant_is_removed_with_the_last_value_it_reaches() {
     assert_eq!(got, Err("NotGranted".to_owned()));
 }
 
-#[test]
-fn all_missing_secrets_are_reported_before_any_is_decrypted() {
-    let (vault, dir) = vault();
+fn all_missing_secrets_are_reported_before_any_is_decrypted(site: &TestSite) {
+    let vault = site.vault();
     set(&vault, "ann", None, "A", "value of a");
+    let nul = vault.missing_secrets(
+        &owner("ann"),
+        CalledSkill { tier: Tier::Market, id: &id("echo"), origin: None },
+        &["a\0b".to_owned()],
+    );
+    assert_eq!(nul.unwrap()[0].reason, MissingReason::NotSet);
     let needed = ["A", "B", "no name at all!"].map(str::to_owned);
     let echo = id("echo");
     let skill = |tier| CalledSkill { tier, id: &echo, origin: None };
@@ -187,7 +199,7 @@ fn all_missing_secrets_are_reported_before_any_is_decrypted() {
 
     // Without a master key only the missing ones can be determined.
     drop(vault);
-    let vault = Vault::open(dir.path(), None).unwrap();
+    let vault = site.open(None);
     let missing = vault.missing_secrets(&owner("ann"), skill(Tier::Official), &needed[..1]);
     assert_eq!(missing.unwrap(), []);
     let got = get(&vault, "ann", Tier::Private, "echo", "A");
@@ -222,12 +234,11 @@ fn lists_contain_names_and_no_values() {
     assert!(contains(b"A-b_9") && !contains(b"hidden"));
 }
 
-#[test]
-fn names_and_values_are_limited() {
+fn names_and_values_are_limited(site: &TestSite) {
     for bad in ["", "a b", "a.b", "ä", "a\n", &"a".repeat(65)] {
         assert!(matches!(bad.parse::<SecretName>(), Err(VaultError::BadSecretName)), "{bad:?}");
     }
-    let (vault, _dir) = vault();
+    let vault = site.vault();
     let ann = owner("ann");
     let set = |value: &str| vault.set_secret(actor(), &ann, None, &name("A"), value);
     assert_eq!(set("").unwrap_err().code().as_str(), "invalid_input");
@@ -236,11 +247,11 @@ fn names_and_values_are_limited() {
     let got = get(&vault, "ann", Tier::Private, "echo", "A").unwrap();
     assert_eq!(got.len(), MAX_VALUE_BYTES);
 
-    let fill = vault.file.write(|transaction| {
+    let fill = vault.backend.write(|tables| {
         for number in 1..MAX_SECRETS {
             let name = format!("N{number}");
             let binding = SecretBinding { owner: "ann", skill: "", name: &name };
-            put(transaction, actor(), binding, "v1")?;
+            put(tables, actor(), binding, "v1")?;
         }
         Ok(())
     });
@@ -251,29 +262,30 @@ fn names_and_values_are_limited() {
     assert_eq!(vault.secrets(&ann).unwrap().len(), MAX_SECRETS);
 }
 
-#[test]
-fn a_moved_value_does_not_decrypt() {
-    let (vault, _dir) = vault();
+fn a_moved_value_does_not_decrypt(site: &TestSite) {
+    let vault = site.vault();
     set(&vault, "ann", None, "TOKEN", "of ann");
     set(&vault, "bob", None, "TOKEN", "of bob");
-    let moved = vault.file.write(|transaction| {
-        let sql = "UPDATE secret SET envelope = (SELECT envelope FROM secret WHERE owner = 'ann')
-                   WHERE owner = 'bob'";
-        Ok(transaction.execute(sql, [])?)
+    let moved = vault.backend.write(|tables| {
+        let names = ["TOKEN".to_owned()];
+        let row = |tables: &mut dyn Tables, owner| {
+            Ok::<_, VaultError>(tables.secrets_for_skill(owner, "", &names)?.remove(0))
+        };
+        let (from, to) = (row(tables, "ann")?, row(tables, "bob")?);
+        tables.replace_envelope(&to, &from.envelope)
     });
-    assert_eq!(moved.unwrap(), 1);
+    assert!(moved.unwrap());
     let got = get(&vault, "bob", Tier::Private, "echo", "TOKEN");
     assert_eq!(got, Err("unreadable_secret".to_owned()));
 }
 
-#[test]
-fn after_a_rotation_the_previous_key_is_not_needed() {
-    let (vault, dir) = vault();
-    let filled = vault.file.write(|transaction| {
+fn after_a_rotation_the_previous_key_is_not_needed(site: &TestSite) {
+    let vault = site.vault();
+    let filled = vault.backend.write(|tables| {
         for number in 0..BATCHES {
             let (owner, name) = (format!("u{}", number % 7), format!("N{number}"));
             let binding = SecretBinding { owner: &owner, skill: "", name: &name };
-            put(transaction, actor(), binding, &vault.master()?.seal(binding, "value")?)?;
+            put(tables, actor(), binding, &vault.master()?.seal(binding, "value")?)?;
         }
         Ok(())
     });
@@ -281,12 +293,12 @@ fn after_a_rotation_the_previous_key_is_not_needed() {
     let legacy = "000102030405060708090a0b.41c43c4c932efc0c18e08262fb642111.7e7dd95a2f";
     let store = |vault: &Vault, name: &str, envelope: &str| {
         let binding = SecretBinding { owner: "ann", skill: "", name };
-        vault.file.write(|transaction| put(transaction, actor(), binding, envelope)).unwrap();
+        vault.backend.write(|tables| put(tables, actor(), binding, envelope)).unwrap();
     };
     store(&vault, "OLD", legacy);
     drop(vault);
 
-    let open = |keys| Vault::open(dir.path(), Some(keys)).unwrap();
+    let open = |keys| site.open(Some(keys));
     let vault = open(master(OTHER, Some(MASTER)));
     set(&vault, "ann", None, "NEW", "value");
     store(&vault, "BROKEN", &legacy.replace("7e", "7f"));
@@ -311,7 +323,7 @@ fn after_a_rotation_the_previous_key_is_not_needed() {
     let got = get(&vault, "u3", Tier::Private, "echo", "N3");
     assert_eq!(got, Err("unreadable_secret".to_owned()));
     assert_eq!(
-        Vault::open(dir.path(), None).unwrap().rotate_secrets(actor()).unwrap_err().code().as_str(),
+        site.open(None).rotate_secrets(actor()).unwrap_err().code().as_str(),
         "no_master_key"
     );
 }

@@ -4,6 +4,7 @@
 //! apart from our optional fields. Unknown fields of inputs are ignored (the bus adds some). Functions that the
 //! reference does not have are in `extensions`.
 
+mod collections;
 mod extensions;
 mod versions;
 
@@ -15,7 +16,7 @@ use serde_json::{Number, Value};
 use skills_core::{PromptArgument, Provenance, Tier};
 use skills_registry::SectionAccess;
 
-pub use self::{extensions::*, versions::*};
+pub use self::{collections::*, extensions::*, versions::*};
 
 /// Input of `skills::register`.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -258,6 +259,10 @@ impl_has_key!(
     CallerInput,
     FilesInput,
     CatalogInput,
+    CollectionsInput,
+    CollectionInput,
+    PutCollectionInput,
+    RemoveCollectionInput,
     AvailableInput,
     SearchInput,
     ResolveInput,

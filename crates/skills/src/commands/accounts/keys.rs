@@ -10,6 +10,7 @@ use super::{actor, open, user};
 use crate::{
     Failure,
     cli::{KeyCommand, KeyCreateArgs, KeyRevokeArgs, OutputFormat, Target},
+    config::Config,
     data_dir, output, registry_socket,
 };
 
@@ -18,12 +19,16 @@ const PAGE: usize = 1000;
 /// Longest input for a key.
 const MAX_INPUT: u64 = 1024;
 
-pub(crate) async fn run(command: KeyCommand, target: &Target) -> Result<(), Failure> {
+pub(crate) async fn run(
+    command: KeyCommand,
+    target: &Target,
+    config: &Config,
+) -> Result<(), Failure> {
     match command {
         KeyCommand::Create(args) => {
-            create(&open(target, None)?, args)?;
+            create(&open(target, config, None)?, args)?;
             let dir = data_dir::locate(target);
-            if !registry_socket::is_served(&dir).await {
+            if config.database.is_none() && !registry_socket::is_served(&dir).await {
                 let sentence = format!(
                     "no server runs on {}; the key works on a server that is started with this --data-dir",
                     output::path(&dir)
@@ -32,10 +37,12 @@ pub(crate) async fn run(command: KeyCommand, target: &Target) -> Result<(), Fail
             }
             Ok(())
         }
-        KeyCommand::List { uid, format } => list(&open(target, None)?, uid.as_ref(), format),
+        KeyCommand::List { uid, format } => {
+            list(&open(target, config, None)?, uid.as_ref(), format)
+        }
         KeyCommand::Revoke(args) => {
             let key = if args.id.as_deref() == Some("-") { Some(read_key()?) } else { None };
-            revoke(&open(target, None)?, &args, key.as_deref())
+            revoke(&open(target, config, None)?, &args, key.as_deref())
         }
     }
 }

@@ -6,23 +6,26 @@ pub(super) mod secrets;
 use skills_core::Code;
 use skills_vault::{Actor, MasterKeys, Vault, VaultError};
 
-use crate::{Failure, accounts::master_keys, cli::Target, data_dir, environment};
+use crate::{
+    Failure, accounts::master_keys, cli::Target, config::Config, data_dir, environment,
+    vault_location::VaultLocation,
+};
 
-/// Opens the vault of the data directory.
-fn open(target: &Target, master: Option<MasterKeys>) -> Result<Vault, Failure> {
+/// Opens the vault of the data directory, or of the configured database.
+fn open(target: &Target, config: &Config, master: Option<MasterKeys>) -> Result<Vault, Failure> {
     if target.url.is_some() {
         let message = "this command works on a data directory, not on --url";
         return Err(Failure::new(Code::NeedsDataDir, message).hint(
             "give the server's data directory with --data-dir; the server can keep running",
         ));
     }
-    Ok(Vault::open(&data_dir::locate(target), master)?)
+    Ok(VaultLocation::new(&data_dir::locate(target), config).open(master)?)
 }
 
 /// Opens the vault with the master keys.
-fn open_with_master(target: &Target) -> Result<Vault, Failure> {
+fn open_with_master(target: &Target, config: &Config) -> Result<Vault, Failure> {
     let master = master_keys()?;
-    open(target, Some(master.ok_or(VaultError::NoMasterKey)?))
+    open(target, config, Some(master.ok_or(VaultError::NoMasterKey)?))
 }
 
 /// Returns the name of the user who runs the command, for the audit log.

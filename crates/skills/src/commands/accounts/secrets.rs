@@ -11,27 +11,29 @@ use super::{actor, open, open_with_master, user};
 use crate::{
     Failure,
     cli::{GrantArgs, OutputFormat, SecretArgs, SecretCommand, Target},
+    config::Config,
     output,
 };
 
-pub(crate) fn run(command: SecretCommand, target: &Target, prefix: &Prefix) -> Result<(), Failure> {
+pub(crate) fn run(command: SecretCommand, target: &Target, config: &Config) -> Result<(), Failure> {
+    let prefix = &config.prefix;
     match command {
         SecretCommand::Set(secret) => {
-            set(&open_with_master(target)?, &secret)?;
+            set(&open_with_master(target, config)?, &secret)?;
             if let Some(skill) = &secret.skill {
                 warn_about_prefix(skill, prefix);
             }
             Ok(())
         }
-        SecretCommand::List { uid, format } => list(&open(target, None)?, &uid, format),
-        SecretCommand::Remove(secret) => remove(&open(target, None)?, &secret),
+        SecretCommand::List { uid, format } => list(&open(target, config, None)?, &uid, format),
+        SecretCommand::Remove(secret) => remove(&open(target, config, None)?, &secret),
         SecretCommand::Grant(args) => {
-            grant_secret(&open(target, None)?, &args)?;
+            grant_secret(&open(target, config, None)?, &args)?;
             warn_about_prefix(&args.skill, prefix);
             Ok(())
         }
-        SecretCommand::RevokeGrant(args) => revoke_grant(&open(target, None)?, &args),
-        SecretCommand::Rotate { format } => rotate(&open_with_master(target)?, format),
+        SecretCommand::RevokeGrant(args) => revoke_grant(&open(target, config, None)?, &args),
+        SecretCommand::Rotate { format } => rotate(&open_with_master(target, config)?, format),
     }
 }
 

@@ -23,7 +23,6 @@ use super::{
     known_sources::KnownSources,
     plan::{Planned, duplicate_id},
     row::{Outcome, Registered, Row},
-    source::ChosenBy,
 };
 use crate::{
     Failure,
@@ -31,6 +30,7 @@ use crate::{
     cli::{ConflictArg, Target},
     config::Config,
     connect::{self, RegistrySource},
+    fetch::ChosenBy,
     output::path as display,
 };
 

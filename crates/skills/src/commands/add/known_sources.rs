@@ -16,8 +16,7 @@ use rustix::fs::OFlags;
 use serde::{Deserialize, Serialize};
 use skills_core::Provenance;
 
-use super::source::ChosenBy;
-use crate::{connect::RegistrySource, data_dir};
+use crate::{connect::RegistrySource, data_dir, fetch::ChosenBy};
 
 /// Name of the file.
 const FILE_NAME: &str = "known-sources.jsonl";

@@ -1,17 +1,13 @@
 //! Finds the bundles of an import and assigns ids.
 
-use std::{
-    collections::HashSet,
-    path::{Path, PathBuf},
-    sync::Arc,
-};
+use std::{collections::HashSet, path::Path, sync::Arc};
 
 use skills_bundles::{AssignedId, BundleCandidate};
 use skills_core::{Code, SkillId};
 use skills_registry::RegistryError;
 
 use super::row::Row;
-use crate::{Failure, blocking::par_map, output::path as display};
+use crate::{Failure, blocking::par_map, fetch::Candidates, output::path as display};
 
 /// A bundle and its id.
 #[derive(Clone)]
@@ -31,13 +27,6 @@ pub(super) struct Naming {
     pub(super) id: Option<String>,
     /// Text before every id.
     pub(super) prefix: String,
-}
-
-/// Bundles that were found, and errors about paths that belong to none of them.
-#[derive(Default)]
-pub(super) struct Candidates {
-    pub(super) candidates: Vec<BundleCandidate>,
-    pub(super) faults: Vec<(PathBuf, Failure)>,
 }
 
 /// Bundles to import.

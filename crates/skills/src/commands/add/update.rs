@@ -3,7 +3,7 @@
 use std::{
     collections::{BTreeMap, HashMap},
     path::PathBuf,
-    sync::Arc,
+    sync::{Arc, atomic::AtomicBool},
 };
 
 use skills_bundles::BundleCandidate;
@@ -11,19 +11,19 @@ use skills_core::{Code, Provenance, SkillId, SourceKind, Tier};
 use skills_registry::{Catalog, PublishRequest, RegistryError, SkillRegistry, SkillRow};
 
 use super::{
-    find::find_one,
     import::{Import, ImportOptions, Imported, OpenedRegistry},
     known_sources::KnownSources,
     plan::Planned,
     print,
     row::{Outcome, Row},
-    source::{ChosenBy, SourceSpec},
 };
 use crate::{
     Failure,
+    blocking::blocking,
     cli::{ConflictArg, Target, UpdateArgs},
     config::Config,
     connect::{self, RegistrySource},
+    fetch::{ChosenBy, DEFAULT_HOST, Fetcher, SourceSpec},
     output::{self, Confirmation},
 };
 
@@ -34,8 +34,9 @@ pub(in super::super) async fn run(
     args: UpdateArgs,
     target: &Target,
     config: &Config,
+    cancelled: Arc<AtomicBool>,
 ) -> Result<(), Failure> {
-    let UpdateArgs { ids, yes, format } = args;
+    let UpdateArgs { ids, yes, plan, insecure, format, .. } = args;
     let (skills, source) = connect::open_with_source(target, config, false).await?;
     let catalog = skills.catalog().await?;
     let rows = select(&catalog, &ids)?;
@@ -43,7 +44,9 @@ pub(in super::super) async fn run(
         return Ok(output::line("No skill came from a repository or a URL.")?);
     }
     let known = KnownSources::load(target.data_dir.as_deref(), &source);
-    let consent = Consent { yes, json: format.json, known };
+    let host = config.git_host.as_deref().unwrap_or(DEFAULT_HOST);
+    let fetcher = Fetcher::new(host, insecure, format.json, cancelled);
+    let consent = Consent { yes, json: format.json || plan, known, fetcher };
     let Found { planned, mut rejected } = fetch(&rows, &consent).await;
     let update = Update { target, config, skills, source, catalog: Arc::clone(&catalog) };
     let mut imported = update.import(&planned, !yes).await;
@@ -52,11 +55,11 @@ pub(in super::super) async fn run(
     let changes = imported.rows.iter().filter(|row| matches!(row.outcome, Outcome::Changed(_)));
     let changes = changes.count();
     let printed = print::print_report(imported.rows, !yes, format.json, imported.aborted);
-    if yes || format.json || changes == 0 {
+    if yes || plan || format.json || changes == 0 {
         return printed;
     }
     let question = format!("Register {}?", output::counted(changes, "changed skill"));
-    match output::confirm(&question)? {
+    match confirm(question).await? {
         Confirmation::Yes => {
             let Imported { mut rows, aborted } = update.import(&planned, false).await;
             rows.sort_by_key(|row| row.at);
@@ -110,12 +113,18 @@ struct Consent {
     yes: bool,
     json: bool,
     known: KnownSources,
+    fetcher: Fetcher,
+}
+
+/// Asks on a thread of its own, so that Ctrl-C ends the command meanwhile.
+pub(in super::super) async fn confirm(question: String) -> Result<Confirmation, Failure> {
+    Ok(blocking(move || output::confirm(&question)).await??)
 }
 
 impl Consent {
     /// Returns the source to fetch. The user is asked about a location that was not added on this machine; with `--yes`
     /// it is printed.
-    fn source(&self, provenance: &Provenance) -> Result<SourceSpec, Failure> {
+    async fn source(&self, provenance: &Provenance) -> Result<SourceSpec, Failure> {
         let chosen_by = self.known.chosen_by(provenance);
         let spec = SourceSpec::from_provenance(provenance, chosen_by)?;
         if chosen_by == ChosenBy::User {
@@ -129,7 +138,7 @@ impl Consent {
             return Ok(spec);
         }
         let question = format!("Fetch {location}? The registry names it; it was not added here.");
-        let answer = if self.json { Confirmation::NotAsked } else { output::confirm(&question)? };
+        let answer = if self.json { Confirmation::NotAsked } else { confirm(question).await? };
         if answer == Confirmation::Yes {
             return Ok(spec);
         }
@@ -151,8 +160,8 @@ async fn fetch(rows: &[&Arc<SkillRow>], consent: &Consent) -> Found {
     let mut found = Found::default();
     for skills in by_source.into_values() {
         let Some((_, _, source)) = skills.first() else { continue };
-        let bundles = match consent.source(source) {
-            Ok(spec) => find_one(spec, consent.json).await,
+        let bundles = match consent.source(source).await {
+            Ok(spec) => consent.fetcher.find(spec).await,
             Err(failure) => Err(failure),
         };
         let candidates = match bundles {

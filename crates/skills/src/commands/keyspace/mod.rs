@@ -25,6 +25,7 @@ use crate::{
     composition::{open_registry, open_store},
     config::Config,
     data_dir,
+    vault_location::VaultLocation,
 };
 
 /// Registry and vault of a data directory.
@@ -40,8 +41,9 @@ async fn open(target: &Target, config: &Config) -> Result<DataDir, Failure> {
             .hint("stop the server and give its data directory with --data-dir"));
     }
     let dir = data_dir::locate(target);
-    let registry = open_registry(open_store(&dir).await?, None, config.registry()).await?;
+    let registry = open_registry(open_store(&dir, config).await?, None, config.registry()).await?;
     let master = master_keys()?;
-    let vault = blocking(move || Vault::open(&dir, master)).await??;
+    let location = VaultLocation::new(&dir, config);
+    let vault = blocking(move || location.open(master)).await??;
     Ok(DataDir { registry, vault: Arc::new(vault) })
 }

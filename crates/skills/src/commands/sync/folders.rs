@@ -9,12 +9,7 @@ use std::{
 use skills_bundles::sync::FolderLocation;
 use skills_core::Code;
 
-use crate::{
-    Failure,
-    cli::{AgentFolders, SyncArgs},
-    environment,
-    output::path,
-};
+use crate::{Failure, cli::AgentFolders, environment, output::path};
 
 /// Directories of agents in a project or home directory.
 const AGENTS: &str = ".agents";
@@ -22,17 +17,21 @@ const CLAUDE: &str = ".claude";
 const SKILLS: &str = "skills";
 
 /// Returns the folders of a command line, each once.
-pub(super) fn from_args(args: &SyncArgs) -> Result<Vec<FolderLocation>, Failure> {
-    let folders = if args.dirs.is_empty() {
-        let base = if args.user {
+pub(in super::super) fn from_args(
+    dirs: &[PathBuf],
+    to: &[AgentFolders],
+    user: bool,
+) -> Result<Vec<FolderLocation>, Failure> {
+    let folders = if dirs.is_empty() {
+        let base = if user {
             let no_home = || Failure::new(Code::NoHome, "HOME is not set");
             environment::path("HOME").ok_or_else(no_home)?
         } else {
             PathBuf::new()
         };
-        default_folders(&base, &args.to)?
+        default_folders(&base, to)?
     } else {
-        args.dirs.iter().map(FolderLocation::named).collect()
+        dirs.iter().map(FolderLocation::named).collect()
     };
     // One of them is often a link to the other.
     let mut seen = HashSet::new();

@@ -8,10 +8,10 @@
 //!
 //! `skills_bundles::sync` decides what may be overwritten and removed.
 
-mod folders;
+pub(super) mod folders;
 mod names;
-mod print;
-mod sync_once;
+pub(super) mod print;
+pub(super) mod sync_once;
 mod watch;
 
 use skills_bundles::sync::Options;
@@ -25,8 +25,8 @@ use crate::{
 };
 
 pub(super) async fn run(args: SyncArgs, target: Target, config: &Config) -> Result<(), Failure> {
-    let folders = folders::from_args(&args)?;
-    let options = Options { force: args.force, dry_run: args.dry_run };
+    let folders = folders::from_args(&args.dirs, &args.to, args.user)?;
+    let options = Options { force: args.force, dry_run: args.dry_run, ..Options::default() };
     let job = SyncJob { folders, selected: args.skills, options };
     if args.watch {
         return watch::run(job, args.format.json, target, config).await;

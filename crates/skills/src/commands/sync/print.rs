@@ -43,7 +43,11 @@ impl Summary {
 }
 
 /// Prints the report and returns an error if a skill was kept or failed.
-pub(super) fn print_report(report: &SyncReport, dry_run: bool, json: bool) -> Result<(), Failure> {
+pub(in super::super) fn print_report(
+    report: &SyncReport,
+    dry_run: bool,
+    json: bool,
+) -> Result<(), Failure> {
     let Summary { written, updated, unchanged, removed, kept, failed } = Summary::new(&report.rows);
     if json {
         let mut answer = json!({

@@ -58,18 +58,18 @@ impl SyncJob {
 }
 
 /// A skill in a folder and the result of writing it.
-pub(super) struct Row {
-    pub(super) folder: PathBuf,
-    pub(super) name: String,
+pub(in super::super) struct Row {
+    pub(in super::super) folder: PathBuf,
+    pub(in super::super) name: String,
     /// Id in the registry; `None` if it is no longer registered.
-    pub(super) id: Option<String>,
-    pub(super) outcome: Result<SyncOutcome, Failure>,
+    pub(in super::super) id: Option<String>,
+    pub(in super::super) outcome: Result<SyncOutcome, Failure>,
 }
 
 /// Result of a synchronization.
 #[derive(Default)]
-pub(super) struct SyncReport {
-    pub(super) rows: Vec<Row>,
+pub(in super::super) struct SyncReport {
+    pub(in super::super) rows: Vec<Row>,
     pub(super) skipped: Vec<SkippedSkill>,
 }
 

@@ -190,6 +190,7 @@ fn displayed(kind: EntryKind, id: &str) -> String {
     match kind {
         EntryKind::Skill => format!("{SCHEME}{id}"),
         EntryKind::Prompt => format!("prompt {id}"),
+        EntryKind::Collection => format!("collection {id}"),
     }
 }
 

@@ -23,7 +23,7 @@ pub(in super::super) async fn run(
     };
     let (skills, source) = connect::open_with_source(target, config, false).await?;
     // A server has a rule of its own.
-    let is_local = matches!(source, RegistrySource::Opened(_));
+    let is_local = matches!(source, RegistrySource::Opened(_) | RegistrySource::Database(_));
     if is_local && versions.is_none() && days.is_none() {
         let message = "no rule says which versions are old";
         return Err(Failure::new(Code::BadArgument, message).hint(

@@ -1,12 +1,10 @@
 //! `log`: who changed what. Content comes from the change log of the registry, keys and secrets from the audit log of the
 //! data directory.
 
-use std::path::Path;
-
 use serde::Serialize;
 use skills_core::Timestamp;
 use skills_registry::{LogInfo, LogRequest, SkillRegistry};
-use skills_vault::{AuditEntry, Vault};
+use skills_vault::AuditEntry;
 
 use super::parse_address;
 use crate::{
@@ -16,6 +14,7 @@ use crate::{
     config::Config,
     connect::{self, RegistrySource},
     data_dir, output,
+    vault_location::VaultLocation,
 };
 
 /// Records of the audit log that are read at once.
@@ -76,14 +75,19 @@ pub(in super::super) async fn run(
     let LogArgs { id, since, by, limit, format } = args;
     let id = id.map(|address| parse_address(&address)).transpose()?.map(|(id, _)| id);
     let (skills, source) = connect::open_with_source(target, config, false).await?;
-    let people = match source {
-        RegistrySource::Opened(dir) | RegistrySource::Served(dir)
-            if id.is_none() && data_dir::has_vault(&dir) =>
-        {
-            let by = by.clone();
-            blocking(move || people_records(&dir, since, by.as_deref(), limit)).await??
+    let location = match source {
+        RegistrySource::Opened(dir) | RegistrySource::Served(dir) => {
+            Some(VaultLocation::new(&dir, config))
         }
-        _ => vec![],
+        RegistrySource::Database(_) => Some(VaultLocation::new(&data_dir::locate(target), config)),
+        RegistrySource::Bus(_) => None,
+    };
+    let people = match location.filter(|location| id.is_none() && location.exists()) {
+        Some(location) => {
+            let by = by.clone();
+            blocking(move || people_records(&location, since, by.as_deref(), limit)).await??
+        }
+        None => vec![],
     };
     let since = since.map(|since| since.to_string());
     let request = LogRequest { id, since, by, ..LogRequest::default() };
@@ -123,12 +127,12 @@ async fn content_records(
 
 /// Reads up to `limit` records of the audit log, newest first.
 fn people_records(
-    dir: &Path,
+    location: &VaultLocation,
     since: Option<Timestamp>,
     by: Option<&str>,
     limit: usize,
 ) -> Result<Vec<Record>, Failure> {
-    let vault = Vault::open(dir, None)?;
+    let vault = location.open(None)?;
     let since = since.map(|since| since.to_string()).unwrap_or_default();
     let (mut records, mut before) = (Vec::new(), None);
     loop {

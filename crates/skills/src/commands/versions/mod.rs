@@ -40,6 +40,7 @@ pub(super) async fn run(
     match kind {
         EntryKind::Skill => suggestions::for_skill(skills, &address, result).await,
         EntryKind::Prompt => suggestions::for_prompt(skills, &address, result).await,
+        EntryKind::Collection => result,
     }
 }
 
@@ -76,6 +77,7 @@ const fn command(kind: EntryKind) -> &'static str {
     match kind {
         EntryKind::Skill => "",
         EntryKind::Prompt => "prompt ",
+        EntryKind::Collection => "collection ",
     }
 }
 

@@ -46,7 +46,7 @@ fn fill(store: &SqliteStore, count: usize) {
             let value = record(&key, &body(number)).to_string();
             Mutation::StateSet { scope: "skills".into(), key, value: NewValue::Given(value) }
         });
-        let batch = Batch { actor: "test".into(), mutations: mutations.collect() };
+        let batch = Batch::new("test", mutations.collect());
         store.commit(vec![batch], Timestamp::from_micros(0)).unwrap();
     }
 }

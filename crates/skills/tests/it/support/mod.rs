@@ -4,6 +4,7 @@
 //! - `attached`, `engine`, `state_worker_bus`, `proxy`: an attached worker, a test engine with its state worker, and a
 //!   faulty network between them
 //! - `mcp_clients`, `acp_client`: protocol clients written by hand
+//! - `static_site`: files and repositories over HTTP
 //! - `terminal`: the program on a pseudo-terminal
 //! - `upstream`: the server that tools call
 //! - `wait`: polling with deadlines
@@ -17,6 +18,7 @@ pub(crate) mod engine;
 pub(crate) mod mcp_clients;
 pub(crate) mod proxy;
 pub(crate) mod state_worker_bus;
+pub(crate) mod static_site;
 pub(crate) mod terminal;
 pub(crate) mod upstream;
 pub(crate) mod wait;

@@ -1,0 +1,200 @@
+//! History of a view as git commits, derived from the change log alone: the same log gives the same ids on every server.
+//!
+//! - `entry`: versions and labels of a skill while the log is replayed
+//! - `replay`: the log as changes of folders
+//! - `commits`: groups of changes as commits
+//! - `snapshot`: generated files and trees of one commit
+//!
+//! Changes that were stored together are one commit: their times and revisions advance equally. Content that was purged
+//! or collected is left out as if it had never been there, so ids differ from that change on.
+
+mod commits;
+mod entry;
+mod replay;
+mod snapshot;
+
+use std::{
+    collections::{BTreeMap, BTreeSet, HashMap},
+    sync::Arc,
+};
+
+use skills_core::Tier;
+use skills_git::{CommitGraph, CommitNode, ObjectId, Reference};
+
+use self::{entry::Entry, replay::OpenGroup};
+use crate::{
+    formats::PluginInfo,
+    view::{Selection, View},
+};
+
+pub(crate) use replay::Progress;
+pub(crate) use snapshot::{Slot, SlotIds, render, wrapper};
+
+/// Branch that `HEAD` stands for.
+pub(crate) const MAIN: &str = "refs/heads/main";
+
+/// Skill in a folder of a commit.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct FolderSkill {
+    pub(crate) tier: Tier,
+    pub(crate) id: Arc<str>,
+    pub(crate) version: u64,
+    /// Tree of the folder.
+    pub(crate) tree: ObjectId,
+    /// All objects below the tree, and the tree.
+    pub(crate) objects: Box<[ObjectId]>,
+    /// Tree of the plugin wrapper below `dist`.
+    pub(crate) wrapper: ObjectId,
+    pub(crate) info: PluginInfo,
+    /// Entry in the marketplace of Claude Code.
+    pub(crate) entry: String,
+}
+
+/// Folders of a commit by name. A slash ends each name, which is the order of a tree.
+pub(crate) type Folders = BTreeMap<String, Arc<FolderSkill>>;
+
+/// Folder that a commit changes: its name with a slash, and its skill unless it is removed.
+pub(crate) type FolderChange = (String, Option<Arc<FolderSkill>>);
+
+/// Commit of a history.
+#[derive(Debug)]
+pub(crate) struct CommitRecord {
+    pub(crate) id: ObjectId,
+    /// Number of the commit before.
+    pub(crate) parent: Option<usize>,
+    pub(crate) time: u64,
+    pub(crate) bytes: Vec<u8>,
+    pub(crate) changes: Vec<FolderChange>,
+    pub(crate) slots: SlotIds,
+    /// Revision of the last change.
+    pub(crate) revision: u64,
+}
+
+/// History of a view.
+#[derive(Debug, Clone)]
+pub(crate) struct History {
+    pub(crate) view: View,
+    /// Name of the marketplace.
+    pub(crate) name: Arc<str>,
+    /// Commits, parents before children.
+    pub(crate) commits: Vec<Arc<CommitRecord>>,
+    numbers: HashMap<ObjectId, usize>,
+    /// Newest commit of the main branch.
+    tip: Option<usize>,
+    /// Folders of the newest commit.
+    folders: Folders,
+    entries: HashMap<Arc<str>, Entry>,
+    /// Ids of the skills that have a name.
+    claims: HashMap<String, BTreeSet<Arc<str>>>,
+    group: Option<OpenGroup>,
+    /// Revision of the last change that was read.
+    revision: u64,
+}
+
+impl History {
+    pub(crate) fn new(view: View) -> Self {
+        let name = view.marketplace_name().into();
+        Self {
+            view,
+            name,
+            commits: Vec::new(),
+            numbers: HashMap::new(),
+            tip: None,
+            folders: Folders::new(),
+            entries: HashMap::new(),
+            claims: HashMap::new(),
+            group: None,
+            revision: 0,
+        }
+    }
+
+    /// Returns the number of a commit.
+    pub(crate) fn number(&self, id: &ObjectId) -> Option<usize> {
+        self.numbers.get(id).copied()
+    }
+
+    /// Iterates over the skills of the newest commit, in the order of their names.
+    pub(crate) fn skills(&self) -> impl Iterator<Item = &Arc<FolderSkill>> {
+        self.folders.values()
+    }
+
+    /// Returns whether no skill of the view was ever changed.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.revision == 0
+    }
+
+    /// Returns the approximate memory in bytes.
+    pub(crate) fn weight(&self) -> usize {
+        let change = |(name, skill): &FolderChange| {
+            let skill = skill.as_ref().map_or(0, |skill| {
+                skill.entry.len() + skill.info.description.len() + 20 * skill.objects.len() + 300
+            });
+            name.len() + skill + 64
+        };
+        let commit = |commit: &Arc<CommitRecord>| {
+            commit.bytes.len() + commit.changes.iter().map(change).sum::<usize>() + 500
+        };
+        self.commits.iter().map(commit).sum::<usize>() + self.entries.len() * 600 + 1024
+    }
+
+    /// Returns the folders of a commit.
+    pub(crate) fn folders_at(&self, number: usize) -> Folders {
+        if self.tip == Some(number) {
+            return self.folders.clone();
+        }
+        let mut line = vec![];
+        let mut next = Some(number);
+        while let Some(commit) = next.and_then(|number| self.commits.get(number)) {
+            line.push(commit);
+            next = commit.parent;
+        }
+        let mut folders = Folders::new();
+        line.iter().rev().for_each(|commit| apply_changes(&mut folders, &commit.changes));
+        folders
+    }
+}
+
+/// Applies the changes of a commit to the folders of its parent.
+pub(crate) fn apply_changes(folders: &mut Folders, changes: &[FolderChange]) {
+    for (name, skill) in changes {
+        match skill {
+            Some(skill) => folders.insert(name.clone(), Arc::clone(skill)),
+            None => folders.remove(name),
+        };
+    }
+}
+
+impl CommitGraph for History {
+    fn commit(&self, id: &ObjectId) -> Option<CommitNode> {
+        let commit = &self.commits[self.number(id)?];
+        let parent = commit.parent.map(|number| self.commits[number].id);
+        Some(CommitNode { parent, time: commit.time })
+    }
+
+    fn references(&self) -> Vec<Reference> {
+        let reference =
+            |name: String, number: usize| Reference { name, id: self.commits[number].id };
+        let mut references: Vec<Reference> = Vec::new();
+        references.extend(self.tip.map(|tip| reference(MAIN.to_owned(), tip)));
+        if let Selection::Skill(id) = &self.view.selection
+            && let Some(entry) = self.entries.get(id).and_then(Entry::current)
+        {
+            for (number, commit) in entry.tagged() {
+                references.push(reference(format!("refs/tags/v{number}"), commit));
+            }
+            for (label, commit) in entry.labelled() {
+                let name = format!("refs/heads/{label}");
+                // The branch of the served version comes first.
+                if name != MAIN {
+                    references.push(reference(name, commit));
+                }
+            }
+        }
+        references.sort_by(|left, right| left.name.cmp(&right.name));
+        references
+    }
+
+    fn head(&self) -> &str {
+        MAIN
+    }
+}

@@ -1,0 +1,47 @@
+//! Skills as a source that the installers of clients read.
+//!
+//! - [`view`]: the skills that an address stands for, as a list of ids and versions
+//! - `history`: commits of a view, derived from the change log alone
+//! - `skill_tree`: git objects of one skill
+//! - `formats`: generated files, one module per client
+//! - `pack_stream`: packs, streamed object by object
+//! - `repositories`: cache of histories
+//! - `git_routes`: git remotes over smart HTTP
+//! - `search`: search for `npx skills`
+//! - `marketplace`, `archive`: the marketplace over plain HTTP, and zip archives
+//!
+//! A view is the only thing that decides what a caller gets. Everything else is the same for all views.
+
+mod archive;
+mod error;
+mod formats;
+mod git_routes;
+mod history;
+mod marketplace;
+mod pack_stream;
+mod plugin_version;
+mod repositories;
+mod search;
+mod skill_tree;
+mod state;
+pub mod view;
+
+use std::sync::Arc;
+
+use skills_http::RouteGroup;
+use skills_registry::SkillRegistry;
+
+pub use state::Settings;
+
+/// Returns the routes, with the names of the surfaces that their requests are counted for.
+pub fn routes(
+    skills: Arc<dyn SkillRegistry>,
+    settings: Settings,
+) -> Vec<(&'static str, RouteGroup)> {
+    let state = Arc::new(state::DistributionState::new(skills, settings));
+    vec![
+        ("git", git_routes::routes(&state)),
+        ("marketplace", marketplace::routes(&state)),
+        ("discovery", search::routes(&state)),
+    ]
+}

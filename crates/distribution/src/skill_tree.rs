@@ -1,0 +1,165 @@
+//! Git objects of one skill: its files with their modes, and the trees of its folders.
+
+use std::collections::{BTreeMap, HashMap};
+
+use bytes::Bytes;
+use parking_lot::Mutex;
+use skills_core::{Digest, skill::ROOT_PATH};
+use skills_git::{EntryMode, ObjectId, ObjectKind, TreeEntry, object::tree};
+use skills_registry::{
+    RegistryError, SkillRegistry, SkillRow, available::agent_header, bundles::unwritable_files,
+};
+
+/// Most remembered ids of files; about 100 bytes each.
+const MAX_IDS: usize = 1 << 17;
+
+/// File of a skill as a git object.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct FileObject {
+    pub(crate) path: String,
+    pub(crate) mode: EntryMode,
+    pub(crate) id: ObjectId,
+}
+
+/// Tree of a folder.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct TreeObject {
+    pub(crate) id: ObjectId,
+    pub(crate) bytes: Vec<u8>,
+}
+
+/// Objects of a skill.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct SkillObjects {
+    pub(crate) files: Vec<FileObject>,
+    /// Trees, the one of the skill's own folder last.
+    pub(crate) trees: Vec<TreeObject>,
+}
+
+impl SkillObjects {
+    /// Returns the id of the skill's folder.
+    pub(crate) fn id(&self) -> ObjectId {
+        self.trees.last().map_or(ObjectId::ZERO, |tree| tree.id)
+    }
+
+    /// Returns the ids of all objects, each once.
+    pub(crate) fn ids(&self) -> Box<[ObjectId]> {
+        let files = self.files.iter().map(|file| file.id);
+        let mut ids: Vec<ObjectId> = files.chain(self.trees.iter().map(|tree| tree.id)).collect();
+        ids.sort_unstable();
+        ids.dedup();
+        ids.into()
+    }
+}
+
+/// Cache of the ids of files by their digests: computing one needs the bytes.
+#[derive(Debug, Default)]
+pub(crate) struct BlobIds(Mutex<HashMap<Digest, (ObjectId, bool)>>);
+
+impl BlobIds {
+    /// Returns the objects of a version of a skill.
+    pub(crate) async fn objects(
+        &self,
+        skills: &dyn SkillRegistry,
+        row: &SkillRow,
+    ) -> Result<SkillObjects, RegistryError> {
+        let unwritable: Vec<&str> = unwritable_files(&row.meta).map(|(path, _)| path).collect();
+        let mut files = Vec::new();
+        for file in &row.meta.files {
+            if unwritable.contains(&file.path.as_str()) {
+                continue;
+            }
+            let is_root = file.path == ROOT_PATH;
+            let known = if is_root { None } else { self.0.lock().get(&file.digest).copied() };
+            let (id, is_script) = match known {
+                Some(known) => known,
+                None => {
+                    let bytes = read_file(skills, row, &file.path).await?;
+                    let id = ObjectId::of(ObjectKind::Blob, &bytes);
+                    let is_script = bytes.starts_with(b"#!");
+                    if !is_root {
+                        self.remember(file.digest, (id, is_script));
+                    }
+                    (id, is_script)
+                }
+            };
+            let is_executable = file.executable.unwrap_or(!is_root && is_script);
+            let mode = if is_executable { EntryMode::Executable } else { EntryMode::File };
+            files.push(FileObject { path: file.path.clone(), mode, id });
+        }
+        let trees = trees(&files);
+        Ok(SkillObjects { files, trees })
+    }
+
+    fn remember(&self, digest: Digest, known: (ObjectId, bool)) {
+        let mut ids = self.0.lock();
+        if ids.len() >= MAX_IDS {
+            ids.clear();
+        }
+        ids.insert(digest, known);
+    }
+}
+
+/// Reads a file of a skill as clients get it: a root document has the frontmatter that Agent Skills require.
+pub(crate) async fn read_file(
+    skills: &dyn SkillRegistry,
+    row: &SkillRow,
+    path: &str,
+) -> Result<Bytes, RegistryError> {
+    let body = skills.document(row, path).await?.body;
+    if path != ROOT_PATH {
+        return Ok(body);
+    }
+    let header = agent_header(row, &String::from_utf8_lossy(&body));
+    Ok(if header.is_empty() { body } else { [header.as_bytes(), &body].concat().into() })
+}
+
+/// Builds the trees of all folders, those below before those above.
+pub(crate) fn trees(files: &[FileObject]) -> Vec<TreeObject> {
+    let mut trees = Vec::new();
+    let paths: Vec<(&str, &FileObject)> =
+        files.iter().map(|file| (file.path.as_str(), file)).collect();
+    folder(&paths, &mut trees);
+    trees
+}
+
+fn folder(files: &[(&str, &FileObject)], trees: &mut Vec<TreeObject>) -> ObjectId {
+    let mut below: BTreeMap<&str, Vec<(&str, &FileObject)>> = BTreeMap::new();
+    let mut entries = Vec::new();
+    for (path, file) in files {
+        match path.split_once('/') {
+            Some((name, rest)) => below.entry(name).or_default().push((rest, file)),
+            None => entries.push(TreeEntry { mode: file.mode, name: path, id: file.id }),
+        }
+    }
+    for (name, files) in &below {
+        let id = folder(files, trees);
+        entries.push(TreeEntry { mode: EntryMode::Tree, name, id });
+    }
+    let bytes = tree(entries);
+    let id = ObjectId::of(ObjectKind::Tree, &bytes);
+    trees.push(TreeObject { id, bytes });
+    id
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn folders_become_trees_with_the_root_last() {
+        let blob = ObjectId::of(ObjectKind::Blob, b"x");
+        let file = |path: &str, mode| FileObject { path: path.to_owned(), mode, id: blob };
+        let files = [
+            file("SKILL.md", EntryMode::File),
+            file("scripts/a/run.sh", EntryMode::Executable),
+            file("scripts/b.py", EntryMode::File),
+        ];
+        let trees = trees(&files);
+        assert_eq!(trees.len(), 3);
+        let text = |index: usize| String::from_utf8_lossy(&trees[index].bytes).into_owned();
+        assert!(text(0).starts_with("100755 run.sh\0"));
+        assert!(text(1).starts_with("40000 a\0") && text(1).contains("100644 b.py\0"));
+        assert!(text(2).starts_with("100644 SKILL.md\0") && text(2).contains("40000 scripts\0"));
+    }
+}

@@ -1,0 +1,15 @@
+//! Integration tests of the git remotes, over the routes that a server mounts.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test fails by panicking"
+)]
+
+mod bad_input;
+mod clone;
+mod fetch;
+mod marketplace;
+mod support;
+mod versions;

@@ -1,0 +1,131 @@
+//! Packs, written object by object. The writer keeps nothing but the bytes that were not taken yet.
+
+use flate2::{Compress, Compression, FlushCompress, Status};
+use sha1::{Digest as _, Sha1};
+
+use crate::{ObjectId, ObjectKind};
+
+/// Number of an entry that is a delta against an object named by its id.
+const REF_DELTA: u8 = 7;
+
+/// Failure to compress an object.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot compress an object: {0}")]
+pub struct PackError(#[from] flate2::CompressError);
+
+/// Writer of one pack.
+#[derive(Debug)]
+pub struct PackWriter {
+    buffer: Vec<u8>,
+    hash: Sha1,
+    compress: Compress,
+}
+
+impl PackWriter {
+    /// Starts a pack with a known number of objects.
+    #[must_use]
+    pub fn new(objects: u32) -> Self {
+        let mut buffer = b"PACK\0\0\0\x02".to_vec();
+        buffer.extend_from_slice(&objects.to_be_bytes());
+        Self { buffer, hash: Sha1::new(), compress: Compress::new(Compression::fast(), true) }
+    }
+
+    /// Appends a whole object.
+    ///
+    /// # Errors
+    /// When it cannot be compressed.
+    pub fn object(&mut self, kind: ObjectKind, bytes: &[u8]) -> Result<(), PackError> {
+        self.head(kind.pack_type(), bytes.len());
+        self.deflate(bytes)
+    }
+
+    /// Appends an object as a delta against one that is in the pack, or that the reader has.
+    ///
+    /// # Errors
+    /// When it cannot be compressed.
+    pub fn delta(&mut self, base: &ObjectId, delta: &[u8]) -> Result<(), PackError> {
+        self.head(REF_DELTA, delta.len());
+        self.buffer.extend_from_slice(base.as_bytes());
+        self.deflate(delta)
+    }
+
+    /// Returns the number of bytes that were not taken yet.
+    #[must_use]
+    pub const fn pending(&self) -> usize {
+        self.buffer.len()
+    }
+
+    /// Takes the bytes written so far.
+    #[must_use]
+    pub fn take(&mut self) -> Vec<u8> {
+        let bytes = std::mem::take(&mut self.buffer);
+        self.hash.update(&bytes);
+        bytes
+    }
+
+    /// Ends the pack. Returns the rest of its bytes.
+    #[must_use]
+    pub fn finish(mut self) -> Vec<u8> {
+        let mut bytes = self.take();
+        bytes.extend_from_slice(&self.hash.finalize());
+        bytes
+    }
+
+    /// Appends kind and size of an entry: four bits of the size with the kind, then seven a byte.
+    fn head(&mut self, kind: u8, size: usize) {
+        let low = |value: usize, mask: usize| u8::try_from(value & mask).unwrap_or(0);
+        let mut rest = size >> 4;
+        let mut byte = kind << 4 | low(size, 0x0f);
+        while rest > 0 {
+            self.buffer.push(byte | 0x80);
+            byte = low(rest, 0x7f);
+            rest >>= 7;
+        }
+        self.buffer.push(byte);
+    }
+
+    fn deflate(&mut self, bytes: &[u8]) -> Result<(), PackError> {
+        self.compress.reset();
+        loop {
+            let read = usize::try_from(self.compress.total_in()).unwrap_or(usize::MAX);
+            let rest = bytes.get(read..).unwrap_or_default();
+            self.buffer.reserve(rest.len() / 2 + 64);
+            let status =
+                self.compress.compress_vec(rest, &mut self.buffer, FlushCompress::Finish)?;
+            if status == Status::StreamEnd {
+                return Ok(());
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_and_trailer_have_the_format_of_git() {
+        let mut pack = PackWriter::new(1);
+        pack.object(ObjectKind::Blob, &[b'x'; 300]).unwrap();
+        let first = pack.take();
+        assert_eq!(&first[..12], b"PACK\0\0\0\x02\0\0\0\x01");
+        // 300 = 18 * 16 + 12.
+        assert_eq!(&first[12..14], &[0xbc, 18]);
+        let rest = pack.finish();
+        assert_eq!(rest, Sha1::digest(&first).to_vec());
+    }
+
+    #[test]
+    fn what_cannot_be_compressed_is_still_written_whole() {
+        let noise: Vec<u8> = (0..200_000_u64)
+            .map(|index| (index.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 56) as u8)
+            .collect();
+        let mut pack = PackWriter::new(1);
+        pack.object(ObjectKind::Blob, &noise).unwrap();
+        let bytes = pack.finish();
+        let mut inflated = Vec::new();
+        let mut reader = flate2::read::ZlibDecoder::new(&bytes[15..]);
+        std::io::Read::read_to_end(&mut reader, &mut inflated).unwrap();
+        assert_eq!(inflated, noise);
+    }
+}

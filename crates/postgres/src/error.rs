@@ -1,0 +1,215 @@
+//! Errors of PostgreSQL, by what can be done about them.
+
+use std::{error::Error as _, io};
+
+use tokio_postgres::error::{Severity, SqlState};
+use tokio_rustls::rustls;
+
+/// Error of a database.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum PgError {
+    /// The server cannot be reached, went away, or did not answer in time. Nothing was written.
+    #[error("the database is not available: {0}")]
+    Unavailable(String),
+    /// The connection broke while a transaction was being committed, so it may or may not have been.
+    #[error("the connection broke during a commit, which may or may not have happened: {0}")]
+    OutcomeUnknown(String),
+    /// Waiting does not help: wrong password, no such database, untrusted certificate.
+    #[error("the database refuses the connection: {0}")]
+    Configuration(String),
+    /// The disk of the server is full. Nothing was written.
+    #[error("the database has no space left: {0}")]
+    Full(String),
+    /// The server accepts no writes, as a standby does. Nothing was written.
+    #[error("the database is read-only: {0}")]
+    ReadOnly(String),
+    /// Another transaction came between; the same transaction may succeed when it is repeated. Nothing was written.
+    #[error("the transaction has to be repeated: {0}")]
+    Serialization(String),
+    /// The schema was written by a newer version of this program.
+    #[error(
+        "the tables of the {component} have schema version {found}; this program supports versions up to {supported}"
+    )]
+    NewerSchema {
+        /// Component that owns the tables.
+        component: &'static str,
+        /// Version in the database.
+        found: i32,
+        /// Newest supported version.
+        supported: i32,
+    },
+    /// A stored value cannot be read.
+    #[error("stored data cannot be read: {0}")]
+    Corrupt(String),
+    /// Other error. Nothing was written.
+    #[error("database error: {0}")]
+    Other(String),
+}
+
+impl PgError {
+    /// Returns whether the same call may succeed later without anyone acting on this program.
+    #[must_use]
+    pub const fn is_transient(&self) -> bool {
+        match self {
+            Self::Unavailable(_)
+            | Self::OutcomeUnknown(_)
+            | Self::Full(_)
+            | Self::ReadOnly(_)
+            | Self::Serialization(_) => true,
+            Self::Configuration(_)
+            | Self::NewerSchema { .. }
+            | Self::Corrupt(_)
+            | Self::Other(_) => false,
+        }
+    }
+
+    /// Returns whether the server could not be reached or went away.
+    #[must_use]
+    pub const fn is_unavailable(&self) -> bool {
+        matches!(self, Self::Unavailable(_) | Self::OutcomeUnknown(_))
+    }
+
+    /// Returns the next step for the user.
+    #[must_use]
+    pub const fn hint(&self) -> Option<&'static str> {
+        match self {
+            Self::Unavailable(_) => {
+                Some("check that the database runs and can be reached, and try again")
+            }
+            Self::OutcomeUnknown(_) => {
+                Some("read the entry to see whether it was written, or send it again")
+            }
+            Self::Configuration(_) => {
+                Some("check user, password, database name and sslmode of the database URL")
+            }
+            Self::Full(_) => Some("free some space on the database server and try again"),
+            Self::ReadOnly(_) => Some(
+                "name the primary in the database URL, or several hosts and target_session_attrs=read-write",
+            ),
+            Self::Serialization(_) => Some("try again"),
+            Self::NewerSchema { .. } => {
+                Some("use the newer version of this program, or another database")
+            }
+            Self::Corrupt(_) => Some("restore the database from a backup"),
+            Self::Other(_) => None,
+        }
+    }
+
+    /// Converts an error of a statement.
+    pub(crate) fn from_statement(error: &tokio_postgres::Error) -> Self {
+        let Some(refusal) = error.as_db_error() else {
+            let text = describe(error);
+            let is_value = text.starts_with("error deserializing column");
+            let is_broken = error.is_closed() || find_io(error).is_some();
+            return match () {
+                () if is_value => Self::Corrupt(text),
+                () if is_broken || text.starts_with("unexpected message") => {
+                    Self::Unavailable(text)
+                }
+                () => Self::Other(text),
+            };
+        };
+        let text = refusal.message().to_owned();
+        let (code, class) = (refusal.code(), refusal.code().code().get(..2).unwrap_or_default());
+        match code {
+            &SqlState::T_R_SERIALIZATION_FAILURE | &SqlState::T_R_DEADLOCK_DETECTED => {
+                Self::Serialization(text)
+            }
+            &SqlState::READ_ONLY_SQL_TRANSACTION => Self::ReadOnly(text),
+            &SqlState::DISK_FULL => Self::Full(text),
+            &SqlState::LOCK_NOT_AVAILABLE | &SqlState::QUERY_CANCELED => Self::Unavailable(text),
+            &SqlState::INVALID_PASSWORD | &SqlState::INVALID_CATALOG_NAME => {
+                Self::Configuration(text)
+            }
+            _ => match class {
+                "28" => Self::Configuration(text),
+                // Connections, resources, operator intervention, and timeouts of idle transactions.
+                "08" | "53" | "57" => Self::Unavailable(text),
+                "25" if is_fatal(refusal) => Self::Unavailable(text),
+                "58" | "XX" if is_fatal(refusal) => Self::Unavailable(text),
+                _ => Self::Other(text),
+            },
+        }
+    }
+
+    /// Converts an error of `COMMIT`. An error that the server reports about the transaction means that it was rolled
+    /// back; everything else leaves the outcome open.
+    pub(crate) fn from_commit(error: &tokio_postgres::Error) -> Self {
+        match error.as_db_error() {
+            Some(refusal) if !is_fatal(refusal) => Self::from_statement(error),
+            _ => Self::OutcomeUnknown(describe(error)),
+        }
+    }
+
+    /// Converts an error of connecting.
+    pub(crate) fn from_connect(error: &tokio_postgres::Error) -> Self {
+        let text = describe(error);
+        if error.as_db_error().is_some() {
+            // An operator who limits connections of a role, or a server that starts, is worth waiting for.
+            return match Self::from_statement(error) {
+                Self::Other(text) => Self::Configuration(text),
+                other => other,
+            };
+        }
+        let is_settings = ["invalid configuration", "authentication error"]
+            .iter()
+            .any(|prefix| text.starts_with(prefix));
+        match find_io(error) {
+            _ if is_untrusted(error) || is_settings => Self::Configuration(text),
+            Some(io)
+                if io.kind() == io::ErrorKind::PermissionDenied
+                    && text.contains("does not allow writes") =>
+            {
+                Self::ReadOnly(text)
+            }
+            // Refused by the server's answer to the request for TLS, not by a broken connection.
+            None if text.contains("server does not support TLS") => Self::Configuration(text),
+            _ => Self::Unavailable(text),
+        }
+    }
+}
+
+fn is_fatal(refusal: &tokio_postgres::error::DbError) -> bool {
+    match refusal.parsed_severity() {
+        Some(severity) => matches!(severity, Severity::Fatal | Severity::Panic),
+        None => !refusal.severity().eq_ignore_ascii_case("error"),
+    }
+}
+
+/// Returns an error with its causes, without repetition.
+fn describe(error: &tokio_postgres::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        let detail = error.to_string();
+        if !text.contains(&detail) {
+            text = format!("{text}: {detail}");
+        }
+        cause = error.source();
+    }
+    text
+}
+
+fn find_io(error: &tokio_postgres::Error) -> Option<&io::Error> {
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        if let Some(io) = error.downcast_ref() {
+            return Some(io);
+        }
+        cause = error.source();
+    }
+    None
+}
+
+/// Returns whether the server's certificate was refused.
+fn is_untrusted(error: &tokio_postgres::Error) -> bool {
+    let refusal = find_io(error).and_then(|error| error.get_ref()?.downcast_ref::<rustls::Error>());
+    matches!(
+        refusal,
+        Some(
+            rustls::Error::InvalidCertificate(_)
+                | rustls::Error::PeerIncompatible(_)
+                | rustls::Error::NoCertificatesPresented
+        )
+    )
+}

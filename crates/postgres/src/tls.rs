@@ -1,0 +1,178 @@
+//! TLS of connections, by rustls.
+
+use std::{
+    io,
+    path::{Path, PathBuf},
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll},
+};
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio_postgres::tls::{ChannelBinding, MakeTlsConnect, TlsConnect, TlsStream};
+use tokio_rustls::{
+    TlsConnector,
+    client::TlsStream as RustlsStream,
+    rustls::{
+        self, ClientConfig, RootCertStore,
+        client::{WebPkiServerVerifier, danger::ServerCertVerifier},
+        crypto::ring,
+        pki_types::{
+            CertificateDer, InvalidDnsNameError, PrivateKeyDer, ServerName, pem::PemObject as _,
+        },
+    },
+};
+
+use crate::{
+    PgError,
+    url::{TlsSettings, Verification},
+    verifier::AnyNameVerifier,
+};
+
+/// Maker of TLS connections.
+#[derive(Clone)]
+pub(crate) struct MakeTls(Arc<ClientConfig>);
+
+impl MakeTls {
+    pub(crate) fn new(settings: &TlsSettings) -> Result<Self, PgError> {
+        let provider = Arc::new(ring::default_provider());
+        let unusable = |error: rustls::Error| PgError::Configuration(format!("TLS: {error}"));
+        let roots = match settings.verification {
+            Verification::None => None,
+            Verification::Authority | Verification::Full => {
+                let roots = Arc::new(load_roots(settings.root_certificate.as_deref())?);
+                let builder =
+                    WebPkiServerVerifier::builder_with_provider(roots, Arc::clone(&provider));
+                let verifier = builder.build().map_err(|error| {
+                    PgError::Configuration(format!("TLS root certificates: {error}"))
+                })?;
+                Some(verifier)
+            }
+        };
+        let verifier: Arc<dyn ServerCertVerifier> = match (settings.verification, roots) {
+            (Verification::Full, Some(verifier)) => verifier,
+            (_, roots) => Arc::new(AnyNameVerifier { provider: Arc::clone(&provider), roots }),
+        };
+        let builder = ClientConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .map_err(unusable)?
+            .dangerous()
+            .with_custom_certificate_verifier(verifier);
+        let config = match &settings.client_certificate {
+            Some((certificate, key)) => {
+                let chain = read_certificates(certificate)?;
+                let key = PrivateKeyDer::from_pem_file(key)
+                    .map_err(|error| unreadable(key, &error.to_string()))?;
+                builder.with_client_auth_cert(chain, key).map_err(unusable)?
+            }
+            None => builder.with_no_client_auth(),
+        };
+        Ok(Self(Arc::new(config)))
+    }
+}
+
+fn unreadable(path: &Path, reason: &str) -> PgError {
+    PgError::Configuration(format!("cannot read {}: {reason}", path.display()))
+}
+
+fn read_certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, PgError> {
+    let certificates = CertificateDer::pem_file_iter(path)
+        .and_then(Iterator::collect::<Result<Vec<_>, _>>)
+        .map_err(|error| unreadable(path, &error.to_string()))?;
+    if certificates.is_empty() {
+        return Err(unreadable(path, "it has no certificate"));
+    }
+    Ok(certificates)
+}
+
+/// Loads the roots of a file, of `~/.postgresql/root.crt`, or of the system, in this order.
+fn load_roots(path: Option<&Path>) -> Result<RootCertStore, PgError> {
+    let mut roots = RootCertStore::empty();
+    let default = std::env::home_dir().map(|home| home.join(".postgresql/root.crt"));
+    let path: Option<PathBuf> = match path {
+        Some(path) if path == Path::new("system") => None,
+        Some(path) => Some(path.to_owned()),
+        None => default.filter(|path| path.is_file()),
+    };
+    match path {
+        Some(path) => {
+            for certificate in read_certificates(&path)? {
+                roots.add(certificate).map_err(|error| unreadable(&path, &error.to_string()))?;
+            }
+        }
+        None => {
+            roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+            if roots.is_empty() {
+                roots.extend(webpki_roots::TLS_SERVER_ROOTS.iter().cloned());
+            }
+        }
+    }
+    Ok(roots)
+}
+
+impl<S: AsyncRead + AsyncWrite + Unpin + Send + 'static> MakeTlsConnect<S> for MakeTls {
+    type Stream = PgTlsStream<S>;
+    type TlsConnect = PgTlsConnect;
+    type Error = InvalidDnsNameError;
+
+    fn make_tls_connect(&mut self, domain: &str) -> Result<PgTlsConnect, InvalidDnsNameError> {
+        // A Unix socket has no name and no TLS; the name is not used then.
+        let name = if domain.is_empty() { "localhost" } else { domain };
+        let name = ServerName::try_from(name.to_owned())?;
+        Ok(PgTlsConnect { connector: TlsConnector::from(Arc::clone(&self.0)), name })
+    }
+}
+
+/// Handshake of one connection.
+pub(crate) struct PgTlsConnect {
+    connector: TlsConnector,
+    name: ServerName<'static>,
+}
+
+impl<S: AsyncRead + AsyncWrite + Unpin + Send + 'static> TlsConnect<S> for PgTlsConnect {
+    type Stream = PgTlsStream<S>;
+    type Error = io::Error;
+    type Future = Pin<Box<dyn Future<Output = io::Result<PgTlsStream<S>>> + Send>>;
+
+    fn connect(self, stream: S) -> Self::Future {
+        let handshake = self.connector.connect(self.name, stream);
+        Box::pin(async move { handshake.await.map(PgTlsStream) })
+    }
+}
+
+/// Encrypted connection.
+pub(crate) struct PgTlsStream<S>(RustlsStream<S>);
+
+impl<S: AsyncRead + AsyncWrite + Unpin> TlsStream for PgTlsStream<S> {
+    fn channel_binding(&self) -> ChannelBinding {
+        ChannelBinding::none()
+    }
+}
+
+impl<S: AsyncRead + AsyncWrite + Unpin> AsyncRead for PgTlsStream<S> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.0).poll_read(context, buffer)
+    }
+}
+
+impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for PgTlsStream<S> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.0).poll_write(context, bytes)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.0).poll_flush(context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.0).poll_shutdown(context)
+    }
+}

@@ -1,0 +1,162 @@
+//! Follows the changes that other servers make to a shared store.
+//!
+//! A notification, or else a poll each second, leads to a look at the change log after the catalog's revision. The writer
+//! thread publishes what is new, so that it cannot cross a write of this server. The same looks tell whether the store
+//! can be reached; reads go on from memory meanwhile.
+
+use std::{
+    sync::{Arc, Weak},
+    thread,
+    time::{Duration, Instant},
+};
+
+use parking_lot::{Condvar, Mutex};
+use skills_store::{StoreError, Subscription};
+use tokio::sync::watch;
+
+use crate::{Registry, publisher::Publisher, recovery::PAGE};
+
+/// Interval of looks without a notification: poolers drop LISTEN, and connections break.
+const POLL: Duration = Duration::from_secs(1);
+/// Interval of looks at a store that cannot be reached.
+const POLL_LOST: Duration = Duration::from_millis(250);
+
+/// Reachability of the store, as the follower sees it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct StoreHealth {
+    /// Time of the last contact before the failure, if the store cannot be reached.
+    pub lost_contact: Option<Instant>,
+    /// Reason of the failure.
+    pub reason: Option<String>,
+}
+
+impl StoreHealth {
+    /// Returns the time since which the catalog may lack changes of other servers, if the store cannot be reached.
+    #[must_use]
+    pub fn age(&self) -> Option<Duration> {
+        Some(self.lost_contact?.elapsed())
+    }
+}
+
+/// Signal for a look at the log.
+#[derive(Debug, Default)]
+struct Signal {
+    state: Mutex<SignalState>,
+    raised: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct SignalState {
+    is_raised: bool,
+    is_closed: bool,
+}
+
+impl Signal {
+    fn raise(&self) {
+        self.state.lock().is_raised = true;
+        self.raised.notify_one();
+    }
+
+    /// Waits for the signal or the next poll. Returns whether the follower goes on.
+    fn wait(&self, poll: Duration) -> bool {
+        let mut state = self.state.lock();
+        if !state.is_raised && !state.is_closed {
+            self.raised.wait_for(&mut state, poll);
+        }
+        state.is_raised = false;
+        !state.is_closed
+    }
+}
+
+/// Thread that follows a store. Dropping it ends the thread, after the look that it may be in.
+pub(crate) struct Follower {
+    signal: Arc<Signal>,
+    _subscription: Subscription,
+}
+
+impl Drop for Follower {
+    fn drop(&mut self) {
+        self.signal.state.lock().is_closed = true;
+        self.signal.raised.notify_one();
+    }
+}
+
+impl Follower {
+    /// Starts to follow, if other processes write to the store.
+    ///
+    /// # Errors
+    /// When the store cannot be followed.
+    pub(crate) fn start(registry: &Arc<Registry>) -> Result<Option<Self>, StoreError> {
+        let signal = Arc::new(Signal::default());
+        let raised = Arc::clone(&signal);
+        let wake = Arc::new(move || raised.raise());
+        let Some(subscription) = registry.store().follow(wake)? else { return Ok(None) };
+        let (weak, waiting) = (Arc::downgrade(registry), Arc::clone(&signal));
+        let started = thread::Builder::new()
+            .name("registry-follower".to_owned())
+            .spawn(move || run(&weak, &waiting));
+        if let Err(error) = started {
+            tracing::error!(%error, "changes of other servers are not followed");
+        }
+        Ok(Some(Self { signal, _subscription: subscription }))
+    }
+}
+
+fn run(registry: &Weak<Registry>, signal: &Signal) {
+    let mut contact = Instant::now();
+    let mut poll = POLL;
+    while signal.wait(poll)
+        && let Some(registry) = registry.upgrade()
+    {
+        let looked_at = Instant::now();
+        let looked = catch_up(&registry);
+        if looked.is_ok() {
+            contact = looked_at;
+        }
+        poll = if looked.is_ok() { POLL } else { POLL_LOST };
+        let health = &registry.publisher().store_health;
+        report(health, looked.err(), contact);
+    }
+}
+
+fn report(health: &watch::Sender<StoreHealth>, error: Option<StoreError>, contact: Instant) {
+    let was_lost = health.borrow().lost_contact.is_some();
+    match error {
+        Some(error) => {
+            let reason = error.to_string();
+            if !was_lost {
+                tracing::warn!(%error, "store unreachable, reads go on from memory");
+            }
+            health.send_replace(StoreHealth { lost_contact: Some(contact), reason: Some(reason) });
+        }
+        None if was_lost => {
+            tracing::info!("store reachable again");
+            health.send_replace(StoreHealth::default());
+        }
+        None => {}
+    }
+}
+
+/// Publishes the changes that the store has and the catalog lacks.
+fn catch_up(registry: &Registry) -> Result<(), StoreError> {
+    let (store, publisher) = (registry.store(), registry.publisher());
+    loop {
+        let known = publisher.catalog.load().revision();
+        if store.revision()? <= known {
+            return Ok(());
+        }
+        let changes = store.changes(known, PAGE)?;
+        if changes.is_empty() {
+            return Ok(());
+        }
+        let publisher: Arc<Publisher> = Arc::clone(publisher);
+        // The writer may have published some of them meanwhile; `Publisher::publish` leaves these out.
+        let is_applied = registry.apply_external_blocking(Box::new(move |_| {
+            publisher.forget_erased(&changes);
+            changes
+        }));
+        if !is_applied {
+            return Ok(());
+        }
+    }
+}

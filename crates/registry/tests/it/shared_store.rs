@@ -1,0 +1,181 @@
+//! Two registries on one store: changes of one appear on the other, in order and once, and reads outlive the store.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use bytes::Bytes;
+use parking_lot::Mutex;
+use skills_core::{Code, Coded as _, Digest, Layer, Timestamp};
+use skills_registry::{Registry, RegistryConfig};
+use skills_store::{
+    Batch, Change, GroupOutcome, MemoryStore, StateEntry, Store, StoreError, StoredEntry,
+    Subscription, Wake,
+};
+
+/// Store in memory that several registries share, and that can go away.
+#[derive(Default)]
+struct SharedStore {
+    memory: MemoryStore,
+    wakes: Mutex<Vec<Wake>>,
+    is_down: AtomicBool,
+    /// Drops notifications, so that only the poll finds changes.
+    is_silent: AtomicBool,
+}
+
+impl std::fmt::Debug for SharedStore {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("SharedStore")
+    }
+}
+
+impl SharedStore {
+    fn up(&self) -> Result<&MemoryStore, StoreError> {
+        if self.is_down.load(Ordering::SeqCst) {
+            let (code, message) = (Code::StoreUnavailable.into(), "it is gone".to_owned());
+            return Err(StoreError::Unavailable { code, message });
+        }
+        Ok(&self.memory)
+    }
+}
+
+impl Store for SharedStore {
+    fn entries(&self) -> Result<Vec<StoredEntry>, StoreError> {
+        self.up()?.entries()
+    }
+
+    fn revision(&self) -> Result<u64, StoreError> {
+        self.up()?.revision()
+    }
+
+    fn commit(&self, group: Vec<Batch>, now: Timestamp) -> Result<GroupOutcome, StoreError> {
+        let outcome = self.up()?.commit(group, now)?;
+        if !self.is_silent.load(Ordering::SeqCst) {
+            self.wakes.lock().iter().for_each(|wake| wake());
+        }
+        Ok(outcome)
+    }
+
+    fn blob(&self, digest: &Digest) -> Result<Option<Bytes>, StoreError> {
+        self.up()?.blob(digest)
+    }
+
+    fn changes(&self, after: u64, limit: usize) -> Result<Vec<Change>, StoreError> {
+        self.up()?.changes(after, limit)
+    }
+
+    fn follow(&self, wake: Wake) -> Result<Option<Subscription>, StoreError> {
+        self.wakes.lock().push(wake);
+        Ok(Some(Box::new(())))
+    }
+
+    fn state_get(&self, scope: &str, key: &str) -> Result<Option<String>, StoreError> {
+        self.up()?.state_get(scope, key)
+    }
+
+    fn state_page(
+        &self,
+        scope: &str,
+        after: i64,
+        limit: usize,
+        max_bytes: usize,
+    ) -> Result<Vec<StateEntry>, StoreError> {
+        self.up()?.state_page(scope, after, limit, max_bytes)
+    }
+
+    fn state_size(&self, scope: &str) -> Result<(u64, u64), StoreError> {
+        self.up()?.state_size(scope)
+    }
+
+    fn state_scopes(&self) -> Result<Vec<String>, StoreError> {
+        self.up()?.state_scopes()
+    }
+}
+
+fn open(store: &Arc<SharedStore>) -> Arc<Registry> {
+    let store: Arc<dyn Store> = Arc::clone(store) as _;
+    Registry::open(store, None, RegistryConfig::default()).unwrap()
+}
+
+async fn register(registry: &Registry, id: &str) {
+    registry.register_skill("t", &Layer::Official, id, format!("# {id}")).await.unwrap();
+}
+
+async fn within<T>(future: impl Future<Output = T>) -> T {
+    tokio::time::timeout(Duration::from_secs(60), future).await.expect("it takes too long")
+}
+
+#[tokio::test]
+async fn changes_of_both_arrive_once_and_in_order_on_both() {
+    let store = Arc::new(SharedStore::default());
+    let (one, two) = (open(&store), open(&store));
+    let mut feeds = [one.changes(), two.changes()];
+    let writers = [(Arc::clone(&one), "a"), (Arc::clone(&two), "b")].map(|(registry, name)| {
+        tokio::spawn(async move {
+            for number in 0..200 {
+                register(&registry, &format!("{name}{}", number % 5)).await;
+            }
+        })
+    });
+    for feed in &mut feeds {
+        for revision in 1..=400 {
+            let change = within(feed.next()).await.unwrap().unwrap();
+            assert_eq!(change.revision, revision);
+        }
+    }
+    for writer in writers {
+        writer.await.unwrap();
+    }
+    assert_eq!(one.catalog().revision(), two.catalog().revision());
+    assert_eq!(one.catalog().skills().len(), 10);
+}
+
+#[tokio::test]
+async fn changes_arrive_without_notifications_too() {
+    let store = Arc::new(SharedStore::default());
+    store.is_silent.store(true, Ordering::SeqCst);
+    let (one, two) = (open(&store), open(&store));
+    let mut feed = two.changes();
+    register(&one, "a").await;
+    assert_eq!(within(feed.next()).await.unwrap().unwrap().revision, 1);
+}
+
+#[tokio::test]
+async fn a_commit_publishes_what_others_committed_before_it() {
+    let store = Arc::new(SharedStore::default());
+    store.is_silent.store(true, Ordering::SeqCst);
+    let (one, two) = (open(&store), open(&store));
+    let mut feed = two.changes();
+    register(&one, "a").await;
+    register(&two, "b").await;
+    // Whoever has the reply can read both, in order.
+    assert_eq!(two.catalog().revision(), 2);
+    assert_eq!(two.catalog().skills().len(), 2);
+    for revision in 1..=2 {
+        assert_eq!(within(feed.next()).await.unwrap().unwrap().revision, revision);
+    }
+}
+
+#[tokio::test]
+async fn reads_go_on_and_writes_fail_at_once_while_the_store_is_gone() {
+    let store = Arc::new(SharedStore::default());
+    let registry = open(&store);
+    register(&registry, "a").await;
+    let mut health = registry.store_health();
+    assert!(health.borrow().age().is_none());
+    store.is_down.store(true, Ordering::SeqCst);
+    within(health.wait_for(|health| health.age().is_some())).await.unwrap();
+    assert_eq!(registry.catalog().skills().len(), 1);
+    let write = registry.register_skill("t", &Layer::Official, "b", "# b".into()).await;
+    let error = write.unwrap_err();
+    assert_eq!(error.code(), Code::StoreUnavailable);
+    assert!(!error.is_outcome_unknown());
+    store.is_down.store(false, Ordering::SeqCst);
+    within(health.wait_for(|health| health.age().is_none())).await.unwrap();
+    register(&registry, "b").await;
+    assert_eq!(registry.catalog().revision(), 2);
+}

@@ -1,0 +1,289 @@
+//! One import of a source: what it has is registered, and what it no longer has is removed if nobody edited it.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    path::Path,
+    sync::Arc,
+};
+
+use bytes::Bytes;
+use skills_agent_skills::{Bundle, validate::FindingLevel};
+use skills_bundles::BundleCandidate;
+use skills_core::{Code, Digest, EntryKind, Provenance, VersionSelector};
+use skills_registry::{Catalog, LabelRequest, PublishRequest, SkillRegistry, SkillRow};
+
+use super::state::{SourceState, StateFile, now};
+use crate::{
+    Failure,
+    blocking::blocking,
+    config::SourceSettings,
+    fetch::{Fetcher, SourceSpec, public_url},
+};
+
+/// Result of an import.
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
+pub(crate) struct ImportSummary {
+    pub(crate) added: usize,
+    pub(crate) changed: usize,
+    pub(crate) unchanged: usize,
+    pub(crate) removed: usize,
+    pub(crate) skipped: usize,
+}
+
+/// Opens the state of a source, locked against other imports.
+pub(crate) fn open_state(data_dir: &Path, source: &SourceSettings) -> Result<StateFile, Failure> {
+    let mut file = StateFile::open(data_dir, &source.name)?;
+    let from = public_url(&source.from);
+    // A source that moved elsewhere begins anew; its old skills stay.
+    if file.state.from != from || file.state.tier != source.tier.as_str() {
+        let (name, tier) = (source.name.clone(), source.tier.as_str().to_owned());
+        file.state = SourceState { name, from, tier, ..SourceState::default() };
+    }
+    Ok(file)
+}
+
+/// Imports a source, and stores the result in its state. A failure keeps the skills of the last import.
+///
+/// # Errors
+/// When the source cannot be fetched, or the registry cannot be written.
+pub(crate) async fn import_source(
+    source: &SourceSettings,
+    skills: &dyn SkillRegistry,
+    fetcher: &Fetcher,
+    file: &mut StateFile,
+) -> Result<ImportSummary, Failure> {
+    file.state.last_attempt = Some(now());
+    let imported = Import { source, skills, state: &mut file.state }.run(fetcher).await;
+    match &imported {
+        Ok(_) => {
+            file.state.error = None;
+            file.state.last_success.clone_from(&file.state.last_attempt);
+        }
+        Err(failure) => file.state.error = Some(failure.message.clone()),
+    }
+    file.save()?;
+    imported
+}
+
+struct Import<'a> {
+    source: &'a SourceSettings,
+    skills: &'a dyn SkillRegistry,
+    state: &'a mut SourceState,
+}
+
+/// A bundle that was read.
+struct ReadBundle {
+    bundle: Bundle<Bytes>,
+    digest: Digest,
+    candidate: BundleCandidate,
+}
+
+/// Action for one skill.
+enum Action {
+    Register,
+    /// The registry has this content; the digest is recorded.
+    Keep,
+    Skip(String),
+}
+
+impl Import<'_> {
+    async fn run(mut self, fetcher: &Fetcher) -> Result<ImportSummary, Failure> {
+        let spec = self.spec(fetcher)?;
+        let found = fetcher.find(spec).await?;
+        let mut skipped: BTreeMap<String, String> = BTreeMap::new();
+        let faults = found.faults.len();
+        for (number, fault) in found.faults.into_iter().enumerate() {
+            skipped.insert(format!("({})", number + 1), fault.message);
+        }
+        let commit = found.candidates.first().and_then(BundleCandidate::provenance);
+        let commit = commit.and_then(|provenance| provenance.commit.clone());
+        let mut bundles: BTreeMap<String, Option<ReadBundle>> = BTreeMap::new();
+        for candidate in found.candidates {
+            let path = candidate.provenance().map(|it| it.path.clone()).unwrap_or_default();
+            let id = match candidate.id("") {
+                Ok(id) => id.id.to_string(),
+                Err(error) => {
+                    skipped.insert(path, error.to_string());
+                    continue;
+                }
+            };
+            if !self.source.includes(&id, &path) {
+                continue;
+            }
+            match read(candidate).await? {
+                // Copies of one skill are one skill; of different ones none can be preferred.
+                Ok(bundle) => match bundles.get(&id) {
+                    Some(Some(other)) if other.digest == bundle.digest => {}
+                    Some(_) => {
+                        skipped.insert(id.clone(), "two different skills have this id".to_owned());
+                        bundles.insert(id, None);
+                    }
+                    None => {
+                        bundles.insert(id, Some(bundle));
+                    }
+                },
+                Err(reason) => {
+                    skipped.insert(id.clone(), reason);
+                    bundles.insert(id, None);
+                }
+            }
+        }
+        let mut summary = ImportSummary::default();
+        let catalog = self.skills.catalog().await?;
+        // A skill that cannot be used now keeps its last version.
+        let present: HashMap<String, ()> = bundles.keys().map(|id| (id.clone(), ())).collect();
+        for (id, bundle) in bundles {
+            let Some(bundle) = bundle else { continue };
+            self.apply(&id, bundle, &catalog, &mut summary, &mut skipped).await?;
+        }
+        // A part that could not be fetched may have any of the missing skills.
+        if faults == 0 {
+            self.remove_missing(&present, &catalog, &mut summary).await?;
+        }
+        summary.skipped = skipped.len();
+        self.state.skipped = skipped;
+        self.state.commit = commit;
+        Ok(summary)
+    }
+
+    fn spec(&self, fetcher: &Fetcher) -> Result<SourceSpec, Failure> {
+        let bad = |reason: &str| {
+            let message = format!("source {}: {reason}", self.source.name);
+            Failure::new(Code::BadSetting, message)
+        };
+        let spec = SourceSpec::parse(Path::new(&self.source.from), fetcher.rules())?;
+        match (spec, &self.source.reference) {
+            (SourceSpec::Stdin, _) => Err(bad("standard input is no source")),
+            (SourceSpec::Git(git), Some(reference)) => {
+                Ok(SourceSpec::Git(git.with_reference(Some(reference.clone()))))
+            }
+            (_, Some(_)) => Err(bad("only a repository has a ref")),
+            (spec, None) => Ok(spec),
+        }
+    }
+
+    /// Decides about a skill of the source by what the registry has and what was imported last.
+    fn decide(&self, id: &str, bundle: &ReadBundle, row: Option<&SkillRow>) -> Action {
+        let recorded = self.state.skills.get(id);
+        let is_from = |row: &SkillRow| {
+            let stored = row.meta.provenance.as_deref();
+            stored.is_some_and(|stored| bundle.candidate.is_from(stored))
+        };
+        match (row, recorded) {
+            (None, Some(recorded)) if *recorded == bundle.digest => {
+                Action::Skip("it was removed here, and the source has not changed it".to_owned())
+            }
+            (None, _) => Action::Register,
+            (Some(_), Some(recorded)) if *recorded == bundle.digest => Action::Keep,
+            (Some(row), _) if row.meta.digest() == bundle.digest => Action::Keep,
+            (Some(row), Some(recorded)) => {
+                // A label may serve an older version than the last one that was imported.
+                let is_pinned = row.heads.as_ref().is_some_and(|it| it.served != it.latest);
+                if row.meta.digest() == *recorded || (is_pinned && is_from(row)) {
+                    return Action::Register;
+                }
+                Action::Skip("it was edited here since it was imported".to_owned())
+            }
+            (Some(row), None) if is_from(row) => Action::Register,
+            (Some(row), None) => {
+                let other = row.meta.provenance.as_deref().map(Provenance::to_string);
+                let other = other.unwrap_or_else(|| "an unknown source".to_owned());
+                Action::Skip(format!("it came from {other}"))
+            }
+        }
+    }
+
+    async fn apply(
+        &mut self,
+        id: &str,
+        bundle: ReadBundle,
+        catalog: &Catalog,
+        summary: &mut ImportSummary,
+        skipped: &mut BTreeMap<String, String>,
+    ) -> Result<(), Failure> {
+        let row = catalog.exact_skill(self.source.tier, id);
+        match self.decide(id, &bundle, row.map(Arc::as_ref)) {
+            Action::Skip(reason) => {
+                skipped.insert(id.to_owned(), reason);
+            }
+            Action::Keep => {
+                summary.unchanged += 1;
+                self.state.skills.insert(id.to_owned(), bundle.digest);
+            }
+            Action::Register => {
+                let ReadBundle { bundle, digest, .. } = bundle;
+                match self.register(id, bundle).await {
+                    Ok(()) => {
+                        *(if row.is_none() { &mut summary.added } else { &mut summary.changed }) +=
+                            1;
+                        self.state.skills.insert(id.to_owned(), digest);
+                    }
+                    Err(failure) if is_fatal(failure.code) => return Err(failure),
+                    Err(failure) => {
+                        skipped.insert(id.to_owned(), failure.message);
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    async fn register(&self, id: &str, bundle: Bundle<Bytes>) -> Result<(), Failure> {
+        let SourceSettings { name, tier, label, .. } = self.source;
+        let request =
+            PublishRequest { message: Some(format!("source {name}")), expected_version: None };
+        let published = self.skills.publish_bundle(*tier, id, bundle, request).await?;
+        let (Some(label), Some(version)) = (label, published.version) else { return Ok(()) };
+        let request = LabelRequest {
+            id: id.to_owned(),
+            tier: Some(*tier),
+            label: label.clone(),
+            version: Some(VersionSelector::Number(version)),
+            expected: None,
+        };
+        self.skills.set_label(EntryKind::Skill, &request).await?;
+        Ok(())
+    }
+
+    /// Removes skills that the source no longer has, unless they were edited here since.
+    async fn remove_missing(
+        &mut self,
+        present: &HashMap<String, ()>,
+        catalog: &Catalog,
+        summary: &mut ImportSummary,
+    ) -> Result<(), Failure> {
+        let missing = self.state.skills.iter().filter(|(id, _)| !present.contains_key(*id));
+        let missing: Vec<(String, Digest)> =
+            missing.map(|(id, digest)| (id.clone(), *digest)).collect();
+        for (id, digest) in missing {
+            let row = catalog.exact_skill(self.source.tier, &id);
+            if row.is_some_and(|row| row.meta.digest() == digest) {
+                self.skills.remove_skill(self.source.tier, &id).await?;
+                summary.removed += 1;
+            }
+            self.state.skills.remove(&id);
+        }
+        Ok(())
+    }
+}
+
+/// Returns whether all other skills would fail as well.
+fn is_fatal(code: Code) -> bool {
+    skills_remote::is_unreachable(code) || matches!(code, Code::WriterStopped | Code::StoreFull)
+}
+
+/// Reads and validates a bundle. A document without frontmatter is plain Markdown.
+async fn read(candidate: BundleCandidate) -> Result<Result<ReadBundle, String>, Failure> {
+    blocking(move || {
+        let contents = candidate.read().map_err(|error| error.to_string())?;
+        let is_error = |level| level == FindingLevel::Error;
+        let error = contents.report().findings.iter().find(|finding| is_error(finding.level));
+        if let Some(finding) = error.filter(|finding| finding.code != "frontmatter-missing") {
+            return Err(finding.message.clone());
+        }
+        let bundle = contents.into_bundle().map_err(|error| error.to_string())?;
+        let digest = bundle.meta().digest();
+        Ok(ReadBundle { bundle, digest, candidate })
+    })
+    .await
+}

@@ -1,0 +1,90 @@
+//! Servers on a database. Those that need one run if `SKILLS_TEST_STORE` names it.
+
+use std::process::Stdio;
+
+use serde_json::json;
+use skills_testkit::{Process, Request, ServerProcess, program, run};
+
+use crate::support::{BINARY, ids, read, register, wait::eventually};
+
+/// Database that nothing listens for.
+const UNREACHABLE: &str = "postgres://ann:s3cret-word@127.0.0.1:1/none";
+
+#[test]
+fn a_server_waits_for_its_database_and_says_so() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut command = ServerProcess::command(BINARY, dir.path());
+    let process = Process::start(command.env("SKILLS_STORE", UNREACHABLE).stdin(Stdio::null()));
+    let said = process.stderr.wait_for("/readyz");
+    let address = said.split("http://").nth(1).unwrap().split('/').next().unwrap().to_owned();
+    let http = format!("http://{address}");
+    let ready = Request::get("/readyz").send(&http);
+    assert_eq!(ready.refusal().0, 503);
+    assert_eq!(ready.json()["reason"], json!("the database cannot be reached"));
+    assert_eq!(Request::get("/healthz").send(&http).json(), json!({ "status": "ok" }));
+    process.signal("TERM");
+    let (code, said) = process.wait();
+    assert_eq!(code, Some(0), "{said}");
+    assert!(!said.contains("s3cret-word"), "{said}");
+}
+
+#[test]
+fn a_command_fails_if_its_database_cannot_be_reached() {
+    let ran = run(program(BINARY).args(["list", "--json", "--store", UNREACHABLE]));
+    assert_eq!(ran.code, Some(1));
+    assert!(ran.stderr.contains("store_unavailable"), "{}", ran.stderr);
+    assert!(!ran.stderr.contains("s3cret-word"), "{}", ran.stderr);
+}
+
+#[test]
+fn an_unusable_url_is_refused_without_its_password() {
+    for url in ["mysql://ann:s3cret-word@h/x", "postgres://ann:s3cret-word@h/x?sslmode=sure"] {
+        let ran = run(program(BINARY).args(["list", "--store", url]));
+        assert_eq!(ran.code, Some(1), "{}", ran.stderr);
+        assert!(ran.stderr.contains("--store"), "{}", ran.stderr);
+        assert!(!ran.stderr.contains("s3cret-word"), "{}", ran.stderr);
+    }
+}
+
+#[test]
+fn a_copy_needs_stores_that_exist() {
+    let dir = tempfile::tempdir().unwrap();
+    let from = format!("sqlite:{}", dir.path().join("none").display());
+    let ran = run(program(BINARY).args(["store", "copy", "--from", &from, "--to", UNREACHABLE]));
+    assert_eq!(ran.code, Some(1), "{}", ran.stderr);
+    let ran = run(program(BINARY).args(["store", "copy", "--from", "here", "--to", UNREACHABLE]));
+    assert!(ran.stderr.contains("--from"), "{}", ran.stderr);
+    assert!(!ran.stderr.contains("s3cret-word"), "{}", ran.stderr);
+}
+
+/// Schema of its own in the database of the tests.
+fn test_store(name: &str) -> Option<String> {
+    let base = std::env::var("SKILLS_TEST_STORE").ok()?;
+    let separator = if base.contains('?') { '&' } else { '?' };
+    let schema = format!("e2e_{}_{name}", std::process::id());
+    Some(format!("{base}{separator}options=-c%20search_path%3D{schema}"))
+}
+
+#[tokio::test]
+async fn a_change_on_one_server_is_read_and_announced_on_the_other() {
+    let Some(store) = test_store("announced") else { return };
+    let dirs = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
+    let [one, two] = dirs.each_ref().map(|dir| {
+        ServerProcess::spawn(ServerProcess::command(BINARY, dir.path()).env("SKILLS_STORE", &store))
+    });
+    let workers = [
+        skills_testkit::Worker::connect(&one.url).await,
+        skills_testkit::Worker::connect(&two.url).await,
+    ];
+    register(&workers[0], "shared", "# Shared\n\nFrom the first.").await;
+    eventually("the second server lists it", async || {
+        ids(&workers[1]).await.contains(&"shared".to_owned())
+    })
+    .await;
+    assert_eq!(read(&workers[1], "iii://shared").await, "# Shared\n\nFrom the first.");
+    let ready = Request::get("/readyz").send(&two.http);
+    assert_eq!(ready.json()["status"], json!("ready"));
+    // A command uses the database itself.
+    let ran = run(program(BINARY).args(["list", "--json"]).env("SKILLS_STORE", &store));
+    assert!(ran.stdout.contains("\"shared\""), "{}{}", ran.stdout, ran.stderr);
+}

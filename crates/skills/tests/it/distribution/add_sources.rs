@@ -1,0 +1,198 @@
+//! `skills add` from sites, servers, marketplaces and repositories over http.
+
+use std::{fs, os::unix::fs::symlink, process::Stdio};
+
+use serde_json::json;
+use skills_testkit::program;
+
+use super::{Project, commit, document, git};
+use crate::support::{BINARY, TestServer, static_site::StaticSite};
+
+#[test]
+fn a_repository_is_fetched_over_http_at_a_reference() {
+    let project = Project::new();
+    project.repository("site/acme.git", &["pdf"]);
+    let first = git(&project.path("site/acme.git"), &["rev-parse", "HEAD"]);
+    git(&project.path("site/acme.git"), &["tag", "v1"]);
+    project.put("site/acme.git/skills/pdf/SKILL.md", document("pdf", "Second."));
+    commit(&project.path("site/acme.git"), "second");
+    let site = StaticSite::start(&project.path("site"));
+    // The repository is not bare: its git directory is served.
+    let url = format!("{}/acme.git", site.origin);
+    project.ok(&["add", &format!("{url}@v1")]);
+    let shown = project.json(&["show", "pdf"]);
+    assert_eq!(shown["source"]["commit"], first.as_str());
+    assert_eq!(
+        (&shown["source"]["location"], &shown["source"]["ref"]),
+        (&url.clone().into(), &"v1".into())
+    );
+    project.ok(&["add", &url]);
+    assert!(project.json(&["show", "pdf"])["skill"].as_str().unwrap().contains("Second."));
+}
+
+#[test]
+fn a_site_is_added_with_all_its_skills() {
+    let server = TestServer::new();
+    let project = Project::new();
+    project.put("own/pdf/SKILL.md", document("pdf", "First."));
+    project.put("own/pdf/run.sh", "#!/bin/sh\n");
+    project.put("own/one/SKILL.md", document("one", "First."));
+    let own = project.path("own");
+    project.ok(&["--url", &server.process.url, "add", own.to_str().unwrap()]);
+    let added = project.ok(&["add", &server.process.http]);
+    assert!(added.contains("added 2, changed 0"), "{added}");
+    let shown = project.json(&["show", "pdf"]);
+    assert_eq!(shown["source"]["kind"], "url");
+    assert_eq!(shown["source"]["location"], format!("{}/", server.process.http));
+    assert_eq!(shown["source"]["path"], "pdf");
+    // Updates know the site again.
+    project.put("own/one/SKILL.md", document("one", "Second."));
+    project.ok(&["--url", &server.process.url, "add", own.to_str().unwrap()]);
+    let updated = project.ok(&["update", "--yes"]);
+    assert!(updated.contains("changed 1, unchanged 1"), "{updated}");
+    assert!(project.json(&["show", "one"])["skill"].as_str().unwrap().contains("Second."));
+}
+
+#[test]
+fn a_skill_of_another_server_is_added_in_a_version() {
+    let server = TestServer::new();
+    let project = Project::new();
+    let own = project.path("own");
+    let add = |body: &str| {
+        project.put("own/one/SKILL.md", document("one", body));
+        project.ok(&["--url", &server.process.url, "add", own.to_str().unwrap()]);
+    };
+    add("First.");
+    project.ok(&["--url", &server.process.url, "label", "one@1", "stable"]);
+    add("Second.");
+    let address = format!("skills+{}/one", server.process.http);
+    project.ok(&["add", &format!("{address}@stable")]);
+    assert!(project.json(&["show", "one"])["skill"].as_str().unwrap().contains("First."));
+    project.ok(&["add", &format!("{address}@2")]);
+    let shown = project.json(&["show", "one"]);
+    assert!(shown["skill"].as_str().unwrap().contains("Second."), "{shown}");
+    assert_eq!(shown["source"]["ref"], "2");
+    project.ok(&["add", &address]);
+    for absent in ["absent", "one@9", "one@absent"] {
+        let url = format!("skills+{}/{absent}", server.process.http);
+        assert_eq!(project.error_code(&["add", &url]), "fetch_failed", "{absent}");
+    }
+}
+
+#[test]
+fn a_marketplace_is_added_with_its_repositories_and_archives() {
+    let project = Project::new();
+    project.repository("site/plugins.git", &["pdf", "xlsx", "other"]);
+    let server = TestServer::new();
+    project.put("own/web/SKILL.md", document("web", "First."));
+    project.put("own/web/a.md", "A.\n");
+    let own = project.path("own");
+    project.ok(&["--url", &server.process.url, "add", own.to_str().unwrap()]);
+    let archive = skills_testkit::Request::get("/.well-known/agent-skills/web.tar.gz")
+        .send(&server.process.http);
+    fs::write(project.path("site/web.tar.gz"), &archive.body).unwrap();
+    let digest = skills_core::Digest::of(&archive.body).to_string();
+    let site = StaticSite::start(&project.path("site"));
+    let repository = format!("{}/plugins.git", site.origin);
+    let subdir = |path: &str| json!({"source": "git-subdir", "url": repository, "path": path});
+    let market = |sha256: &str| {
+        json!({
+            "name": "acme", "owner": {"name": "Acme"},
+            "plugins": [
+                {"name": "pdf", "source": subdir("skills/pdf")},
+                {"name": "xlsx", "source": subdir("./skills/xlsx")},
+                {"name": "web", "source": {"source": "archive", "url": format!("{}/web.tar.gz", site.origin), "sha256": sha256}},
+                {"name": "here", "source": "./skills/here"},
+            ],
+        })
+    };
+    let url = format!("{}/.claude-plugin/marketplace.json", site.origin);
+    project.put("site/.claude-plugin/marketplace.json", market(&digest).to_string());
+    let ran = project.run(&["add", &url]);
+    assert!(ran.stdout.contains("added 3, "), "{}{}", ran.stdout, ran.stderr);
+    assert!(ran.stderr.contains("plugin \"here\""), "{}", ran.stderr);
+    let listed = project.json(&["list"]);
+    assert_eq!(listed["skills"].as_array().map(Vec::len), Some(3), "{listed}");
+    let fetches = site.requests();
+    let fetches = fetches.iter().filter(|path| path.contains("info/refs")).count();
+    assert_eq!(fetches, 1, "a repository is fetched once");
+    project.put("site/.claude-plugin/marketplace.json", market(&"0".repeat(64)).to_string());
+    let ran = project.run(&["add", &url]);
+    assert!(ran.stderr.contains("its SHA-256 is"), "{}", ran.stderr);
+    project.put("site/.claude-plugin/marketplace.json", "{}");
+    assert_eq!(project.error_code(&["add", &url]), "fetch_failed");
+}
+
+#[test]
+fn http_is_for_this_machine_unless_it_is_allowed() {
+    let project = Project::new();
+    for source in ["http://192.0.2.1/a.git", "http://192.0.2.1", "skills+http://192.0.2.1/a"] {
+        assert_eq!(project.error_code(&["add", source]), "bad_argument", "{source}");
+    }
+    let hint = project.run(&["add", "http://192.0.2.1/a.git"]);
+    assert!(hint.stderr.contains("--insecure"), "{}", hint.stderr);
+}
+
+#[test]
+fn the_configuration_sets_the_host_of_repositories() {
+    let project = Project::new();
+    project.repository("host/acme/skills", &["pdf"]);
+    project.put(
+        "project/config.yaml",
+        format!("git_host: file://{}\n", project.path("host").display()),
+    );
+    project.ok(&["add", "acme/skills"]);
+    project.put("project/config.yaml", "git_host: \"-x\"\n");
+    assert_eq!(project.error_code(&["--config", "config.yaml", "list"]), "bad_setting");
+}
+
+#[test]
+fn path_tricks_in_a_repository_do_not_leave_it() {
+    let project = Project::new();
+    let url = project.repository("host/acme/skills", &["good"]);
+    let skills = project.path("host/acme/skills/skills");
+    project.put("secret", "s3cret");
+    for (name, link) in [("link", "../../../../../secret"), ("absolute", "/etc/passwd")] {
+        project.put(&format!("host/acme/skills/skills/{name}/SKILL.md"), document(name, "x"));
+        symlink(link, skills.join(name).join("file")).unwrap();
+    }
+    fs::create_dir_all(skills.join("linked")).unwrap();
+    symlink("../../../../../secret", skills.join("linked/SKILL.md")).unwrap();
+    for (name, file) in [("case", "A.md"), ("case", "a.md"), ("device", "nul.txt"), ("dots", "a ")]
+    {
+        project.put(&format!("host/acme/skills/skills/{name}/SKILL.md"), document(name, "x"));
+        project.put(&format!("host/acme/skills/skills/{name}/{file}"), "x");
+    }
+    commit(&project.path("host/acme/skills"), "tricks");
+    let ran = project.run(&["add", &url, "--json"]);
+    let report: serde_json::Value = serde_json::from_str(&ran.stdout).unwrap();
+    assert_eq!(report["summary"]["added"], 1, "{report}");
+    assert!(!ran.stdout.contains("s3cret") && !ran.stdout.contains("root:"), "{report}");
+    assert_eq!(project.json(&["list"])["skills"][0]["id"], "good");
+}
+
+#[test]
+fn an_interrupted_fetch_leaves_nothing_behind() {
+    let project = Project::new();
+    // A server that accepts a connection and never answers.
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}/a.git", listener.local_addr().unwrap());
+    let temporary = project.path("tmp");
+    fs::create_dir(&temporary).unwrap();
+    let mut command = program(BINARY);
+    command.args(["add", &url]).current_dir(project.path("project"));
+    command.env("SKILLS_DATA_DIR", project.path("data")).env("TMPDIR", &temporary);
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let _connection = listener.accept().unwrap();
+    assert_eq!(fs::read_dir(&temporary).unwrap().count(), 1, "the repository");
+    let pid = child.id().to_string();
+    assert!(
+        std::process::Command::new("kill").args(["-s", "INT", &pid]).status().unwrap().success()
+    );
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(stderr.contains("interrupted"), "{stderr}");
+    assert_eq!(fs::read_dir(&temporary).unwrap().count(), 0, "the repository is removed");
+    assert!(!project.path("data/skills.sqlite").exists());
+}

@@ -1,0 +1,209 @@
+//! `skills-lock.json`: written, installed, verified and updated.
+
+use std::fs;
+
+use serde_json::Value;
+
+use super::{Project, commit, document};
+use crate::support::TestServer;
+
+const LOCK: &str = "project/skills-lock.json";
+
+fn lock(project: &Project) -> Value {
+    serde_json::from_str(&project.read(LOCK)).unwrap()
+}
+
+/// Creates a project whose lockfile has the skills of a repository, and which has them installed.
+fn installed() -> (Project, String) {
+    let project = Project::new();
+    let url = project.repository("host/acme/skills", &["pdf", "xlsx"]);
+    project.ok(&["add", &url]);
+    project.ok(&["sync"]);
+    project.ok(&["lock"]);
+    (project, url)
+}
+
+#[test]
+fn what_is_installed_is_locked_and_restored() {
+    let (project, url) = installed();
+    let entry = &lock(&project)["skills"]["pdf"];
+    assert_eq!(entry["source"], url.as_str());
+    assert_eq!(entry["sourceType"], "git");
+    assert_eq!(entry["skillPath"], "skills/pdf/SKILL.md");
+    assert_eq!(entry["computedHash"].as_str().unwrap().len(), 64);
+    let text = project.read(LOCK);
+    assert!(text.starts_with("{\n  \"version\": 1,\n  \"skills\": {\n    \"pdf\": {\n"), "{text}");
+    project.ok(&["lock"]);
+    assert_eq!(project.read(LOCK), text, "nothing changed");
+
+    // Another machine has the project without the folder and without a registry.
+    fs::remove_dir_all(project.path("project/.agents")).unwrap();
+    fs::remove_dir_all(project.path("data")).unwrap();
+    assert_eq!(project.error_code(&["verify"]), "lock_mismatch");
+    let installed = project.ok(&["install", "--frozen"]);
+    assert!(installed.contains("written .agents/skills/pdf (2 files)"), "{installed}");
+    assert_eq!(project.read("project/.agents/skills/pdf/notes/a.md"), "# Notes of pdf\n");
+    project.ok(&["verify"]);
+    assert_eq!(project.read(LOCK), text, "a frozen install does not change the file");
+    let again = project.ok(&["install"]);
+    assert!(again.contains("written 0, updated 0"), "{again}");
+    assert!(project.json(&["outdated"])["skills"][0]["status"] == "current");
+}
+
+#[test]
+fn an_edited_file_is_never_overwritten_silently() {
+    let (project, _) = installed();
+    fs::remove_dir_all(project.path("project/.agents")).unwrap();
+    project.ok(&["install"]);
+    let edited = "project/.agents/skills/pdf/notes/a.md";
+    project.put(edited, "Mine.\n");
+    project.put("host/acme/skills/skills/pdf/notes/a.md", "Second.\n");
+    project.put("host/acme/skills/skills/xlsx/notes/a.md", "Second.\n");
+    commit(&project.path("host/acme/skills"), "second");
+    let before = project.read(LOCK);
+
+    let plan = project.ok(&["update", "--plan"]);
+    assert!(plan.contains("2 skills in skills-lock.json, 2 outdated, 0 failed"), "{plan}");
+    assert_eq!(project.read(LOCK), before);
+    let asked = project.run(&["update"]);
+    assert!(asked.stderr.contains("skills update --yes"), "{}", asked.stderr);
+    assert_eq!(project.read(LOCK), before);
+
+    // The unedited skill is updated, the edited one stays, in the folder and in the lockfile.
+    assert_eq!(project.error_code(&["update", "--yes"]), "kept");
+    assert_eq!(project.read(edited), "Mine.\n");
+    assert_eq!(project.read("project/.agents/skills/xlsx/notes/a.md"), "Second.\n");
+    let (old, new): (Value, Value) = (serde_json::from_str(&before).unwrap(), lock(&project));
+    assert_eq!(old["skills"]["pdf"], new["skills"]["pdf"]);
+    assert_ne!(old["skills"]["xlsx"]["computedHash"], new["skills"]["xlsx"]["computedHash"]);
+    assert_eq!(project.error_code(&["verify"]), "lock_mismatch");
+    assert_eq!(project.error_code(&["install", "--frozen"]), "lock_mismatch");
+    assert_eq!(project.read(edited), "Mine.\n");
+    assert_eq!(project.error_code(&["install"]), "kept");
+    assert_eq!(project.read(edited), "Mine.\n");
+    project.ok(&["install", "--force"]);
+    assert_eq!(project.read(edited), "Second.\n");
+    project.ok(&["verify"]);
+}
+
+#[test]
+fn a_frozen_install_writes_nothing_if_a_source_has_changed() {
+    let (project, _) = installed();
+    fs::remove_dir_all(project.path("project/.agents")).unwrap();
+    project.put("host/acme/skills/skills/pdf/SKILL.md", document("pdf", "Second."));
+    commit(&project.path("host/acme/skills"), "second");
+    let before = project.read(LOCK);
+    assert_eq!(project.error_code(&["install", "--frozen"]), "lock_mismatch");
+    assert!(!project.path("project/.agents/skills/xlsx").exists(), "nothing is written");
+    let ran = project.run(&["install"]);
+    assert!(ran.stderr.contains("pdf has other content"), "{}", ran.stderr);
+    assert_ne!(project.read(LOCK), before);
+    project.ok(&["verify"]);
+    project.ok(&["install", "--frozen"]);
+}
+
+#[test]
+fn sync_and_install_leave_the_skills_of_each_other() {
+    let (project, _) = installed();
+    fs::remove_dir_all(project.path("project/.agents")).unwrap();
+    project.ok(&["install"]);
+    // The registry loses one skill and gets another.
+    project.ok(&["remove", "pdf", "--yes"]);
+    project.put("own/notes/SKILL.md", document("notes", "Own."));
+    project.ok(&["add", project.path("own").to_str().unwrap()]);
+    project.ok(&["sync"]);
+    assert!(project.path("project/.agents/skills/pdf/SKILL.md").exists(), "installed");
+    assert!(project.path("project/.agents/skills/notes/SKILL.md").exists(), "synced");
+    project.ok(&["install"]);
+    assert!(project.path("project/.agents/skills/notes/SKILL.md").exists(), "synced");
+    // A skill that leaves the lockfile is removed by the next install.
+    let mut value = lock(&project);
+    value["skills"].as_object_mut().unwrap().remove("xlsx");
+    project.put(LOCK, value.to_string());
+    project.ok(&["install"]);
+    assert!(!project.path("project/.agents/skills/xlsx").exists());
+}
+
+#[test]
+fn skills_of_a_site_are_locked_with_the_digest_of_their_artifact() {
+    let server = TestServer::new();
+    let project = Project::new();
+    project.put("own/pdf/SKILL.md", document("pdf", "First."));
+    project.put("own/pdf/a.md", "A.\n");
+    project.put("own/one/SKILL.md", document("one", "First."));
+    let own = project.path("own");
+    project.ok(&["--url", &server.process.url, "add", own.to_str().unwrap()]);
+    let http = &server.process.http;
+    project.ok(&["--url", &server.process.url, "sync"]);
+    project.ok(&["--url", &server.process.url, "lock", "--from", http]);
+    let entry = &lock(&project)["skills"]["pdf"];
+    assert_eq!(
+        (&entry["source"], &entry["sourceType"]),
+        (&"127.0.0.1".into(), &"well-known".into())
+    );
+    fs::remove_dir_all(project.path("project/.agents")).unwrap();
+    project.ok(&["install", "--frozen"]);
+    project.ok(&["verify"]);
+
+    project.put("own/pdf/a.md", "B.\n");
+    project.ok(&["--url", &server.process.url, "add", own.to_str().unwrap()]);
+    let outdated = project.json(&["outdated"]);
+    assert_eq!(outdated["skills"][0]["status"], "current", "{outdated}");
+    assert_eq!(outdated["skills"][1]["status"], "outdated", "{outdated}");
+    project.ok(&["update", "--yes"]);
+    assert_eq!(project.read("project/.agents/skills/pdf/a.md"), "B.\n");
+    let digest = lock(&project)["skills"]["pdf"]["wellKnownDigest"].as_str().unwrap().to_owned();
+    assert!(digest.starts_with("sha256:"), "{digest}");
+}
+
+#[test]
+fn broken_and_hostile_lockfiles_are_refused() {
+    let project = Project::new();
+    for command in [&["install"][..], &["verify"], &["outdated"]] {
+        assert_eq!(project.error_code(command), "not_found", "{command:?}");
+    }
+    for text in ["", "{", "[]", r#"{"version":3,"skills":{}}"#, r#"{"version":1,"skills":[]}"#] {
+        project.put(LOCK, text);
+        for command in [&["install"][..], &["verify"], &["outdated"], &["lock"], &["update"]] {
+            assert_eq!(project.error_code(command), "bad_lockfile", "{command:?} {text}");
+        }
+        assert_eq!(project.read(LOCK), text, "it is left as it is");
+    }
+    let entry = |name: &str, entry: &str| {
+        project.put(LOCK, format!(r#"{{"version":1,"skills":{{"{name}":{entry}}}}}"#));
+    };
+    let local = r#"{"source":"./x","sourceType":"local","computedHash":"0"}"#;
+    for name in ["../x", "/etc", "a/b", ".git", "con", "UPPER"] {
+        entry(name, local);
+        assert_eq!(project.error_code(&["install"]), "not_all_synced", "{name}");
+        assert!(!project.path("project/x").exists() && !project.path("x").exists());
+    }
+    for source in [
+        r#"{"source":"x","sourceType":"node_modules","computedHash":"0"}"#,
+        r#"{"source":"ext::sh -c touch% x","sourceType":"git","computedHash":"0"}"#,
+        r#"{"source":"http://example.com/a.git","sourceType":"git","computedHash":"0"}"#,
+        r#"{"source":"example.com","sourceUrl":"http://example.com","sourceType":"well-known"}"#,
+        r#"{"source":"x","sourceType":"git","ref":"--upload-pack=x","sourceUrl":"file:///x"}"#,
+        "{}",
+    ] {
+        entry("a", source);
+        assert_eq!(project.error_code(&["install"]), "not_all_synced", "{source}");
+    }
+}
+
+#[test]
+fn a_link_that_another_installer_made_counts_as_installed() {
+    let (project, _) = installed();
+    fs::create_dir_all(project.path("project/.claude/skills")).unwrap();
+    for name in ["pdf", "xlsx"] {
+        std::os::unix::fs::symlink(
+            format!("../../.agents/skills/{name}"),
+            project.path(&format!("project/.claude/skills/{name}")),
+        )
+        .unwrap();
+    }
+    project.ok(&["verify"]);
+    project.ok(&["install", "--frozen"]);
+    let link = fs::symlink_metadata(project.path("project/.claude/skills/pdf")).unwrap();
+    assert!(link.is_symlink(), "it stays a link");
+}

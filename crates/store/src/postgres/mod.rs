@@ -1,0 +1,336 @@
+//! Store in PostgreSQL, which several servers may share.
+//!
+//! - `commit`: a group of batches as one transaction
+//! - `load`, `differences`, `flush`: the part of the tables that a group needs, what it changed, and the write of that
+//! - `outcome`: recorded outcomes of batches that are sent again
+//! - `log`, `retention`, `rows`: reads
+
+mod commit;
+mod differences;
+mod flush;
+mod load;
+mod log;
+mod outcome;
+mod retention;
+mod rows;
+mod transfer;
+
+use std::{
+    collections::HashMap,
+    fmt,
+    sync::{Arc, atomic::AtomicU64},
+    time::Duration,
+};
+
+use bytes::{Bytes, BytesMut};
+use skills_core::{Digest, EntryKey, Label, Timestamp, VersionSelector};
+use skills_postgres::{Component, DatabaseUrl, PgError, Pool, PoolConfig, Session, column};
+
+use self::load::LoadStatements;
+pub use self::transfer::PostgresSnapshot;
+use crate::{
+    Batch, Change, CollectionSize, ExpiredVersions, FoundVersion, GroupOutcome, LogFilter,
+    LogRecord, Retention, ServedRecord, StateEntry, Store, StoreError, StoredEntry, Subscription,
+    VersionHeads, VersionPage, Wake, content_json,
+};
+
+/// Time limit of reading the revision, by which servers notice that the database is gone.
+const REVISION_TIMEOUT: Duration = Duration::from_secs(3);
+
+const SCHEMA: Component = Component { name: "store", migrations: &[include_str!("schema.sql")] };
+
+/// Store in the tables of a PostgreSQL database.
+pub struct PostgresStore {
+    pool: Pool,
+    statements: LoadStatements,
+    /// Channel of the notifications: the revision of each commit.
+    channel: String,
+    commits: AtomicU64,
+}
+
+impl fmt::Debug for PostgresStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("PostgresStore").field(self.pool.url()).finish()
+    }
+}
+
+impl PostgresStore {
+    /// Connects to a database and creates or migrates the tables.
+    ///
+    /// # Errors
+    /// When the database cannot be reached or used, or has a newer schema.
+    pub fn open(url: &DatabaseUrl) -> Result<Self, StoreError> {
+        Self::with_pool(Pool::new(url, PoolConfig::default())?)
+    }
+
+    /// Creates or migrates the tables in the database of a pool.
+    ///
+    /// # Errors
+    /// When the database cannot be reached or used, or has a newer schema.
+    pub fn with_pool(pool: Pool) -> Result<Self, StoreError> {
+        let encoding = pool.read(|session| {
+            column::<String>(
+                &session.query_one("SELECT current_setting('server_encoding')", &[])?,
+                0,
+            )
+        })?;
+        if encoding != "UTF8" {
+            let reason = format!("the database has the encoding {encoding}; create it with UTF8");
+            return Err(PgError::Configuration(reason).into());
+        }
+        pool.migrate(&SCHEMA)?;
+        let channel = format!("skills_{}", pool.url().schema());
+        let statements = LoadStatements::new();
+        Ok(Self { pool, statements, channel, commits: AtomicU64::new(0) })
+    }
+
+    fn read<T>(&self, query: impl FnMut(&Session) -> Result<T, PgError>) -> Result<T, StoreError> {
+        Ok(self.pool.read(query)?)
+    }
+}
+
+/// Returns the labels of all entries.
+fn all_labels(session: &Session) -> Result<HashMap<i64, Vec<(Label, u64)>>, PgError> {
+    let mut labels: HashMap<i64, Vec<(Label, u64)>> = HashMap::new();
+    for row in session.query("SELECT entry, name, version FROM label ORDER BY name", &[])? {
+        labels.entry(column(&row, 0)?).or_default().push(rows::label(&row, 1)?);
+    }
+    Ok(labels)
+}
+
+fn entries(session: &Session) -> Result<Vec<StoredEntry>, PgError> {
+    let mut labels = all_labels(session)?;
+    let sql = "SELECT e.number, e.kind, e.tier, e.owner, e.id, e.latest, v.number, v.revision,
+                      v.registered_at, v.content
+               FROM entry e JOIN version v ON v.entry = e.number AND v.number = e.served";
+    let rows = session.query(sql, &[])?;
+    let entries = rows.iter().map(|row| {
+        let number = column(row, 0)?;
+        let key = rows::key(row, 1)?;
+        let missing = || {
+            let reason = "its metadata is missing".to_owned();
+            Arc::new(content_json::corrupt(key.kind, reason))
+        };
+        let content = rows::content(key.kind, row, 9)?.unwrap_or_else(missing);
+        let labels = labels.remove(&number).unwrap_or_default().into();
+        let (latest, served) = (rows::number(row, 5)?, rows::number(row, 6)?);
+        Ok(StoredEntry {
+            key,
+            revision: rows::number(row, 7)?,
+            registered_at: rows::timestamp(row, 8)?,
+            content,
+            heads: Some(VersionHeads { served, latest, labels }),
+        })
+    });
+    entries.collect()
+}
+
+/// Reads a blob; a large one part by part.
+fn blob(session: &Session, digest: &Digest) -> Result<Option<Bytes>, PgError> {
+    let name = digest.as_bytes().as_slice();
+    let sql = "SELECT crc32, size, bytes FROM blob WHERE digest = $1";
+    let Some(row) = session.query_opt(sql, &[&name])? else { return Ok(None) };
+    let (crc32, size): (i64, u64) = (column(&row, 0)?, rows::number(&row, 1)?);
+    let bytes = match column::<Option<&[u8]>>(&row, 2)? {
+        Some(bytes) => Bytes::copy_from_slice(bytes),
+        None => {
+            let size = usize::try_from(size).unwrap_or_default();
+            let mut bytes = BytesMut::with_capacity(size);
+            let sql = "SELECT bytes FROM blob_chunk WHERE digest = $1 AND part = $2";
+            let mut part = 0_i32;
+            while bytes.len() < size {
+                let Some(row) = session.query_opt(sql, &[&name, &part])? else { break };
+                bytes.extend_from_slice(column(&row, 0)?);
+                part += 1;
+            }
+            bytes.freeze()
+        }
+    };
+    if i64::from(crc32fast::hash(&bytes)) != crc32 {
+        return Err(PgError::Corrupt(format!("the body {digest} is damaged")));
+    }
+    Ok(Some(bytes))
+}
+
+fn find_version(
+    session: &Session,
+    statements: &LoadStatements,
+    key: &EntryKey,
+    selector: &VersionSelector,
+) -> Result<FoundVersion, PgError> {
+    let Some((number, entry)) = load::read_entry(session, statements, key)? else {
+        return Ok(FoundVersion::Missing);
+    };
+    let FoundVersion::Found { version, .. } = entry.find(selector) else {
+        return Ok(entry.find(selector));
+    };
+    let sql = "SELECT content FROM version WHERE entry = $1 AND number = $2";
+    let row = session.query_opt(sql, &[&number, &rows::to_i64(version.number)])?;
+    let content = match row {
+        Some(row) => rows::content(key.kind, &row, 0)?,
+        None => None,
+    };
+    Ok(FoundVersion::Found { version, content })
+}
+
+fn state_value(session: &Session, scope: &str, key: &str) -> Result<Option<String>, PgError> {
+    let sql = "SELECT value FROM state WHERE scope = $1 AND key = $2";
+    session.query_opt(sql, &[&scope, &key])?.map(|row| column(&row, 0)).transpose()
+}
+
+fn state_page(
+    session: &Session,
+    scope: &str,
+    after: i64,
+    limit: usize,
+    max_bytes: usize,
+) -> Result<Vec<StateEntry>, PgError> {
+    // Values whose predecessors fill the page are not sent.
+    let sql = "SELECT position, key, value FROM (
+                   SELECT position, key, value,
+                       coalesce(sum(octet_length(value)) OVER (ORDER BY position
+                           ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), 0) AS before
+                   FROM (SELECT position, key, value FROM state
+                       WHERE scope = $1 AND position > $2 ORDER BY position LIMIT $3) AS page
+               ) AS sized WHERE before <= $4 ORDER BY position";
+    let (limit, max_bytes) = (rows::to_i64(limit as u64), rows::to_i64(max_bytes as u64));
+    let rows = session.query(sql, &[&scope, &after, &limit, &max_bytes])?;
+    let entries = rows.iter().map(|row| {
+        Ok(StateEntry { position: column(row, 0)?, key: column(row, 1)?, value: column(row, 2)? })
+    });
+    entries.collect()
+}
+
+/// Returns whether PostgreSQL can have a text; no row has one with a NUL character.
+fn is_storable(text: &str) -> bool {
+    !text.contains('\0')
+}
+
+impl Store for PostgresStore {
+    fn entries(&self) -> Result<Vec<StoredEntry>, StoreError> {
+        self.read(entries)
+    }
+
+    fn withdrawn(&self) -> Result<Vec<EntryKey>, StoreError> {
+        self.read(|session| {
+            let sql = "SELECT kind, tier, owner, id FROM entry WHERE is_present AND served IS NULL";
+            session.query(sql, &[])?.iter().map(|row| rows::key(row, 0)).collect()
+        })
+    }
+
+    fn revision(&self) -> Result<u64, StoreError> {
+        Ok(self.pool.read_within(REVISION_TIMEOUT, |session| {
+            rows::number(&session.query_one("SELECT revision FROM head", &[])?, 0)
+        })?)
+    }
+
+    fn commit(&self, group: Vec<Batch>, now: Timestamp) -> Result<GroupOutcome, StoreError> {
+        self.commit_group(&group, now)
+    }
+
+    fn blob(&self, digest: &Digest) -> Result<Option<Bytes>, StoreError> {
+        self.read(|session| blob(session, digest))
+    }
+
+    fn changes(&self, after: u64, limit: usize) -> Result<Vec<Change>, StoreError> {
+        self.read(|session| log::changes(session, after, limit))
+    }
+
+    fn follow(&self, wake: Wake) -> Result<Option<Subscription>, StoreError> {
+        let listener = self.pool.listen(&self.channel, move |_| wake())?;
+        Ok(Some(Box::new(listener)))
+    }
+
+    fn versions(
+        &self,
+        key: &EntryKey,
+        before: Option<u64>,
+        limit: usize,
+    ) -> Result<VersionPage, StoreError> {
+        let entry = self.read(|session| load::read_entry(session, &self.statements, key))?;
+        Ok(entry.map(|(_, entry)| entry.page(before, limit)).unwrap_or_default())
+    }
+
+    fn version(
+        &self,
+        key: &EntryKey,
+        selector: &VersionSelector,
+    ) -> Result<FoundVersion, StoreError> {
+        self.read(|session| find_version(session, &self.statements, key, selector))
+    }
+
+    fn log(
+        &self,
+        filter: &LogFilter,
+        before: Option<u64>,
+        limit: usize,
+    ) -> Result<Vec<LogRecord>, StoreError> {
+        self.read(|session| log::log(session, filter, before, limit))
+    }
+
+    fn log_after(
+        &self,
+        filter: &LogFilter,
+        after: u64,
+        limit: usize,
+    ) -> Result<Vec<ServedRecord>, StoreError> {
+        self.read(|session| log::log_after(session, filter, after, limit))
+    }
+
+    fn expired(
+        &self,
+        retention: &Retention,
+        now: Timestamp,
+        from: Option<&EntryKey>,
+        limit: usize,
+    ) -> Result<ExpiredVersions, StoreError> {
+        self.read(|session| retention::expired(session, retention, now, from, limit))
+    }
+
+    fn expired_size(
+        &self,
+        retention: &Retention,
+        now: Timestamp,
+    ) -> Result<CollectionSize, StoreError> {
+        self.read(|session| retention::expired_size(session, retention, now))
+    }
+
+    fn state_get(&self, scope: &str, key: &str) -> Result<Option<String>, StoreError> {
+        if !is_storable(scope) || !is_storable(key) {
+            return Ok(None);
+        }
+        self.read(|session| state_value(session, scope, key))
+    }
+
+    fn state_page(
+        &self,
+        scope: &str,
+        after: i64,
+        limit: usize,
+        max_bytes: usize,
+    ) -> Result<Vec<StateEntry>, StoreError> {
+        if !is_storable(scope) {
+            return Ok(vec![]);
+        }
+        self.read(|session| state_page(session, scope, after, limit, max_bytes))
+    }
+
+    fn state_size(&self, scope: &str) -> Result<(u64, u64), StoreError> {
+        if !is_storable(scope) {
+            return Ok((0, 0));
+        }
+        self.read(|session| {
+            let sql = "SELECT count(*), coalesce(sum(octet_length(value)), 0)::bigint
+                       FROM state WHERE scope = $1";
+            let row = session.query_one(sql, &[&scope])?;
+            Ok((rows::number(&row, 0)?, rows::number(&row, 1)?))
+        })
+    }
+
+    fn state_scopes(&self) -> Result<Vec<String>, StoreError> {
+        self.read(|session| {
+            let sql = "SELECT DISTINCT scope FROM state ORDER BY scope";
+            session.query(sql, &[])?.iter().map(|row| column(row, 0)).collect()
+        })
+    }
+}

@@ -1,0 +1,235 @@
+//! Vault in PostgreSQL, shared by several servers.
+//!
+//! A write transaction locks the one row of `vault_state`, so that writers of all servers take turns as those of one file
+//! do. The lock ends with the session, which the database closes when its client is silent. What a broken connection
+//! leaves open is resolved with the id of the transaction.
+//!
+//! - `changes`: thread that follows changes of keys and notices whether the database can be reached
+//! - `tables`, `keys`, `secrets`, `logs`: rows
+//! - `rates`: counters of all servers
+
+mod changes;
+mod keys;
+mod logs;
+mod rates;
+mod secrets;
+mod tables;
+
+use std::{
+    fmt,
+    sync::Arc,
+    thread,
+    time::{Duration, Instant},
+};
+
+use skills_core::Digest;
+use skills_postgres::{Component, DatabaseUrl, PgError, Pool, PoolConfig, Session, column};
+
+use self::{
+    changes::ChangeFollower,
+    tables::{Connection, PgTables},
+};
+use crate::{
+    VaultError,
+    backend::{KeyChanges, SharedCounters, StoredKey, TablesFn, VaultBackend},
+    error::ServerFailure,
+};
+
+const COMPONENT: Component = Component { name: "vault", migrations: &[include_str!("schema.sql")] };
+
+/// Most connections for changes and lists.
+const MAX_CONNECTIONS: usize = 3;
+/// Most connections for lookups that requests wait for, counting uses, and checks. They are apart, so that none of them
+/// waits behind a change that waits for another server.
+const MAX_QUICK_CONNECTIONS: usize = 3;
+/// Time limit of what runs on the latter.
+const QUICK_LIMIT: Duration = Duration::from_secs(2);
+/// Time limit of waiting for the changes of other servers. It is longer than the time after which the database ends the
+/// transaction of a server that hangs.
+const LOCK_TIMEOUT: Duration = Duration::from_secs(10);
+/// Time for which the outcome of a commit is inquired after a connection broke.
+const RESOLVE_LIMIT: Duration = Duration::from_secs(5);
+/// Time between two inquiries.
+const RESOLVE_PAUSE: Duration = Duration::from_millis(50);
+
+/// Vault in PostgreSQL.
+pub(crate) struct PostgresBackend {
+    database: Arc<Database>,
+    follower: ChangeFollower,
+    #[cfg(test)]
+    is_read_only: std::sync::atomic::AtomicBool,
+}
+
+impl fmt::Debug for PostgresBackend {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("PostgresBackend").field(&self.database.pool).finish()
+    }
+}
+
+/// Connections, and what is known about the server behind them.
+pub(crate) struct Database {
+    pool: Pool,
+    quick_pool: Pool,
+    contact: changes::Contact,
+}
+
+impl fmt::Debug for Database {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Database").field(&self.pool).finish()
+    }
+}
+
+impl Database {
+    /// Runs statements that a request waits for. They run again on another connection if an idle one was broken.
+    fn quick<T>(&self, mut work: impl FnMut(&Session) -> Result<T, PgError>) -> Result<T, PgError> {
+        let deadline = Instant::now() + QUICK_LIMIT;
+        loop {
+            let lease =
+                self.quick_pool.lease(deadline.saturating_duration_since(Instant::now()))?;
+            match work(&lease) {
+                Err(error)
+                    if error.is_unavailable() && lease.is_reused() && Instant::now() < deadline => {
+                }
+                done => return done,
+            }
+        }
+    }
+
+    /// Fails at once while the server is known to be away.
+    fn check_contact(&self) -> Result<(), VaultError> {
+        match self.contact.failure() {
+            Some(error) => Err(error.into()),
+            None => Ok(()),
+        }
+    }
+}
+
+impl PostgresBackend {
+    /// Connects, creates or migrates the tables, and begins to follow changes. `max_stale` is the time for which keys are
+    /// accepted from memory while the database is away; without one, for as long as it takes.
+    pub(crate) fn open(url: &DatabaseUrl, max_stale: Option<Duration>) -> Result<Self, VaultError> {
+        let config = PoolConfig {
+            max_connections: MAX_CONNECTIONS,
+            lock_timeout: LOCK_TIMEOUT,
+            ..PoolConfig::default()
+        };
+        let quick_config = PoolConfig {
+            max_connections: MAX_QUICK_CONNECTIONS,
+            statement_timeout: QUICK_LIMIT,
+            call_timeout: QUICK_LIMIT,
+            ..PoolConfig::default()
+        };
+        let (pool, quick_pool) = (Pool::new(url, config)?, Pool::new(url, quick_config)?);
+        pool.migrate(&COMPONENT)?;
+        let contact = changes::Contact::new(max_stale);
+        let database = Arc::new(Database { pool, quick_pool, contact });
+        let follower = ChangeFollower::start(&database)?;
+        Ok(Self {
+            database,
+            follower,
+            #[cfg(test)]
+            is_read_only: false.into(),
+        })
+    }
+
+    /// Runs a transaction and returns the keys that it changed, or `None` if it changed neither keys nor profiles.
+    fn transact(
+        &self,
+        id: &mut Option<String>,
+        run: &mut TablesFn<'_>,
+    ) -> Result<Option<Vec<Digest>>, VaultError> {
+        self.database.pool.transaction(|session| {
+            #[cfg(test)]
+            if self.is_read_only.load(std::sync::atomic::Ordering::Relaxed) {
+                session.batch("SET TRANSACTION READ ONLY")?;
+            }
+            // Waits for the transactions of all other servers.
+            let sql = "SELECT revision, pg_current_xact_id()::text FROM vault_state FOR UPDATE";
+            let state = session.query_one(sql, &[])?;
+            *id = Some(column(&state, 1)?);
+            let revision: i64 = column(&state, 0)?;
+            let mut tables = PgTables::new(Connection::Session(session), revision + 1);
+            run(&mut tables)?;
+            if tables.has_key_changes {
+                session.execute("UPDATE vault_state SET revision = $1", &[&(revision + 1)])?;
+            }
+            Ok(tables.has_key_changes.then_some(tables.changed_keys))
+        })
+    }
+
+    /// Finds out whether a transaction was committed whose connection broke meanwhile.
+    fn resolve(&self, id: &str, error: VaultError) -> Result<(), VaultError> {
+        let deadline = Instant::now() + RESOLVE_LIMIT;
+        while Instant::now() < deadline {
+            let status = self.database.quick(|session| {
+                let sql = "SELECT pg_xact_status($1::text::xid8)";
+                column::<Option<String>>(&session.query_one(sql, &[&id])?, 0)
+            });
+            match status.as_ref().map(Option::as_deref) {
+                Ok(Some("committed")) => return Ok(()),
+                Ok(Some("aborted")) => {
+                    let reason = "the connection broke before the commit".to_owned();
+                    return Err(PgError::Unavailable(reason).into());
+                }
+                // The server has not noticed yet that the connection is gone, or cannot be reached.
+                Ok(Some(_)) | Err(_) => thread::sleep(RESOLVE_PAUSE),
+                Ok(None) => break,
+            }
+        }
+        Err(error)
+    }
+}
+
+impl VaultBackend for PostgresBackend {
+    fn with_reader(&self, run: &mut TablesFn<'_>) -> Result<(), VaultError> {
+        self.database.check_contact()?;
+        run(&mut PgTables::new(Connection::Pool(&self.database.pool), 0))
+    }
+
+    fn with_transaction(&self, run: &mut TablesFn<'_>) -> Result<(), VaultError> {
+        self.database.check_contact()?;
+        let mut id = None;
+        let changed = match self.transact(&mut id, run) {
+            Ok(changed) => changed,
+            Err(error) if error.server_failure() == Some(ServerFailure::OutcomeUnknown) => {
+                self.resolve(&id.unwrap_or_default(), error)?;
+                // The list of changed keys went with the connection; all come with the check.
+                Some(vec![])
+            }
+            Err(error) => return Err(error),
+        };
+        if let Some(changed) = changed {
+            // Own changes count from here on, even if the database goes away now.
+            self.follower.forget_keys(&changed);
+            self.follower.check_now();
+        }
+        Ok(())
+    }
+
+    fn stored_key(&self, hash: &Digest) -> Result<Option<StoredKey>, VaultError> {
+        self.database.check_contact()?;
+        Ok(self.database.quick(|session| keys::stored_key(session, hash))?)
+    }
+
+    fn key_changes(&self) -> Result<KeyChanges, VaultError> {
+        self.database.contact.check_age()?;
+        Ok(self.follower.take_changes())
+    }
+
+    fn shared_counters(&self) -> Option<Arc<dyn SharedCounters>> {
+        Some(Arc::<Database>::clone(&self.database))
+    }
+
+    fn may_use_copies(&self) -> bool {
+        self.database.contact.check_age().is_ok()
+    }
+
+    #[cfg(test)]
+    fn set_read_only(&self, read_only: bool) {
+        self.is_read_only.store(read_only, std::sync::atomic::Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+#[cfg(test_postgres)]
+mod tests;

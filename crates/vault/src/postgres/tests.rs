@@ -1,0 +1,280 @@
+//! Tests of what only a shared database has: several servers, and a database that goes away. They need a PostgreSQL, which
+//! `SKILLS_TEST_STORE` names.
+
+use std::{
+    sync::atomic::{AtomicU32, Ordering},
+    thread,
+    time::Instant,
+};
+
+use skills_core::{Coded as _, Tier, Timestamp};
+
+use super::*;
+use crate::{
+    AccountChange, CalledSkill, KeySelector, NewKey, Plan, PlanLimits, ProfileChange, RateLimits,
+    Vault,
+    vault::testing::{MASTER, NOW, PostgresSchema, TestProxy, TestSite, actor, master, owner},
+};
+
+fn schema(site: &TestSite) -> &PostgresSchema {
+    match site {
+        TestSite::Postgres(schema) => schema,
+        _ => panic!("not PostgreSQL"),
+    }
+}
+
+/// Waits until a condition holds.
+fn wait_until(mut is_met: impl FnMut() -> bool) {
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while !is_met() {
+        assert!(Instant::now() < deadline, "the condition is never met");
+        thread::sleep(Duration::from_millis(2));
+    }
+}
+
+/// Runs a future on this thread.
+fn wait<T>(future: impl Future<Output = T>) -> T {
+    tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(future)
+}
+
+#[test]
+fn servers_may_open_a_new_vault_at_once() {
+    let site = TestSite::postgres();
+    thread::scope(|scope| {
+        for _ in 0..6 {
+            scope.spawn(|| site.vault());
+        }
+    });
+    assert!(site.vault().keys(None, 0, 10).unwrap().is_empty());
+}
+
+#[test]
+fn a_newer_schema_is_refused() {
+    let site = TestSite::postgres();
+    drop(site.vault());
+    let schema = schema(&site);
+    schema.execute("UPDATE schema_version SET version = 99 WHERE component = 'vault'").unwrap();
+    let refused = Vault::open_postgres(&schema.url, None, None).unwrap_err();
+    assert_eq!(refused.code().as_str(), "vault_newer_schema");
+    assert!(refused.to_string().contains("99"), "{refused}");
+}
+
+#[test]
+fn the_audit_log_is_only_added_to() {
+    let site = TestSite::postgres();
+    let vault = site.vault();
+    vault.record(actor(), "a", "b").unwrap();
+    for sql in
+        ["DELETE FROM vault_audit", "UPDATE vault_audit SET actor = ''", "TRUNCATE vault_audit"]
+    {
+        let refused = schema(&site).execute(sql).unwrap_err();
+        assert!(refused.to_string().contains("only added to"), "{sql}: {refused}");
+    }
+    assert_eq!(vault.audit(0, 10).unwrap().len(), 1);
+}
+
+#[test]
+fn a_revocation_reaches_every_server_and_leaves_other_keys_cached() {
+    let site = TestSite::postgres();
+    let servers = [site.vault(), site.vault(), site.vault()];
+    let ann = owner("ann");
+    let new = NewKey::for_owner(&ann);
+    let (one, other) = (
+        servers[0].create_key(actor(), &new).unwrap(),
+        servers[0].create_key(actor(), &new).unwrap(),
+    );
+    for server in &servers {
+        assert!(server.find_key(&one.key, NOW).unwrap().is_some());
+        assert!(server.find_key(&other.key, NOW).unwrap().is_some());
+    }
+    servers[1].revoke_keys(actor(), KeySelector::Id(&one.row.id())).unwrap();
+    assert!(servers[1].find_key(&one.key, NOW).unwrap().is_none(), "at once where it was revoked");
+    for server in &servers {
+        wait_until(|| server.find_key(&one.key, NOW).unwrap().is_none());
+        assert!(server.cached_plan(&other.row.hash).is_some(), "the other key stays cached");
+    }
+    let change = ProfileChange { plan: Some(Plan::Scale), ..ProfileChange::default() };
+    servers[2].set_profile(actor(), &ann, &change).unwrap();
+    for server in &servers {
+        let plan = || server.find_key(&other.key, NOW).unwrap().map(|key| key.plan);
+        wait_until(|| plan() == Some(Plan::Scale));
+    }
+}
+
+#[test]
+fn keys_and_secrets_are_used_from_memory_while_the_database_is_away() {
+    let site = TestSite::postgres();
+    let proxy = TestProxy::start(schema(&site));
+    let direct = site.vault();
+    let open = |max_stale| {
+        Vault::open_postgres(&proxy.url, max_stale, Some(master(MASTER, None))).unwrap()
+    };
+    let (server, impatient) = (open(None), open(Some(Duration::ZERO)));
+    let ann = owner("ann");
+    let (used, unused) = (
+        server.create_key(actor(), &NewKey::for_owner(&ann)).unwrap(),
+        server.create_key(actor(), &NewKey::for_owner(&ann)).unwrap(),
+    );
+    server.set_secret(actor(), &ann, None, &"TOKEN".parse().unwrap(), "value").unwrap();
+    let echo = "echo".parse().unwrap();
+    let skill = CalledSkill { tier: Tier::Private, id: &echo, origin: None };
+    let call = || server.secrets_for_call(&ann, skill, &["TOKEN".to_owned()]);
+    assert_eq!(call().unwrap()["TOKEN"].as_str(), "value");
+    let find = |vault: &Vault, key: &str| vault.find_key(key, NOW).map(|key| key.is_some());
+    assert!(find(&server, &used.key).unwrap() && find(&impatient, &used.key).unwrap());
+
+    proxy.cut();
+    wait_until(|| server.set_profile(actor(), &ann, &ProfileChange::default()).is_err());
+    let write = server.set_profile(actor(), &ann, &ProfileChange::default()).unwrap_err();
+    assert_eq!(write.code().as_str(), "store_unavailable");
+    assert!(find(&server, &used.key).unwrap(), "a key that was used before");
+    assert!(find(&server, &unused.key).is_err(), "a key that is not in memory");
+    assert_eq!(call().unwrap()["TOKEN"].as_str(), "value");
+    assert!(server.secrets_for_call(&ann, skill, &["OTHER".to_owned()]).is_err());
+    wait_until(|| find(&impatient, &used.key).is_err());
+
+    // What happens meanwhile is seen when the database is back.
+    direct.revoke_keys(actor(), KeySelector::Id(&used.row.id())).unwrap();
+    proxy.resume();
+    wait_until(|| find(&server, &used.key).is_ok_and(|found| !found));
+    wait_until(|| find(&server, &unused.key).is_ok_and(|found| found));
+    wait_until(|| find(&impatient, &unused.key).is_ok_and(|found| found));
+    server.set_profile(actor(), &ann, &ProfileChange::default()).unwrap();
+}
+
+#[test]
+fn a_killed_connection_is_replaced() {
+    let site = TestSite::postgres();
+    let vault = site.vault();
+    let ann = owner("ann");
+    let name = schema(&site).url.schema().to_owned();
+    let kill = format!(
+        "SELECT pg_terminate_backend(pid) FROM pg_locks JOIN pg_class c ON c.oid = relation
+         JOIN pg_namespace n ON n.oid = relnamespace
+         WHERE nspname = '{name}' AND pid <> pg_backend_pid()"
+    );
+    // The connection is killed inside a transaction, before its commit.
+    let failed = vault.apply_account_change_with(
+        actor(),
+        &AccountChange {
+            profile: ProfileChange { plan: Some(Plan::Pro), ..ProfileChange::default() },
+            ..AccountChange::new(&ann)
+        },
+        || schema(&site).execute(&kill),
+    );
+    assert!(failed.is_err(), "{failed:?}");
+    wait_until(|| vault.profile(&ann).is_ok());
+    assert_eq!(vault.profile(&ann).unwrap(), None, "nothing was written");
+    wait_until(|| vault.create_key(actor(), &NewKey::for_owner(&ann)).is_ok());
+}
+
+#[test]
+fn a_server_that_hangs_blocks_the_others_for_a_time_only() {
+    let site = TestSite::postgres();
+    let (hung, other) = (site.vault(), site.vault());
+    let ann = owner("ann");
+    let change = AccountChange {
+        profile: ProfileChange { plan: Some(Plan::Pro), ..ProfileChange::default() },
+        ..AccountChange::new(&ann)
+    };
+    let failed = hung.apply_account_change_with(actor(), &change, || {
+        // The transaction is open meanwhile.
+        other.record(actor(), "a", "b")
+    });
+    assert!(failed.is_err(), "its transaction was ended: {failed:?}");
+    assert_eq!(other.profile(&ann).unwrap(), None);
+    assert_eq!(other.audit(0, 10).unwrap().len(), 1);
+    let reader = std::thread::scope(|scope| {
+        scope.spawn(|| hung.find_key("us-unknown", NOW)).join().unwrap()
+    });
+    assert!(reader.unwrap().is_none(), "its lookups go on");
+    hung.apply_account_change(actor(), &change).unwrap();
+}
+
+#[test]
+fn the_outcome_of_a_broken_commit_is_found_out() {
+    let site = TestSite::postgres();
+    let backend = PostgresBackend::open(&schema(&site).url, None).unwrap();
+    let id = |end: &str| {
+        let lease = backend.database.pool.lease(QUICK_LIMIT).unwrap();
+        lease.batch("BEGIN; UPDATE vault_state SET revision = revision").unwrap();
+        let row = lease.query_one("SELECT pg_current_xact_id()::text", &[]).unwrap();
+        lease.batch(end).unwrap();
+        column::<String>(&row, 0).unwrap()
+    };
+    let unknown = || VaultError::from(PgError::OutcomeUnknown("broken".to_owned()));
+    backend.resolve(&id("COMMIT"), unknown()).unwrap();
+    let aborted = backend.resolve(&id("ROLLBACK"), unknown()).unwrap_err();
+    assert_eq!(aborted.server_failure(), Some(ServerFailure::Unavailable));
+}
+
+#[test]
+fn exactly_the_limit_passes_over_all_servers() {
+    let site = TestSite::postgres();
+    let servers: Vec<RateLimits> = (0..3)
+        .map(|_| RateLimits::open(PlanLimits::default(), &site.vault(), NOW).unwrap())
+        .collect();
+    // The vault of a limiter may be closed before it: the counters have connections of their own.
+    let hash = Digest::of(b"k");
+    let passed = AtomicU32::new(0);
+    thread::scope(|scope| {
+        for server in &servers {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    for _ in 0..50 {
+                        let decision = wait(server.take(&hash, Plan::Pro, NOW));
+                        assert_eq!(decision.limit, 300);
+                        passed.fetch_add(u32::from(decision.allowed), Ordering::Relaxed);
+                    }
+                });
+            }
+        }
+    });
+    assert_eq!(passed.into_inner(), 300, "of 600");
+    for server in &servers {
+        let denied = wait(server.take(&hash, Plan::Pro, NOW));
+        assert!(!denied.allowed && denied.remaining == 0 && denied.retry_after.is_some());
+        let raised = wait(server.take(&hash, Plan::Scale, NOW));
+        assert!(raised.allowed, "a larger plan counts at once");
+        let next = Timestamp::from_micros(NOW.as_micros() + 60_000_000);
+        assert!(wait(server.take(&hash, Plan::Pro, next)).allowed, "the next minute");
+    }
+}
+
+#[test]
+fn one_server_may_use_what_others_left() {
+    let site = TestSite::postgres();
+    let vault = site.vault();
+    let open = || RateLimits::open(PlanLimits::default(), &vault, NOW).unwrap();
+    let (one, other) = (open(), open());
+    let hash = Digest::of(b"k");
+    assert_eq!(wait(one.take(&hash, Plan::Free, NOW)).remaining, 29);
+    let allowed = (0..40).filter(|_| wait(other.take(&hash, Plan::Free, NOW)).allowed).count();
+    assert_eq!(allowed, 29, "nothing is reserved for the first");
+    assert!(!wait(one.take(&hash, Plan::Free, NOW)).allowed);
+    one.save(&vault, NOW).unwrap();
+    assert_eq!(vault.windows(NOW).unwrap()[0].used, 30, "shared counters are not replaced");
+}
+
+#[test]
+fn uses_are_counted_locally_while_the_database_is_away_and_added_after() {
+    let site = TestSite::postgres();
+    let proxy = TestProxy::start(schema(&site));
+    let direct = site.vault();
+    let backend = PostgresBackend::open(&proxy.url, None).unwrap();
+    let database = Arc::clone(&backend.database);
+    let vault = Vault::on(Box::new(backend), None);
+    let limits = RateLimits::open(PlanLimits::default(), &vault, NOW).unwrap();
+    let hash = Digest::of(b"k");
+    let take = || wait(limits.take(&hash, Plan::Free, NOW));
+    assert_eq!(take().remaining, 29);
+    proxy.cut();
+    // From then on no statement is sent, whose connection could break after it counted.
+    wait_until(|| database.contact.failure().is_some());
+    assert_eq!((take().remaining, take().remaining), (28, 27), "on top of the last count");
+    assert_eq!(direct.windows(NOW).unwrap()[0].used, 1);
+    proxy.resume();
+    wait_until(|| database.contact.failure().is_none());
+    assert_eq!(take().remaining, 26);
+    assert_eq!(direct.windows(NOW).unwrap()[0].used, 4, "the uses meanwhile were added");
+}

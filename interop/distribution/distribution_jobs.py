@@ -1,0 +1,221 @@
+"""Installers of clients read the registry: git, `npx skills` and Claude Code, unmodified.
+
+Debian's git clones, fetches and checks what it got; the others install a skill with the lines that their users type.
+"""
+
+import json
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+SECONDS = 180
+
+SKILL = """---
+name: {name}
+description: Does {name} for the tests of installers.
+---
+
+# {name}
+
+{text}
+"""
+
+
+def jobs(options, failure):
+    yield "distribution git", lambda bench: git_job(bench, failure)
+    folder = options.cache / "distribution-node" / "node_modules" / ".bin"
+    yield f"distribution npx skills {options.npx_skills}", lambda bench: npx_job(bench, folder, failure)
+    yield f"distribution claude-code {options.claude_code}", lambda bench: claude_job(bench, folder, failure)
+
+
+class Site:
+    """A server with skills, and commands that are run against it."""
+
+    def __init__(self, bench, failure):
+        self.bench, self.failure = bench, failure
+        self.data = bench.folder / "data"
+        self.server, _ = bench.start_server()
+        self.home = bench.folder / "home"
+        self.home.mkdir(exist_ok=True)
+
+    def env(self, **more):
+        quiet = {"DISABLE_TELEMETRY": "1", "DO_NOT_TRACK": "1", "CI": "1", "GIT_TERMINAL_PROMPT": "0"}
+        return os.environ | quiet | {"HOME": str(self.home), "GIT_CONFIG_NOSYSTEM": "1"} | more
+
+    def attempt(self, *command, cwd=None, **env):
+        return subprocess.run([str(word) for word in command], cwd=cwd or self.bench.folder, env=self.env(**env),
+                              capture_output=True, text=True, timeout=SECONDS, stdin=subprocess.DEVNULL)
+
+    def run(self, *command, cwd=None, **env):
+        result = self.attempt(*command, cwd=cwd, **env)
+        if result.returncode != 0:
+            raise self.failure(f"{command} ended with {result.returncode}\n{result.stdout}\n{result.stderr}")
+        return result.stdout
+
+    def check(self, holds, what):
+        if not holds:
+            raise self.failure(what)
+        self.bench.checks += 1
+
+    def skills(self, *arguments):
+        return self.run(self.bench.server_binary, *arguments, "--data-dir", self.data)
+
+    def write(self, name, text):
+        folder = self.bench.folder / "source" / name
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "SKILL.md").write_text(SKILL.format(name=name, text=text))
+        (folder / "scripts").mkdir(exist_ok=True)
+        script = folder / "scripts" / "run.sh"
+        script.write_text("#!/bin/sh\necho " + name + "\n")
+        script.chmod(0o755)
+        (folder / "data.bin").write_bytes(bytes(range(256)) * 2000)
+        return folder
+
+    def add(self, name, text, *arguments):
+        folder = self.write(name, text)
+        self.skills("add", folder, *arguments)
+        return folder
+
+    def key(self, uid):
+        return json.loads(self.skills("key", "create", "--uid", uid, "--json"))["key"]
+
+
+def same_files(site, folder, clone):
+    expected = sorted(path.relative_to(folder) for path in folder.rglob("*") if path.is_file())
+    found = sorted(path.relative_to(clone) for path in clone.rglob("*") if path.is_file())
+    site.check(found == expected, f"{clone} has {found}, not {expected}")
+    for path in expected:
+        left, right = folder / path, clone / path
+        site.check(left.read_bytes() == right.read_bytes(), f"{path} differs")
+        site.check(os.access(left, os.X_OK) == os.access(right, os.X_OK), f"the mode of {path} differs")
+
+
+def git_job(bench, failure):
+    site = Site(bench, failure)
+    url, folder = f"{bench.http}/git/all.git", bench.folder
+    first = site.add("pdf", "One.")
+    site.add("sheet", "One.")
+    head = lambda clone: site.run("git", "rev-parse", "HEAD", cwd=folder / clone).strip()
+    count = lambda clone: int(site.run("git", "rev-list", "--count", "HEAD", cwd=folder / clone))
+
+    for version in "0", "1", "2":
+        site.run("git", "-c", f"protocol.version={version}", "clone", url, f"v{version}")
+        site.run("git", "fsck", "--strict", cwd=folder / f"v{version}")
+        site.check(head(f"v{version}") == head("v0"), "the protocols disagree")
+        same_files(site, first, folder / f"v{version}" / "skills" / "pdf")
+    same_files(site, first, folder / "v2" / "dist" / "pdf" / "skills" / "pdf")
+    commits = count("v2")
+
+    for version in "0", "2":
+        name = f"shallow{version}"
+        site.run("git", "-c", f"protocol.version={version}", "clone", "--depth", "1", url, name)
+        site.run("git", "fsck", "--strict", cwd=folder / name)
+        site.check(count(name) == 1, "a shallow clone has one commit")
+
+    site.add("pdf", "Two.")
+    for name, version in ("v0", "0"), ("v1", "1"), ("v2", "2"), ("shallow0", "0"), ("shallow2", "2"):
+        before = head(name)
+        site.run("git", "-c", f"protocol.version={version}", "pull", "--ff-only", cwd=folder / name)
+        site.check(head(name) != before, f"{name} got nothing new")
+        site.run("git", "fsck", "--strict", cwd=folder / name)
+    site.check(count("v2") == commits + 1, "a change is a commit")
+    # Packs of the change alone: the binary file of the skill is not sent again.
+    packs = sorted(path.stat().st_size for path in (folder / "v2" / ".git" / "objects").rglob("*") if path.is_file())
+    loose = sum(path.stat().st_size for path in (folder / "v2" / ".git" / "objects").glob("??/*"))
+    site.check(packs and loose < 10_000, f"the fetch brought {loose} bytes")
+    for name, version in ("shallow0", "0"), ("shallow2", "2"):
+        site.run("git", "-c", f"protocol.version={version}", "fetch", "--unshallow", cwd=folder / name)
+        site.check(count(name) == commits + 1, "the whole history")
+        site.run("git", "fsck", "--strict", cwd=folder / name)
+
+    # Versions are tags, labels are branches, any commit is fetched by its id.
+    site.skills("label", "pdf@1", "stable")
+    remote = f"{bench.http}/git/skill/pdf.git"
+    refs = dict(reversed(line.split("\t")) for line in site.run("git", "ls-remote", remote).splitlines())
+    names = ["HEAD", "refs/heads/main", "refs/heads/stable", "refs/tags/v1", "refs/tags/v2"]
+    site.check(sorted(refs) == names, f"the refs are {sorted(refs)}")
+    site.run("git", "clone", "--depth", "1", "--branch", "v2", remote, "tagged")
+    text = (folder / "tagged" / "skills" / "pdf" / "SKILL.md").read_text()
+    site.check("Two." in text, "the tag has the text of its version")
+    site.run("git", "init", "-q", "by-id")
+    site.run("git", "fetch", "--depth", "1", url, site.run("git", "rev-parse", "HEAD~1", cwd=folder / "v2").strip(),
+             cwd=folder / "by-id")
+    site.run("git", "fsck", "--strict", cwd=folder / "by-id")
+
+    views(site)
+    same_log(site, url)
+
+
+def views(site):
+    """A key sees its private skill in its clone, and no other caller does; a revoked key is refused."""
+    bench, folder = site.bench, site.bench.folder
+    ann, bob = site.key("ann"), site.key("bob")
+    private = folder / "private"
+    private.mkdir()
+    (private / "SKILL.md").write_text(SKILL.format(name="secret", text="Private."))
+    site.run(bench.server_binary, "add", private, "--tier", "private", "--data-dir", site.data, SKILLS_KEY=ann)
+    address = bench.http.removeprefix("http://")
+    for uid, key, has_it in ("ann", ann, True), ("bob", bob, False):
+        site.run("git", "clone", f"http://x:{key}@{address}/git/mine.git", f"mine-{uid}")
+        found = (folder / f"mine-{uid}" / "skills" / "secret").exists()
+        site.check(found == has_it, f"the view of {uid}")
+    anonymous = site.attempt("git", "ls-remote", f"{bench.http}/git/mine.git")
+    site.check(anonymous.returncode != 0, "a key is needed")
+    commit = site.run("git", "rev-parse", "HEAD", cwd=folder / "mine-ann").strip()
+    stolen = site.attempt("git", "fetch", "origin", commit, cwd=folder / "mine-bob")
+    site.check(stolen.returncode != 0 and "not our ref" in stolen.stderr, "a commit of another view")
+    keys = json.loads(site.skills("key", "list", "--json"))
+    keys = keys.get("keys", keys) if isinstance(keys, dict) else keys
+    for entry in keys:
+        if entry["uid"] == "ann":
+            site.skills("key", "revoke", entry["id"])
+    revoked = site.attempt("git", "fetch", cwd=folder / "mine-ann")
+    site.check(revoked.returncode != 0, "a revoked key is refused")
+
+
+def same_log(site, url):
+    """A server on a copy of the data has the same commits."""
+    bench = site.bench
+    here = site.run("git", "ls-remote", url)
+    bench.stop_server(site.server)
+    shutil.copytree(site.data, bench.folder / "copy")
+    server, _ = bench.start_server(data="copy")
+    site.check(site.run("git", "ls-remote", f"{bench.http}/git/all.git") == here, "equal logs, equal ids")
+    bench.stop_server(server)
+
+
+def npx_job(bench, folder, failure):
+    site = Site(bench, failure)
+    source = site.add("pdf", "One.")
+    site.add("sheet", "One.")
+    for name, address in ("git", f"{bench.http}/git/all.git"), ("skill", f"{bench.http}/skill/pdf"), ("root", bench.http):
+        project = bench.folder / f"project-{name}"
+        project.mkdir()
+        site.run(folder / "skills", "add", address, "--skill", "pdf", "--agent", "claude-code", "--yes", "--copy", cwd=project)
+        installed = next(project.rglob("SKILL.md"), None)
+        site.check(installed is not None, f"nothing is installed from {address}")
+        site.check(installed.read_bytes() == (source / "SKILL.md").read_bytes(), f"{address}: another document")
+        data = installed.parent / "data.bin"
+        site.check(data.read_bytes() == (source / "data.bin").read_bytes(), f"{address}: another file")
+    bench.stop_server(site.server)
+
+
+def claude_job(bench, folder, failure):
+    site = Site(bench, failure)
+    source = site.add("pdf", "One.")
+    claude = folder / "claude"
+    remote = f"{bench.http}/git/all.git"
+    site.run("git", "clone", remote, "clone")
+    site.run(claude, "plugin", "validate", bench.folder / "clone")
+    site.bench.checks += 1
+    for address in remote, f"{bench.http}/.claude-plugin/marketplace.json":
+        site.run(claude, "plugin", "marketplace", "add", address)
+        site.run(claude, "plugin", "install", "pdf@skills")
+        found = [path for path in Path(site.home, ".claude", "plugins", "cache").rglob("SKILL.md")]
+        site.check(any(path.read_bytes() == (source / "SKILL.md").read_bytes() for path in found),
+                   f"{address}: the skill is not in the cache of plugins")
+        site.run(claude, "plugin", "uninstall", "pdf@skills")
+        site.run(claude, "plugin", "marketplace", "remove", "skills")
+        shutil.rmtree(Path(site.home, ".claude"), ignore_errors=True)
+    bench.stop_server(site.server)
