@@ -8,7 +8,7 @@ use std::{
 use proptest::prelude::*;
 use skills_bundles::{
     BundleError,
-    sync::{DesiredFile, DesiredSkill, Options, SkipReason, SyncFolder, SyncOutcome},
+    sync::{DesiredFile, DesiredSkill, Options, SkipReason, SyncFolder, SyncOutcome, Writer},
 };
 use skills_core::{Coded as _, Digest};
 use tempfile::TempDir;
@@ -16,7 +16,7 @@ use tempfile::TempDir;
 use super::{put, tree};
 
 const RECORD: &str = ".skills-sync.json";
-const FORCE: Options = Options { force: true, dry_run: false };
+const FORCE: Options = Options { force: true, dry_run: false, writer: Writer::Sync };
 
 fn wanted(name: &str, root: &str, others: &[(&str, &str)]) -> DesiredSkill {
     let file = |(path, text): &(&str, &str)| DesiredFile {
@@ -107,7 +107,7 @@ fn sync_writes_wanted_skills_and_removes_unwanted_ones() {
 
     // A file became a folder, a folder a file, one is gone; unchanged files are not rewritten.
     let second = [wanted("a", "A", &[("d", "1"), ("y/z", "2")])];
-    let dry = sync(&dir, &second, Options { dry_run: true, force: false });
+    let dry = sync(&dir, &second, Options { dry_run: true, ..Options::default() });
     assert_eq!((dry["a"].as_str(), dry["b"].as_str()), ("updated", "removed"));
     assert_eq!(files(&dir).len(), 4, "a dry run does nothing");
     let output = sync(&dir, &second, Options::default());
