@@ -4,18 +4,18 @@
 use std::{
     collections::{HashMap, VecDeque},
     sync::{
-        Arc,
+        Arc, Weak,
         atomic::{AtomicUsize, Ordering},
     },
 };
 
 use skills_core::{EntryKey, Timestamp};
 use skills_store::{Batch, ConcurrentStore, FinishBatch, Mutation};
-use tokio::sync::mpsc;
 
 use crate::{
     publisher::Publisher,
     recovery,
+    request_inbox::RequestInbox,
     writer::{MAX_GROUP_BATCHES, MAX_GROUP_BYTES, QueuedWrite, Request, Unanswered, WriteReply},
 };
 
@@ -29,11 +29,11 @@ pub(crate) struct StoredWrite {
     finish: Option<FinishBatch>,
 }
 
-/// Sends the report of a write to the writer thread when it is dropped.
+/// Reports the outcome of a write to the writer when it is dropped.
 struct Completion {
     ticket: Ticket,
     finish: Option<FinishBatch>,
-    queue: mpsc::UnboundedSender<Request>,
+    inbox: Weak<RequestInbox>,
 }
 
 impl Completion {
@@ -45,7 +45,9 @@ impl Completion {
 impl Drop for Completion {
     fn drop(&mut self) {
         let stored = StoredWrite { ticket: self.ticket, finish: self.finish.take() };
-        let _ = self.queue.send(Request::Stored(stored));
+        if let Some(inbox) = self.inbox.upgrade() {
+            let _ = inbox.push(Request::Stored(stored));
+        }
     }
 }
 
@@ -61,8 +63,8 @@ struct OpenWrite {
 /// Writes in progress.
 pub(crate) struct ConcurrentWrites {
     store: Arc<dyn ConcurrentStore>,
-    /// Queue of the writer thread, for completions.
-    queue: mpsc::UnboundedSender<Request>,
+    /// Inbox of the writer, for completions.
+    inbox: Weak<RequestInbox>,
     open: HashMap<Ticket, OpenWrite>,
     /// Open writes by entry. The first of an entry may run.
     by_entry: HashMap<EntryKey, VecDeque<Ticket>>,
@@ -74,13 +76,10 @@ pub(crate) struct ConcurrentWrites {
 }
 
 impl ConcurrentWrites {
-    pub(crate) fn new(
-        store: Arc<dyn ConcurrentStore>,
-        queue: mpsc::UnboundedSender<Request>,
-    ) -> Self {
+    pub(crate) fn new(store: Arc<dyn ConcurrentStore>, inbox: Weak<RequestInbox>) -> Self {
         Self {
             store,
-            queue,
+            inbox,
             open: HashMap::new(),
             by_entry: HashMap::new(),
             ready: VecDeque::new(),
@@ -185,7 +184,7 @@ impl ConcurrentWrites {
         while let Some(ticket) = self.ready.pop_front() {
             let write = self.open.get_mut(&ticket);
             let Some(batch) = write.and_then(|write| write.batch.take()) else { continue };
-            let completion = Completion { ticket, finish: None, queue: self.queue.clone() };
+            let completion = Completion { ticket, finish: None, inbox: Weak::clone(&self.inbox) };
             let done = Box::new(move |finish| completion.complete(finish));
             Arc::clone(&self.store).start(batch, now, done);
         }

@@ -42,6 +42,7 @@ mod reading_live;
 mod recovery;
 mod registry;
 pub mod rejected_rows;
+mod request_inbox;
 pub mod search;
 mod sections;
 mod sized_lru_cache;

@@ -74,7 +74,8 @@ pub struct Registry {
     /// Weak, because the bus holds functions that hold the registry.
     bus: Option<Weak<dyn Bus>>,
     publisher: Arc<Publisher>,
-    writer: Mutex<Option<Writer>>,
+    /// Taken out of the lock to be used: writes may run on the thread that requests them.
+    writer: Mutex<Option<Arc<Writer>>>,
     thread: Mutex<Option<JoinHandle<()>>>,
     config: RegistryConfig,
     /// Weak, because the host of live clients holds the registry.
@@ -117,7 +118,7 @@ impl Registry {
             .map_err(|_| RegistryError::Closed)?;
         let registry = Arc::new(Self {
             search: SearchIndex::new(config.search.clone()),
-            writer: Mutex::new(Some(writer)),
+            writer: Mutex::new(Some(Arc::new(writer))),
             thread: Mutex::new(Some(thread)),
             store,
             bus,
@@ -208,10 +209,14 @@ impl Registry {
         &self,
         request: impl FnOnce(&Writer) -> PendingWrite<T>,
     ) -> PendingWrite<T> {
-        match &*self.writer.lock() {
-            Some(writer) => request(writer),
+        match self.writer() {
+            Some(writer) => request(&writer),
             None => PendingWrite::reject(RegistryError::Closed),
         }
+    }
+
+    fn writer(&self) -> Option<Arc<Writer>> {
+        self.writer.lock().clone()
     }
 
     /// Returns the search index, which is built from now on if it was not before.
@@ -255,7 +260,7 @@ impl Registry {
 
     /// Runs a check for external changes and waits until they are published. Returns whether it ran.
     pub(crate) fn apply_external_blocking(&self, check: ExternalCheck) -> bool {
-        let queued = self.writer.lock().as_ref().map(|writer| writer.queue_external(check));
+        let queued = self.writer().map(|writer| writer.queue_external(check));
         queued.is_some_and(|result| result.blocking_recv().is_ok())
     }
 

@@ -1,9 +1,10 @@
-//! The writer thread, the only one that changes the store and the catalog.
+//! The writer, which alone changes the store and the catalog.
 //!
-//! Batches wait in one queue. The thread commits all waiting batches as one group (one flush of the disk), publishes
+//! Batches wait in one queue. The writer commits all waiting batches as one group (one flush of the disk), publishes
 //! the result, and only then replies. So a client that has a reply can read what it wrote, and notifications are in
 //! commit order. On a store that carries out batches concurrently, `concurrent_writes` takes the place of the groups. A
-//! panic is caught; `recovery` brings the catalog up to the store again.
+//! panic is caught; `recovery` brings the catalog up to the store again. `request_inbox` decides on which thread the writer
+//! runs.
 
 use std::{
     collections::VecDeque,
@@ -16,7 +17,7 @@ use std::{
 
 use skills_core::Timestamp;
 use skills_store::{Batch, BatchError, Change, Effect, Mutation, NewValue, Store, StoreError};
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::oneshot;
 
 use crate::{
     PendingWrite, RegistryError,
@@ -24,6 +25,7 @@ use crate::{
     live::LiveUpdate,
     publisher::Publisher,
     recovery::{self, Panicked},
+    request_inbox::RequestInbox,
 };
 
 /// Most batches of a group; more would keep the first of them waiting.
@@ -67,31 +69,21 @@ pub(crate) struct QueuedWrite {
     pub(crate) reply: WriteReply,
 }
 
-/// Handle of the writer thread: the queue in front of it.
+/// Handle of the writer. Dropping it ends the thread after the requests before.
 #[derive(Debug)]
-pub(crate) struct Writer {
-    publisher: Arc<Publisher>,
-    queue: mpsc::UnboundedSender<Request>,
-    queued_bytes: Arc<AtomicUsize>,
-}
+pub(crate) struct Writer(Arc<RequestInbox>);
 
 impl Writer {
     pub(crate) fn start(
         store: Arc<dyn Store>,
         publisher: Arc<Publisher>,
     ) -> std::io::Result<(Self, thread::JoinHandle<()>)> {
-        let (queue, requests) = mpsc::unbounded_channel();
-        let queued_bytes = Arc::new(AtomicUsize::new(0));
-        let (waiting_bytes, shared) = (Arc::clone(&queued_bytes), Arc::clone(&publisher));
-        let concurrent = Arc::clone(&store).as_concurrent();
-        let queues = RequestQueues {
-            concurrent: concurrent.map(|store| ConcurrentWrites::new(store, queue.clone())),
-            ..RequestQueues::default()
-        };
+        let inbox = RequestInbox::new(store, publisher);
+        let worker = Arc::clone(&inbox);
         let thread = thread::Builder::new()
             .name("registry-writer".to_owned())
-            .spawn(move || run(requests, queues, &*store, &shared, &waiting_bytes))?;
-        Ok((Self { publisher, queue, queued_bytes }, thread))
+            .spawn(move || worker.run_thread())?;
+        Ok((Self(inbox), thread))
     }
 
     /// Queues a batch. `convert` makes the result of the write from that of the batch.
@@ -101,8 +93,9 @@ impl Writer {
         convert: impl FnOnce(BatchResult) -> Result<T, RegistryError> + Send + 'static,
     ) -> PendingWrite<T> {
         let bytes = BATCH_OVERHEAD + batch.mutations.iter().map(mutation_bytes).sum::<usize>();
-        if self.queued_bytes.fetch_add(bytes, Ordering::Relaxed) > MAX_QUEUED_BYTES {
-            self.queued_bytes.fetch_sub(bytes, Ordering::Relaxed);
+        let queued_bytes = &self.0.queued_bytes;
+        if queued_bytes.fetch_add(bytes, Ordering::Relaxed) > MAX_QUEUED_BYTES {
+            queued_bytes.fetch_sub(bytes, Ordering::Relaxed);
             return PendingWrite::reject(RegistryError::Overloaded);
         }
         let request = |reply| Request::Write(QueuedWrite { batch, bytes, reply });
@@ -117,11 +110,11 @@ impl Writer {
     /// Queues a check for external changes for a thread that blocks until it is done.
     pub(crate) fn queue_external(&self, check: ExternalCheck) -> oneshot::Receiver<usize> {
         let (reply, result) = oneshot::channel();
-        let _ = self.queue.send(Request::External { check, reply });
+        let _ = self.0.push(Request::External { check, reply });
         result
     }
 
-    /// Queues updates of live clients. They are not stored, but only this thread swaps the catalog.
+    /// Queues updates of live clients. They are not stored, but only the writer swaps the catalog.
     pub(crate) fn update_live(&self, updates: Vec<LiveUpdate>) -> PendingWrite<()> {
         self.send(|reply| Request::Live { updates, reply }, Ok)
     }
@@ -132,10 +125,10 @@ impl Writer {
         convert: impl FnOnce(T) -> Result<U, RegistryError> + Send + 'static,
     ) -> PendingWrite<U> {
         let (reply, result) = oneshot::channel();
-        if self.queue.send(request(reply)).is_err() {
-            return PendingWrite::reject(self.publisher.closed_error());
+        let publisher = Arc::clone(&self.0.publisher);
+        if self.0.push(request(reply)).is_err() {
+            return PendingWrite::reject(publisher.closed_error());
         }
-        let publisher = Arc::clone(&self.publisher);
         PendingWrite::new(
             async move { convert(result.await.map_err(|_| publisher.dropped_error())?) },
         )
@@ -144,7 +137,7 @@ impl Writer {
 
 impl Drop for Writer {
     fn drop(&mut self) {
-        let _ = self.queue.send(Request::Close);
+        let _ = self.0.push(Request::Close);
     }
 }
 
@@ -161,32 +154,6 @@ fn mutation_bytes(mutation: &Mutation) -> usize {
     }
 }
 
-fn run(
-    mut requests: mpsc::UnboundedReceiver<Request>,
-    mut queues: RequestQueues,
-    store: &dyn Store,
-    publisher: &Publisher,
-    queued_bytes: &AtomicUsize,
-) {
-    while !queues.is_finished()
-        && let Some(request) = requests.blocking_recv()
-    {
-        queues.push(request);
-        queues.receive_all(&mut requests);
-        while queues.has_work() {
-            if let Err(unanswered) = queues.run_next(store, publisher, queued_bytes) {
-                let is_recovered = recovery::recover(store, publisher);
-                // After the recovery, so that a client that gets `OutcomeUnknown` can read what was stored.
-                drop(unanswered);
-                if !is_recovered {
-                    return;
-                }
-            }
-            queues.receive_all(&mut requests);
-        }
-    }
-}
-
 /// Replies of a group that panicked. Dropping them tells the clients that the outcome is unknown.
 pub(crate) struct Unanswered(
     #[expect(dead_code, reason = "kept for its drop")] pub(crate) Vec<WriteReply>,
@@ -200,32 +167,42 @@ impl From<Panicked> for Unanswered {
 
 /// Received requests by kind, each in order. A write waits for one external check at most, however many came before it.
 #[derive(Default)]
-struct RequestQueues {
+pub(crate) struct RequestQueues {
     writes: VecDeque<QueuedWrite>,
     checks: VecDeque<(ExternalCheck, ExternalReply)>,
     live: VecDeque<(Vec<LiveUpdate>, LiveReply)>,
     /// Writes in progress on a store that carries them out concurrently.
     concurrent: Option<ConcurrentWrites>,
-    is_closing: bool,
+    /// Replies of a panic after which the thread has to bring the catalog up to the store.
+    pub(crate) interrupted: Option<Unanswered>,
+    pub(crate) is_closing: bool,
 }
 
 impl RequestQueues {
-    /// Returns whether something can be done before the next request.
-    fn has_work(&self) -> bool {
-        let has_writes = match &self.concurrent {
+    pub(crate) fn new(concurrent: Option<ConcurrentWrites>) -> Self {
+        Self { concurrent, ..Self::default() }
+    }
+
+    /// Returns whether a write can be carried out before the next request.
+    pub(crate) fn has_writes(&self) -> bool {
+        match &self.concurrent {
             Some(open) => open.has_work() || (open.has_room() && !self.writes.is_empty()),
             None => !self.writes.is_empty(),
-        };
-        has_writes || !self.checks.is_empty() || !self.live.is_empty()
+        }
+    }
+
+    /// Returns whether something can be done before the next request.
+    pub(crate) fn has_work(&self) -> bool {
+        self.has_writes() || !self.checks.is_empty() || !self.live.is_empty()
     }
 
     /// Returns whether the registry closes and every request has its reply.
-    fn is_finished(&self) -> bool {
+    pub(crate) fn is_finished(&self) -> bool {
         let is_idle = self.concurrent.as_ref().is_none_or(ConcurrentWrites::is_idle);
         self.is_closing && is_idle && !self.has_work()
     }
 
-    fn push(&mut self, request: Request) {
+    pub(crate) fn push(&mut self, request: Request) {
         match request {
             Request::Write(write) => self.writes.push_back(write),
             Request::Stored(stored) => {
@@ -239,14 +216,8 @@ impl RequestQueues {
         }
     }
 
-    fn receive_all(&mut self, requests: &mut mpsc::UnboundedReceiver<Request>) {
-        while let Ok(request) = requests.try_recv() {
-            self.push(request);
-        }
-    }
-
-    /// Carries out the next writes, one external check, and all updates of live clients.
-    fn run_next(
+    /// Carries out the next writes.
+    pub(crate) fn run_writes(
         &mut self,
         store: &dyn Store,
         publisher: &Publisher,
@@ -258,6 +229,17 @@ impl RequestQueues {
             queued_bytes.fetch_sub(group.bytes, Ordering::Relaxed);
             group.commit(store, publisher)?;
         }
+        Ok(())
+    }
+
+    /// Carries out the next writes, one external check, and all updates of live clients.
+    pub(crate) fn run_next(
+        &mut self,
+        store: &dyn Store,
+        publisher: &Publisher,
+        queued_bytes: &AtomicUsize,
+    ) -> Result<(), Unanswered> {
+        self.run_writes(store, publisher, queued_bytes)?;
         if let Some((check, reply)) = self.checks.pop_front() {
             recovery::catch_panic(|| {
                 let changes = check(Timestamp::now());

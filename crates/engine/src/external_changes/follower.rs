@@ -37,7 +37,10 @@ impl Follower {
     /// Queues an event. Events keep the order of these calls.
     pub fn push(&self, event: &StateTriggerEvent) {
         let Some((key, new)) = event.decode_new(self.scopes()) else { return };
-        let is_known = || self.store.confirm_known(&key, new.as_ref(), Timestamp::now());
+        let is_known = || {
+            self.store.confirm_open_write(&key, new.as_ref())
+                || self.store.confirm_known(&key, new.as_ref(), Timestamp::now())
+        };
         // Most events report own writes and need no task.
         if self.queue.lock().has_no_events() && is_known() {
             return;

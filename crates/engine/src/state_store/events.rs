@@ -62,6 +62,11 @@ impl StateStore {
         is_known
     }
 
+    /// Confirms the event of a write that has no answer yet. Valid only if no earlier event of its record is queued.
+    pub(crate) fn confirm_open_write(&self, key: &EntryKey, new: Option<&Record>) -> bool {
+        self.index().report_write(key, new)
+    }
+
     /// Applies an event if it continues the index. Otherwise it is only a reason to read the record: events overtake
     /// each other, and own writes are indexed before their events arrive.
     fn apply_event(&self, event: &StateEvent, now: Timestamp) -> EventOutcome {

@@ -1,7 +1,7 @@
 //! In-memory index of the records in the state, and log of the changes since it was loaded.
 
 use std::{
-    collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque},
+    collections::{BTreeMap, BTreeSet, HashMap, VecDeque},
     sync::Arc,
 };
 
@@ -31,9 +31,18 @@ pub(crate) struct Index {
     /// Kinds whose scope cannot be listed; their records are indexed as they are looked up.
     pub(crate) incomplete: BTreeSet<EntryKind>,
     /// Records that this process is writing: the state may have the write, the index has it later.
-    writing: HashSet<EntryKey>,
+    writing: HashMap<EntryKey, OpenWrite>,
     /// Number of own writes that were started.
     started_writes: u64,
+}
+
+/// A write of this process whose answer has not arrived.
+#[derive(Debug, Default)]
+struct OpenWrite {
+    /// Record that is written; absent for a removal.
+    record: Option<Record>,
+    /// The event of the write has arrived: it was executed, and no other event of it will come.
+    is_reported: bool,
 }
 
 /// State of the index when a read of the state starts. What was read is older than any change of the index since.
@@ -67,17 +76,34 @@ impl Index {
 
     /// Marks a record as being written.
     pub(super) fn start_write(&mut self, key: EntryKey) {
-        self.writing.insert(key);
+        self.writing.insert(key, OpenWrite::default());
         self.started_writes += 1;
     }
 
-    pub(super) fn end_write(&mut self, key: &EntryKey) {
-        self.writing.remove(key);
+    /// Adds the record to a started write, so that its event is recognized.
+    pub(super) fn describe_write(&mut self, key: &EntryKey, record: &Record) {
+        if let Some(write) = self.writing.get_mut(key) {
+            write.record = Some(record.clone());
+        }
+    }
+
+    /// Marks a write as executed if an event is its own. Returns whether it is.
+    pub(super) fn report_write(&mut self, key: &EntryKey, event: Option<&Record>) -> bool {
+        let Some(write) = self.writing.get_mut(key) else { return false };
+        let is_own = event.is_some() && write.record.as_ref() == event && !write.is_reported;
+        write.is_reported |= is_own;
+        is_own
+    }
+
+    /// Ends a write. Returns the written record if its event has arrived.
+    pub(super) fn end_write(&mut self, key: &EntryKey) -> Option<Record> {
+        let OpenWrite { record, is_reported } = self.writing.remove(key)?;
+        record.filter(|_| is_reported)
     }
 
     /// Returns whether this process is writing a record.
     pub(crate) fn is_writing(&self, key: &EntryKey) -> bool {
-        self.writing.contains(key)
+        self.writing.contains_key(key)
     }
 
     /// Returns the number of own writes that were started, and whether one is in progress.

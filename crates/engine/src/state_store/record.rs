@@ -1,7 +1,7 @@
 //! Stored shape of records: `{id, skill, registered_at}` and
 //! `{name, description, arguments, function_id, registered_at}`, compatible with the original iii skills worker.
 
-use std::sync::Arc;
+use std::{borrow::Cow, sync::Arc};
 
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
@@ -18,16 +18,26 @@ pub(crate) struct Record {
     pub(crate) registered_at: Timestamp,
 }
 
+/// Value of a record in the state.
+#[derive(Serialize)]
+#[serde(untagged)]
+pub(super) enum StoredValue<'a> {
+    Skill(StoredSkill<'a>),
+    Prompt(StoredPrompt),
+}
+
 #[derive(Serialize, Deserialize)]
-struct StoredSkill {
-    id: String,
-    skill: String,
+pub(super) struct StoredSkill<'a> {
+    #[serde(borrow)]
+    id: Cow<'a, str>,
+    #[serde(borrow)]
+    skill: Cow<'a, str>,
     #[serde(default)]
     registered_at: String,
 }
 
 #[derive(Serialize, Deserialize)]
-struct StoredPrompt {
+pub(super) struct StoredPrompt {
     name: String,
     description: String,
     #[serde(default)]
@@ -54,11 +64,11 @@ impl Record {
     pub(crate) fn decode(kind: EntryKind, key: Option<&str>, value: &str) -> Result<Self, String> {
         let (id, content, registered_at) = match kind {
             EntryKind::Skill => {
-                let stored: StoredSkill = parse(value)?;
+                let stored: StoredSkill<'_> = parse(value)?;
                 stored.id.parse::<SkillId>().map_err(|error| error.to_string())?;
                 let meta = skills_agent_skills::skill_meta(&stored.skill)
                     .map_err(|error| error.to_string())?;
-                (stored.id, EntryContent::Skill(meta), stored.registered_at)
+                (stored.id.into_owned(), EntryContent::Skill(meta), stored.registered_at)
             }
             EntryKind::Prompt => {
                 let StoredPrompt { name, description, arguments, function_id, registered_at } =
@@ -78,39 +88,40 @@ impl Record {
         Ok(Self { id, content: Arc::new(content), registered_at })
     }
 
-    /// Encodes the value to store.
-    pub(crate) fn encode(&self, body: Option<&Bytes>) -> Result<String, serde_json::Error> {
+    /// Returns the value to store.
+    ///
+    /// # Errors
+    /// When the state cannot hold such an entry.
+    pub(super) fn encode<'a>(&'a self, body: Option<&'a [u8]>) -> Result<StoredValue<'a>, &'a str> {
         let registered_at = self.registered_at.to_string();
         match &*self.content {
             EntryContent::Skill(_) => {
-                let body = body.map(|body| String::from_utf8_lossy(body).into_owned());
-                let skill = body.unwrap_or_default();
-                serde_json::to_string(&StoredSkill { id: self.id.clone(), skill, registered_at })
+                let skill = String::from_utf8_lossy(body.unwrap_or_default());
+                let id = Cow::Borrowed(&*self.id);
+                Ok(StoredValue::Skill(StoredSkill { id, skill, registered_at }))
             }
             EntryContent::Prompt(prompt) => {
                 let PromptDefinition { description, arguments, function_id } = prompt.clone();
                 let name = self.id.clone();
-                serde_json::to_string(&StoredPrompt {
+                Ok(StoredValue::Prompt(StoredPrompt {
                     name,
                     description,
                     arguments,
                     function_id,
                     registered_at,
-                })
+                }))
             }
-            EntryContent::Collection(_) => {
-                Err(serde_json::Error::io(std::io::Error::other("the state has no collections")))
-            }
-            EntryContent::Corrupt { reason, .. } => {
-                Err(serde_json::Error::io(std::io::Error::other(reason.clone())))
-            }
+            EntryContent::Collection(_) => Err("the state has no collections"),
+            EntryContent::Corrupt { reason, .. } => Err(reason),
         }
     }
 }
 
 /// Extracts the body of a stored skill.
 pub(super) fn extract_body(value: &str) -> Option<Bytes> {
-    serde_json::from_str::<StoredSkill>(value).ok().map(|stored| stored.skill.into())
+    serde_json::from_str::<StoredSkill<'_>>(value)
+        .ok()
+        .map(|stored| stored.skill.into_owned().into())
 }
 
 fn parse<'a, T: Deserialize<'a>>(value: &'a str) -> Result<T, String> {
@@ -153,7 +164,7 @@ mod tests {
             id: "a".into(),
         };
         let record = Record::new(&key, EntryContent::Skill(meta), Timestamp::from_micros(5));
-        let value = record.encode(Some(&body)).unwrap();
+        let value = serde_json::to_string(&record.encode(Some(&body)).ok()).unwrap();
         assert_eq!(Record::decode(EntryKind::Skill, Some("a"), &value), Ok(record));
         assert_eq!(extract_body(&value), Some(body));
         let fields: serde_json::Value = serde_json::from_str(&value).unwrap();

@@ -7,6 +7,8 @@ use serde_json::{Value, json, value::RawValue};
 use skills_bus::{Bus, CallError, Json};
 use skills_core::{Code, Coded};
 
+use super::record::StoredValue;
+
 /// Size limit of a page, far below the message limit of any peer.
 const PAGE_BYTES: usize = 2_000_000;
 /// Entry limit of a page.
@@ -137,14 +139,18 @@ impl StateClient {
         Ok((value.as_str() != "null").then(|| value.as_str().to_owned()))
     }
 
-    pub(super) async fn set(&self, scope: &str, key: &str, value: &str) -> Result<(), CallError> {
+    pub(super) async fn set(
+        &self,
+        scope: &str,
+        key: &str,
+        value: &StoredValue<'_>,
+    ) -> Result<(), CallError> {
         #[derive(Serialize)]
         struct Set<'a> {
             scope: &'a str,
             key: &'a str,
-            value: &'a RawValue,
+            value: &'a StoredValue<'a>,
         }
-        let value = serde_json::from_str(value).map_err(|error| unexpected("set", &error))?;
         let payload = Json::from_serialize(&Set { scope, key, value })
             .map_err(|error| unexpected("set", &error))?;
         self.call("state::set", payload).await.map(drop)

@@ -1,6 +1,9 @@
 //! Writes to the state: one call each, concurrently.
 
-use std::sync::Arc;
+use std::{
+    sync::Arc,
+    task::{Context, Poll, Waker},
+};
 
 use skills_bus::CallError;
 use skills_core::{Code, Coded, EntryKey, Layer, Timestamp};
@@ -34,7 +37,7 @@ impl WriteGuard {
 
 impl Drop for WriteGuard {
     fn drop(&mut self) {
-        self.store.index().end_write(&self.key);
+        let _ = self.store.index().end_write(&self.key);
         self.store.write_ended.notify_waiters();
     }
 }
@@ -48,13 +51,18 @@ impl ConcurrentStore for StateStore {
         };
         let runtime = self.runtime.clone();
         let write = WriteGuard::new(self, key);
-        runtime.spawn(async move {
+        let mut run = Box::pin(async move {
             let executed = write.store.execute(&write.key, mutation, now).await;
             done(Box::new(move |now| {
                 let WriteGuard { store, key } = &write;
-                Ok(vec![store.index_write(key, executed?, &actor, now)])
+                Ok(vec![store.index_write(key, executed, &actor, now)?])
             }));
         });
+        // Polled here first, so that the call is sent by the connection's task if that has received the request.
+        let _entered = runtime.enter();
+        if run.as_mut().poll(&mut Context::from_waker(Waker::noop())) == Poll::Pending {
+            runtime.spawn(run);
+        }
     }
 }
 
@@ -67,8 +75,8 @@ impl StateStore {
     ) -> Result<Vec<Effect>, BatchError> {
         let Batch { actor, mutations, .. } = batch;
         let (key, mutation) = only_write(mutations)?;
-        let executed = self.runtime.block_on(self.execute(&key, mutation, now))?;
-        Ok(vec![self.index_write(&key, executed, &actor, now)])
+        let executed = self.runtime.block_on(self.execute(&key, mutation, now));
+        Ok(vec![self.index_write(&key, executed, &actor, now)?])
     }
 
     async fn execute(
@@ -90,10 +98,15 @@ impl StateStore {
                 "the state of an engine holds skills of one document; keep bundles in the embedded store (store: embedded)",
             ));
         }
-        let record = Record::new(key, content, self.index().next_timestamp(key, now));
-        let value = record
-            .encode(blobs.first().map(|(_, body)| body))
-            .map_err(|error| batch_error(Code::SerializationError, error.to_string()))?;
+        let record = {
+            let mut index = self.index();
+            let record = Record::new(key, content, index.next_timestamp(key, now));
+            index.describe_write(key, &record);
+            record
+        };
+        let value = record.encode(blobs.first().map(|(_, body)| &**body));
+        let value =
+            value.map_err(|reason| batch_error(Code::SerializationError, reason.to_owned()))?;
         let scope = self.scopes.scope(key.kind);
         self.client.set(scope, &key.id, &value).await.map_err(write_error)?;
         Ok(ExecutedWrite::Put(record))
@@ -113,17 +126,23 @@ impl StateStore {
         Ok(ExecutedWrite::Removed(unindexed))
     }
 
-    /// Indexes a write that the state has executed.
+    /// Ends a write and indexes it. A write without an answer whose event has arrived was executed.
     fn index_write(
         &self,
         key: &EntryKey,
-        executed: ExecutedWrite,
+        executed: Result<ExecutedWrite, BatchError>,
         actor: &Arc<str>,
         now: Timestamp,
-    ) -> Effect {
+    ) -> Result<Effect, BatchError> {
         let mut index = self.index();
+        let reported = index.end_write(key);
+        let is_reported = reported.is_some();
+        let executed = match (executed, reported) {
+            (Err(_), Some(record)) => ExecutedWrite::Put(record),
+            (executed, _) => executed?,
+        };
         let record = match executed {
-            ExecutedWrite::Nothing => return Effect::Nothing,
+            ExecutedWrite::Nothing => return Ok(Effect::Nothing),
             ExecutedWrite::Put(record) => Some(record),
             ExecutedWrite::Removed(unindexed) => {
                 if let Some(record) = unindexed {
@@ -132,9 +151,11 @@ impl StateStore {
                 None
             }
         };
-        index.pending_events.expect(key.clone(), record.clone(), now);
+        if !is_reported {
+            index.pending_events.expect(key.clone(), record.clone(), now);
+        }
         let change = index.apply(key.clone(), record, actor, now);
-        change.map_or(Effect::Nothing, Effect::Changed)
+        Ok(change.map_or(Effect::Nothing, Effect::Changed))
     }
 }
 

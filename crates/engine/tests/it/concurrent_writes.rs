@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use skills_core::{Coded as _, Layer, Timestamp};
 use skills_engine::StateTriggerEvent;
 use skills_registry::PendingWrite;
+use tokio::sync::Semaphore;
 
 use crate::state_bus::{Fixture, attach, in_time, next, skill};
 
@@ -124,23 +125,48 @@ async fn a_registration_is_one_call_however_its_events_arrive() {
     drop(feed);
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn an_executed_write_without_an_answer_fails_and_is_announced_once() {
-    let fixture = attach(Arc::default()).await;
-    let mut feed = fixture.registry.changes();
+/// Starts a write that the state executes, and whose answer is lost.
+async fn without_answer(fixture: &Fixture) -> (PendingWrite<Timestamp>, Arc<Semaphore>) {
     let answers = fixture.bus.answer_gate("state::set a");
-    let write = register(&fixture, "a", "# A");
+    let write = register(fixture, "a", "# A");
     fixture.bus.until_called("state::set", 1).await;
     while fixture.bus.scope("skills").is_empty() {
         tokio::task::yield_now().await;
     }
-    fixture.follower.push(&last_event(&fixture, "a", &Value::Null));
     fixture.bus.down.store(true, Ordering::SeqCst);
+    (write, answers)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_executed_write_without_an_answer_is_confirmed_by_its_event() {
+    let fixture = attach(Arc::default()).await;
+    let mut feed = fixture.registry.changes();
+    let (write, answers) = without_answer(&fixture).await;
+    fixture.follower.push(&last_event(&fixture, "a", &Value::Null));
+    // A write of another worker that follows it.
+    let theirs = fixture.bus.write("skills", "a", skill("a", "# B", "2027-01-01T00:00:00Z"));
+    fixture.follower.push(&theirs);
+    answers.add_permits(1);
+    in_time(write).await.unwrap();
+    fixture.bus.down.store(false, Ordering::SeqCst);
+    for _ in ["own", "theirs"] {
+        assert_eq!(next(&mut feed).await, ("a".into(), true));
+    }
+    assert_eq!(fixture.body("a").await, "# B");
+    ends(&fixture, feed).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_executed_write_without_an_answer_or_event_fails_and_is_announced_by_its_event() {
+    let fixture = attach(Arc::default()).await;
+    let mut feed = fixture.registry.changes();
+    let (write, answers) = without_answer(&fixture).await;
     answers.add_permits(1);
     let error = in_time(write).await.unwrap_err();
     assert_eq!(error.code().as_str(), "not_connected");
     fixture.bus.down.store(false, Ordering::SeqCst);
-    assert_eq!(next(&mut feed).await, ("a".into(), true), "the event reports it");
+    fixture.follower.push(&last_event(&fixture, "a", &Value::Null));
+    assert_eq!(next(&mut feed).await, ("a".into(), true));
     assert_eq!(fixture.ids(), ["a"]);
     ends(&fixture, feed).await;
 }
