@@ -40,6 +40,7 @@ mod output;
 mod pending_registry;
 mod process_limits;
 mod progress;
+mod registry_copy;
 mod registry_socket;
 mod remote_mirror;
 mod retention;

@@ -3,7 +3,7 @@
 //! - [`Store`]: the trait; one commit is one group of batches, each all or nothing
 //! - [`concurrent`]: batches of a store behind a network
 //! - [`model`]: batches, changes and entries: the plain data of the trait
-//! - [`transfer`]: copies of whole stores
+//! - [`transfer`]: tables, for copies of whole registries
 //! - [`versions`]: versions of entries, labels and the log
 //! - [`selection`]: the version that a selector means, and the versions that retention keeps
 //! - [`memory`]: in memory, for tests
@@ -38,12 +38,11 @@ pub use model::{
     ServedVersion, StateChange, StateEntry, StoredEntry,
 };
 #[cfg(feature = "postgres")]
-pub use postgres::{PostgresSnapshot, PostgresStore};
+pub use postgres::PostgresStore;
 #[cfg(feature = "postgres")]
 pub use skills_postgres::{DatabaseUrl, UrlError};
 pub use skills_sqlite::DatabaseError;
-pub use sqlite::{SqliteSnapshot, SqliteStore};
-pub use transfer::{CopyDestination, CopyProgress, CopyReport, CopySource};
+pub use sqlite::SqliteStore;
 pub use versions::{
     Action, CollectionSize, ExpiredVersions, FoundVersion, Labels, LogFilter, LogRecord,
     PublishOptions, Removal, Retention, ServedRecord, StoredVersion, VersionHeads, VersionMutation,

@@ -27,7 +27,6 @@ use skills_core::{Digest, EntryKey, Label, Timestamp, VersionSelector};
 use skills_postgres::{Component, DatabaseUrl, PgError, Pool, PoolConfig, Session, column};
 
 use self::load::LoadStatements;
-pub use self::transfer::PostgresSnapshot;
 use crate::{
     Batch, Change, CollectionSize, ExpiredVersions, FoundVersion, GroupOutcome, LogFilter,
     LogRecord, Retention, ServedRecord, StateEntry, Store, StoreError, StoredEntry, Subscription,
