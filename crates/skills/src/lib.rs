@@ -38,6 +38,7 @@ mod mdp;
 mod memory;
 mod output;
 mod pending_registry;
+mod presence;
 mod process_limits;
 mod progress;
 mod registry_copy;

@@ -3,6 +3,7 @@
 //! - [`Store`]: the trait; one commit is one group of batches, each all or nothing
 //! - [`concurrent`]: batches of a store behind a network
 //! - [`model`]: batches, changes and entries: the plain data of the trait
+//! - [`presence`]: servers that share a store
 //! - [`transfer`]: tables, for copies of whole registries
 //! - [`versions`]: versions of entries, labels and the log
 //! - [`selection`]: the version that a selector means, and the versions that retention keeps
@@ -19,6 +20,7 @@ pub mod memory;
 pub mod model;
 #[cfg(feature = "postgres")]
 pub mod postgres;
+pub mod presence;
 pub mod selection;
 pub mod sqlite;
 mod tables;
@@ -42,6 +44,7 @@ pub use postgres::PostgresStore;
 #[cfg(feature = "postgres")]
 pub use skills_postgres::{DatabaseUrl, UrlError};
 pub use skills_sqlite::DatabaseError;
+pub use presence::{MemoryPresence, Presence, ServerId};
 pub use sqlite::SqliteStore;
 pub use versions::{
     Action, CollectionSize, ExpiredVersions, FoundVersion, Labels, LogFilter, LogRecord,
@@ -213,6 +216,11 @@ pub trait Store: Send + Sync + std::fmt::Debug + 'static {
     /// Returns this store as one that carries out batches concurrently. The registry then does not use
     /// [`commit`](Self::commit).
     fn as_concurrent(self: Arc<Self>) -> Option<Arc<dyn ConcurrentStore>> {
+        None
+    }
+
+    /// Returns the presence of the servers that share the store. `None` if it has only one.
+    fn presence(self: Arc<Self>) -> Option<Arc<dyn Presence>> {
         None
     }
 

@@ -166,7 +166,7 @@ mod tests {
 
     fn hashes_of_two_vaults_differ(site: &TestSite) {
         let (one, (other, _dir)) = (site.vault(), vault());
-        for vault in [&*one, &other] {
+        for vault in [&one, &other] {
             vault.record_search_miss(&Caller::Anonymous, "query", NOW).unwrap();
             vault.record_search_miss(&Caller::Anonymous, "query", later(60)).unwrap();
         }
