@@ -11,6 +11,9 @@ const RENEWAL: Duration = Duration::from_secs(3);
 /// Time in which changes are collected: a worker registers many functions at once.
 const DEBOUNCE: Duration = Duration::from_millis(100);
 
+/// Longest wait at the end for the last announcement, by which other servers forget this one at once.
+pub(crate) const WITHDRAWAL_TIMEOUT: Duration = Duration::from_secs(2);
+
 /// Starts to announce, if other servers may share the store.
 pub(crate) fn announce(
     registry: &Arc<Registry>,

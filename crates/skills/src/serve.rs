@@ -273,7 +273,10 @@ impl Server {
             never = index_watch::watch_index(indexing, &readiness) => match never {},
             never = store_watch::watch_store(registry.store_health(), &readiness) => match never {},
         };
-        drop((file, socket, collection, imports, announcing));
+        if let Some(announcing) = announcing {
+            let _ = tokio::time::timeout(presence::WITHDRAWAL_TIMEOUT, announcing).await;
+        }
+        drop((file, socket, collection, imports));
         // Queued writes are still stored, even if their callers are gone.
         let close = tokio::task::spawn_blocking(move || {
             published.close();

@@ -41,10 +41,10 @@ pub use model::{
 };
 #[cfg(feature = "postgres")]
 pub use postgres::PostgresStore;
+pub use presence::{MemoryPresence, Presence, ServerId};
 #[cfg(feature = "postgres")]
 pub use skills_postgres::{DatabaseUrl, UrlError};
 pub use skills_sqlite::DatabaseError;
-pub use presence::{MemoryPresence, Presence, ServerId};
 pub use sqlite::SqliteStore;
 pub use versions::{
     Action, CollectionSize, ExpiredVersions, FoundVersion, Labels, LogFilter, LogRecord,

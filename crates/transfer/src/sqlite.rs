@@ -20,6 +20,7 @@ impl SqliteSnapshot {
     /// # Errors
     /// When there is no such file, or one of another version.
     pub fn open(path: &Path, schema_version: i64) -> Result<Self, TransferError> {
+        std::fs::metadata(path).map_err(|error| DatabaseError::io("read", path, error))?;
         let open = || {
             let connection = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
             harden(&connection)?;

@@ -14,8 +14,8 @@ use skills_bus::{Bus, CallError};
 use skills_core::{Code, Coded as _, Digest, Layer, Timestamp};
 use skills_registry::{Registry, RegistryConfig};
 use skills_store::{
-    Batch, Change, GroupOutcome, MemoryPresence, MemoryStore, Presence, ServerId, StateEntry, Store, StoreError, StoredEntry,
-    Subscription, Wake,
+    Batch, Change, GroupOutcome, MemoryPresence, MemoryStore, Presence, ServerId, StateEntry,
+    Store, StoreError, StoredEntry, Subscription, Wake,
 };
 
 use crate::support::FakeBus;
