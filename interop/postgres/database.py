@@ -28,7 +28,7 @@ def programs():
 class Database:
     """A server of PostgreSQL that can be killed and restarted."""
 
-    def __init__(self, port):
+    def __init__(self, port, primary=None):
         self.bin, self.port = programs(), port
         self.folder = tempfile.mkdtemp(prefix="skills-postgres-")
         self.user = None
@@ -37,6 +37,14 @@ class Database:
             entry = pwd.getpwnam(self.user)
             os.chown(self.folder, entry.pw_uid, entry.pw_gid)
         self.data = os.path.join(self.folder, "data")
+        if primary:
+            # A standby, which follows the primary until it is promoted.
+            self.run("pg_basebackup", "-h", "127.0.0.1", "-p", str(primary.port), "-U", "skills", "-D", self.data, "-R",
+                     "--checkpoint=fast", "--no-sync")
+            with open(os.path.join(self.data, "postgresql.conf"), "a") as settings:
+                settings.write(f"port = {port}\nunix_socket_directories = '{self.folder}'\n")
+            self.start()
+            return
         self.run("initdb", "-D", self.data, "-A", "trust", "-U", "skills", "-E", "UTF8", "--no-sync")
         with open(os.path.join(self.data, "postgresql.conf"), "a") as settings:
             settings.write(f"listen_addresses = '127.0.0.1'\nport = {port}\nmax_connections = 100\n"
@@ -76,6 +84,21 @@ class Database:
         os.kill(pid, signal.SIGKILL)
         time.sleep(0.3)
         self.start()
+
+    def reconfigure(self, settings="", access=None):
+        """Adds settings and replaces the access rules, and restarts."""
+        with open(os.path.join(self.data, "postgresql.conf"), "a") as file:
+            file.write(settings)
+        if access is not None:
+            with open(os.path.join(self.data, "pg_hba.conf"), "w") as file:
+                file.write(access)
+        self.restart_immediately()
+
+    def shut_down(self):
+        self.run("pg_ctl", "-D", self.data, "-m", "immediate", "-w", "stop", check=False)
+
+    def create_database(self, name):
+        self.run("createdb", "-h", "127.0.0.1", "-p", str(self.port), "-U", "skills", name)
 
     def sql(self, text):
         """Runs a statement on the database itself, past all proxies. Returns rows of texts."""

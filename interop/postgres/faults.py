@@ -47,17 +47,22 @@ def wait_for(what, condition, seconds=WAIT_SECONDS):
 class Server:
     """One of the servers, behind a proxy of its own."""
 
-    def __init__(self, program, database, number, folder):
-        self.program, self.number = program, number
+    def __init__(self, program, database, number, folder, store=None, config=None):
+        self.program, self.number, self.config = program, number, config
         self.bus, self.http = (f"127.0.0.1:{free_port()}" for _ in range(2))
         self.proxy = Proxy(free_port(), database.port)
-        self.store = database.url(self.proxy.port)
+        self.store = store or database.url(self.proxy.port)
         self.dir = os.path.join(folder, f"server-{number}")
         self.log = open(os.path.join(folder, f"server-{number}.log"), "ab")
         self.process = None
 
     def start(self):
         command = [self.program, "serve", "--bus", self.bus, "--http", self.http, "--data-dir", self.dir]
+        if self.config:
+            path = self.dir + ".yaml"
+            with open(path, "w") as file:
+                file.write(self.config)
+            command += ["--config", path]
         environment = {**os.environ, "SKILLS_STORE": self.store, "ADMIN_KEY": ADMIN}
         self.process = subprocess.Popen(command, stderr=self.log, env=environment, cwd=os.path.dirname(self.dir))
         wait_for(f"server {self.number} is ready", self.is_ready)

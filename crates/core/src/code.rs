@@ -126,6 +126,8 @@ codes! {
     DuplicateId = "duplicate_id",
     /// A pending request of the session has the same id.
     DuplicateRequestId = "duplicate_request_id",
+    /// The worker behind a section or prompt is connected to another server on the same database.
+    Elsewhere = "elsewhere",
     /// The hub does not queue calls.
     EnqueueError = "enqueue_error",
     /// A different file or folder is in the way.
@@ -258,6 +260,8 @@ codes! {
     NamesDiffer = "names_differ",
     /// The command works on a data directory only.
     NeedsDataDir = "needs_data_dir",
+    /// The archive has a newer format.
+    NewerArchive = "newer_archive",
     /// No `SKILL.md` was found.
     NoBundle = "no_bundle",
     /// Functions cannot be called: the data directory was opened without a bus.
@@ -392,6 +396,8 @@ codes! {
     StoreIo = "store_io",
     /// The store was written by a newer version.
     StoreNewerSchema = "store_newer_schema",
+    /// The target of a copy or a restore is not empty.
+    StoreNotEmpty = "store_not_empty",
     /// The database of the store cannot be reached or written; try again.
     StoreUnavailable = "store_unavailable",
     /// The call or request took too long.

@@ -132,6 +132,12 @@ pub enum HandlerProblem {
     /// No worker serves the function.
     #[error("is not registered on the bus; is its worker connected?")]
     NotRegistered,
+    /// A worker of another server on the same store serves the function.
+    #[error("is connected to the server {server}, not to this one")]
+    Elsewhere {
+        /// Name of that server.
+        server: String,
+    },
     /// The worker disconnected during the call.
     #[error("disconnected before it answered")]
     Disconnected,
@@ -192,6 +198,7 @@ impl Coded for RegistryError {
             Self::Handler { problem, .. } => match problem {
                 HandlerProblem::TimedOut(_) => Code::HandlerTimeout,
                 HandlerProblem::NotRegistered => Code::HandlerNotRegistered,
+                HandlerProblem::Elsewhere { .. } => Code::Elsewhere,
                 HandlerProblem::Disconnected => Code::HandlerDisconnected,
                 HandlerProblem::Private => Code::PrivateFunction,
                 HandlerProblem::Failed { .. } => Code::HandlerFailed,
@@ -237,6 +244,9 @@ impl Coded for RegistryError {
             Self::SectionNotLinked { .. } => Some(
                 "link it in the skill's document, set `mcp.expose` in the function's metadata, or set `sections: any` in the configuration",
             ),
+            Self::Handler { problem: HandlerProblem::Elsewhere { .. }, .. } => {
+                Some("ask that server, or connect a worker to this one too")
+            }
             Self::NoBus { .. } => {
                 Some("start `skills serve`, connect the worker that serves it, and ask that server")
             }

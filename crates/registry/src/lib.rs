@@ -10,6 +10,7 @@
 //! - [`versions`], [`log_info`], `purge_report`: requests and responses about versions; `version_lookup`, `history`, `version_writing`, `collection`: what
 //!   they do; [`skill_log`]: the log for surfaces that derive a history from it; [`diff`]: the difference of two versions
 //! - [`available`]: skills as Agent Skills; [`bundles`]: whole bundles; [`search`]: search over names, descriptions and texts
+//! - `presence`: functions of workers of other servers on the same store
 //! - `workers`: connected workers; [`functions`]: functions that they expose to agents; `sections`: access to functions by URI
 //! - `blob_cache`, `negative_cache`, [`SizedLruCache`]: caches
 //! - [`state`]: the key-value store of the bus, which shares the write path
@@ -35,6 +36,7 @@ pub mod live;
 pub mod log_info;
 mod negative_cache;
 mod pending_write;
+mod presence;
 mod publisher;
 mod purge_report;
 mod reading;

@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 use serde_json::Value;
 use skills_bus::{Bus, Json};
 use skills_core::{Code, KeyDirectory, resolve::Prefix};
-use skills_store::{Batch, Mutation, Store};
+use skills_store::{Batch, Mutation, ServerId, Store};
 use tokio::sync::watch;
 
 use crate::{
@@ -82,6 +82,8 @@ pub struct Registry {
     live_host: OnceLock<Weak<dyn LiveHost>>,
     negative_cache: NegativeLookupCache,
     search: SearchIndex,
+    /// Identity among the servers that share the store.
+    server_id: ServerId,
     /// Set if other servers share the store.
     follower: Mutex<Option<Follower>>,
 }
@@ -126,6 +128,7 @@ impl Registry {
             config,
             live_host: OnceLock::new(),
             negative_cache: NegativeLookupCache::default(),
+            server_id: ServerId::new(),
             follower: Mutex::new(None),
         });
         *registry.follower.lock() = Follower::start(&registry)?;
@@ -225,6 +228,10 @@ impl Registry {
         &self.search
     }
 
+    pub(crate) const fn server_id(&self) -> ServerId {
+        self.server_id
+    }
+
     pub(crate) fn store(&self) -> &Arc<dyn Store> {
         &self.store
     }
@@ -275,8 +282,11 @@ impl Registry {
             Some(_) => RegistryError::Closed,
             None => RegistryError::NoBus { function_id: id.to_owned() },
         })?;
-        let output =
-            bus.call(id, Json::from(data), self.config.handler_timeout).await.map_err(failed)?;
+        let called = bus.call(id, Json::from(data), self.config.handler_timeout).await;
+        let output = match called {
+            Ok(output) => output,
+            Err(error) => return Err(self.locate_missing(failed(error)).await),
+        };
         output.parse().map_err(|error| {
             failed(skills_bus::CallError::remote(Code::InvalidResult, error.to_string()))
         })

@@ -29,7 +29,10 @@ pub use self::{
     accounts::{GrantArgs, KeyCommand, KeyCreateArgs, KeyRevokeArgs, SecretArgs, SecretCommand},
     bundles::{AddArgs, ConflictArg, RemoveArgs, UpdateArgs, ValidateArgs},
     collections::{CollectionCommand, CollectionSkillsArgs, CreateCollectionArgs},
-    copies::{AgentFolders, ExportArgs, ImportArgs, StoreCommand, StoreCopyArgs, SyncArgs},
+    copies::{
+        AgentFolders, BackupArgs, ExportArgs, ImportArgs, RestoreArgs, StoreCommand, StoreCopyArgs,
+        SyncArgs,
+    },
     help_options::command,
     lock::{InstallArgs, LockArgs, OutdatedArgs, VerifyArgs},
     prompts::PromptCommand,
@@ -192,7 +195,11 @@ pub enum Command {
     Validate(ValidateArgs),
     /// Import an export file, or copy between an engine's state and the embedded store
     Import(ImportArgs),
-    /// Copy a whole store into another one
+    /// Write the whole registry to one file, also while a server runs
+    Backup(BackupArgs),
+    /// Read a backup into an empty --data-dir or --store
+    Restore(RestoreArgs),
+    /// Copy a whole registry into another store
     Store {
         #[command(subcommand)]
         command: StoreCommand,
@@ -340,6 +347,8 @@ impl Cli {
                 | Command::Outdated(OutdatedArgs { format, .. })
                 | Command::Remove(RemoveArgs { format, .. })
                 | Command::Import(ImportArgs { format, .. })
+                | Command::Backup(BackupArgs { format, .. })
+                | Command::Restore(RestoreArgs { format, .. })
                 | Command::Init(InitArgs { format, .. })
                 | Command::Connect(ConnectArgs { format, .. })
                 | Command::Status { format }

@@ -116,6 +116,8 @@ pub struct Config {
     pub database: Option<Database>,
     /// Time for which reads go on while the database cannot be reached; `None` for as long as it takes.
     pub max_stale: Option<Duration>,
+    /// Name of this server for others on the same database; `None` for the name of the machine.
+    pub server_name: Option<String>,
     /// HTTP address of an attached worker, if it serves HTTP.
     pub http: Option<String>,
     /// Token that HTTP requests must present.
@@ -158,6 +160,7 @@ impl Default for Config {
             store: StoreChoice::Auto,
             database: None,
             max_stale: None,
+            server_name: None,
             http: None,
             http_token: None,
             allow_host: vec![],

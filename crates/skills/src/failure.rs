@@ -8,6 +8,7 @@ use skills_core::{Code, Coded};
 use skills_engine::AttachError;
 use skills_http::AccessRuleError;
 use skills_registry::RegistryError;
+use skills_transfer::TransferError;
 use skills_vault::{AdminSecretTooShort, MasterKeyError, VaultError};
 
 use crate::{
@@ -86,7 +87,7 @@ macro_rules! from_coded {
 }
 
 from_coded!(RegistryError, VaultError, MasterKeyError, AdminSecretTooShort, AccessRuleError);
-from_coded!(AttachError, ConfigError);
+from_coded!(AttachError, ConfigError, TransferError);
 
 impl From<BundleError> for Failure {
     fn from(error: BundleError) -> Self {

@@ -1,4 +1,4 @@
-//! Progress line of a long import on a terminal.
+//! Progress line of a long import or copy on a terminal.
 
 use std::{
     io::{self, IsTerminal as _, Write},
@@ -31,13 +31,17 @@ impl<W: Write> Progress<W> {
     }
 
     pub(crate) fn show(&mut self, done: usize, now: Instant) {
+        let total = self.total;
+        self.show_text(&format!("{done} of {total} skills"), now);
+    }
+
+    pub(crate) fn show_text(&mut self, text: &str, now: Instant) {
         if !self.is_enabled || now < self.next {
             return;
         }
         self.next = now + INTERVAL;
         self.is_visible = true;
-        let line = format!("\r{done} of {} skills\x1b[K", self.total);
-        self.write(&line);
+        self.write(&format!("\r{text}\x1b[K"));
     }
 
     pub(crate) fn clear(&mut self) {

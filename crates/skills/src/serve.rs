@@ -20,6 +20,7 @@ use crate::{
     listener::{ListenerSettings, bind, bind_bus},
     memory,
     output::counted,
+    presence,
     registry_socket::RegistrySocket,
     retention,
     server_file::ServerFile,
@@ -207,6 +208,8 @@ impl Server {
         let collection = retention::collect_periodically(&registry, config.retention);
         let skills: Arc<dyn SkillRegistry> = registry.clone();
         let imports = sources::import_periodically(&skills, &config, &data_dir);
+        let server_name = config.server_name.clone().unwrap_or_else(presence::host_name);
+        let announcing = presence::announce(&registry, &hub, server_name, shutdown.clone());
         let readiness = Readiness::default();
         readiness.set_max_stale(max_stale);
         readiness.set(true);
@@ -270,6 +273,9 @@ impl Server {
             never = index_watch::watch_index(indexing, &readiness) => match never {},
             never = store_watch::watch_store(registry.store_health(), &readiness) => match never {},
         };
+        if let Some(announcing) = announcing {
+            let _ = tokio::time::timeout(presence::WITHDRAWAL_TIMEOUT, announcing).await;
+        }
         drop((file, socket, collection, imports));
         // Queued writes are still stored, even if their callers are gone.
         let close = tokio::task::spawn_blocking(move || {

@@ -2,7 +2,7 @@
 
 use std::{borrow::Cow, path::PathBuf};
 
-use skills_core::{Code, Coded, Digest, VersionError};
+use skills_core::{Code, Coded, VersionError};
 #[cfg(feature = "postgres")]
 use skills_postgres::PgError;
 use skills_sqlite::DatabaseError;
@@ -60,15 +60,6 @@ pub enum StoreError {
     /// The store keeps no history.
     #[error("{0}")]
     NoHistory(&'static str),
-    /// A copy goes into an empty store only.
-    #[error("the store is not empty")]
-    NotEmpty,
-    /// A blob of a copy is missing or differs.
-    #[error("the body {digest} was not copied correctly")]
-    NotCopied {
-        /// Digest that it should have.
-        digest: Digest,
-    },
     /// The change log begins after the requested revision.
     #[error("changes up to revision {until} are no longer stored")]
     Forgotten {
@@ -126,8 +117,6 @@ impl Coded for StoreError {
             },
             Self::Unavailable { code, .. } => Code::from_remote(code),
             Self::NoHistory(_) => Code::Unsupported,
-            Self::NotEmpty => Code::Conflict,
-            Self::NotCopied { .. } => Code::StoreCorrupt,
             Self::Forgotten { .. } => Code::ChangesForgotten,
         }
     }
@@ -147,8 +136,6 @@ impl Coded for StoreError {
             Self::Database(error) => error.hint(),
             #[cfg(feature = "postgres")]
             Self::Postgres(error) => error.hint(),
-            Self::NotEmpty => Some("copy into an empty database or a new directory"),
-            Self::NotCopied { .. } => Some("remove the copy, and copy again"),
             Self::Unavailable { .. } | Self::NoHistory(_) | Self::Forgotten { .. } => None,
         }
     }

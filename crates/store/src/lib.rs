@@ -3,7 +3,8 @@
 //! - [`Store`]: the trait; one commit is one group of batches, each all or nothing
 //! - [`concurrent`]: batches of a store behind a network
 //! - [`model`]: batches, changes and entries: the plain data of the trait
-//! - [`transfer`]: copies of whole stores
+//! - [`presence`]: servers that share a store
+//! - [`transfer`]: tables, for copies of whole registries
 //! - [`versions`]: versions of entries, labels and the log
 //! - [`selection`]: the version that a selector means, and the versions that retention keeps
 //! - [`memory`]: in memory, for tests
@@ -19,6 +20,7 @@ pub mod memory;
 pub mod model;
 #[cfg(feature = "postgres")]
 pub mod postgres;
+pub mod presence;
 pub mod selection;
 pub mod sqlite;
 mod tables;
@@ -38,12 +40,12 @@ pub use model::{
     ServedVersion, StateChange, StateEntry, StoredEntry,
 };
 #[cfg(feature = "postgres")]
-pub use postgres::{PostgresSnapshot, PostgresStore};
+pub use postgres::PostgresStore;
+pub use presence::{MemoryPresence, Presence, ServerId};
 #[cfg(feature = "postgres")]
 pub use skills_postgres::{DatabaseUrl, UrlError};
 pub use skills_sqlite::DatabaseError;
-pub use sqlite::{SqliteSnapshot, SqliteStore};
-pub use transfer::{CopyDestination, CopyProgress, CopyReport, CopySource};
+pub use sqlite::SqliteStore;
 pub use versions::{
     Action, CollectionSize, ExpiredVersions, FoundVersion, Labels, LogFilter, LogRecord,
     PublishOptions, Removal, Retention, ServedRecord, StoredVersion, VersionHeads, VersionMutation,
@@ -214,6 +216,11 @@ pub trait Store: Send + Sync + std::fmt::Debug + 'static {
     /// Returns this store as one that carries out batches concurrently. The registry then does not use
     /// [`commit`](Self::commit).
     fn as_concurrent(self: Arc<Self>) -> Option<Arc<dyn ConcurrentStore>> {
+        None
+    }
+
+    /// Returns the presence of the servers that share the store. `None` if it has only one.
+    fn presence(self: Arc<Self>) -> Option<Arc<dyn Presence>> {
         None
     }
 

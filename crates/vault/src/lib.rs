@@ -9,6 +9,7 @@
 //! - [`AdminSecrets`]: the two administrator secrets
 //! - [`VaultKeyDirectory`]: the caller behind a bearer token
 //! - `audit`: append-only log of changes; `search_misses`: queries that found nothing
+//! - [`transfer`]: tables, for copies of whole registries
 //! - `keyspace`: import and export as lines of the logical key space
 //! - `backend`: the tables below these rules; `sqlite`: in one file beside the store; `postgres`: shared by several servers
 //!
@@ -34,6 +35,7 @@ mod rate_limits;
 mod search_misses;
 mod secrets;
 mod sqlite;
+pub mod transfer;
 mod vault;
 
 pub use account::{AccountChange, JointWriteError, SecretsChange};

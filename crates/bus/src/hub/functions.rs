@@ -273,6 +273,19 @@ impl Functions {
         Some(self.table.lock().stacks.get(id)?.last()?.row(id))
     }
 
+    /// Returns the ids of the functions of workers that others may call, sorted.
+    pub(super) fn of_workers(&self) -> Vec<String> {
+        let table = self.table.lock();
+        let stacks = table.stacks.iter().filter(|(_, stack)| {
+            let entry = stack.last();
+            entry.is_some_and(|it| matches!(it.target, Target::Worker(_)) && !it.info.private)
+        });
+        let mut ids: Vec<String> = stacks.map(|(id, _)| id.to_string()).collect();
+        drop(table);
+        ids.sort_unstable();
+        ids
+    }
+
     /// Returns the rows of all functions, sorted by id.
     pub(super) fn rows(&self) -> Vec<Row> {
         let table = self.table.lock();

@@ -158,6 +158,18 @@ impl Hub {
         }
     }
 
+    /// Returns the ids of the functions that connected workers serve to others, sorted.
+    #[must_use]
+    pub fn worker_functions(&self) -> Vec<String> {
+        self.inner.functions.of_workers()
+    }
+
+    /// Subscribes to changes of the functions.
+    #[must_use]
+    pub fn function_changes(&self) -> tokio::sync::watch::Receiver<u64> {
+        self.inner.functions.changed.subscribe()
+    }
+
     /// Returns the number of connected workers.
     #[must_use]
     pub fn worker_count(&self) -> usize {

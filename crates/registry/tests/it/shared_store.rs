@@ -2,7 +2,7 @@
 
 use std::{
     sync::{
-        Arc,
+        Arc, Weak,
         atomic::{AtomicBool, Ordering},
     },
     time::Duration,
@@ -10,17 +10,21 @@ use std::{
 
 use bytes::Bytes;
 use parking_lot::Mutex;
+use skills_bus::{Bus, CallError};
 use skills_core::{Code, Coded as _, Digest, Layer, Timestamp};
 use skills_registry::{Registry, RegistryConfig};
 use skills_store::{
-    Batch, Change, GroupOutcome, MemoryStore, StateEntry, Store, StoreError, StoredEntry,
-    Subscription, Wake,
+    Batch, Change, GroupOutcome, MemoryPresence, MemoryStore, Presence, ServerId, StateEntry,
+    Store, StoreError, StoredEntry, Subscription, Wake,
 };
+
+use crate::support::FakeBus;
 
 /// Store in memory that several registries share, and that can go away.
 #[derive(Default)]
 struct SharedStore {
     memory: MemoryStore,
+    presence: Arc<MemoryPresence>,
     wakes: Mutex<Vec<Wake>>,
     is_down: AtomicBool,
     /// Drops notifications, so that only the poll finds changes.
@@ -71,6 +75,10 @@ impl Store for SharedStore {
     fn follow(&self, wake: Wake) -> Result<Option<Subscription>, StoreError> {
         self.wakes.lock().push(wake);
         Ok(Some(Box::new(())))
+    }
+
+    fn presence(self: Arc<Self>) -> Option<Arc<dyn Presence>> {
+        Some(Arc::clone(&self.presence) as _)
     }
 
     fn state_get(&self, scope: &str, key: &str) -> Result<Option<String>, StoreError> {
@@ -178,4 +186,50 @@ async fn reads_go_on_and_writes_fail_at_once_while_the_store_is_gone() {
     within(health.wait_for(|health| health.age().is_none())).await.unwrap();
     register(&registry, "b").await;
     assert_eq!(registry.catalog().revision(), 2);
+}
+
+#[tokio::test]
+async fn a_function_of_another_server_is_said_to_be_there() {
+    let store = Arc::new(SharedStore::default());
+    let missing = CallError::NotFound("a::b".to_owned());
+    let bus = FakeBus::with(Err(missing));
+    let shared: Arc<dyn Store> = Arc::clone(&store) as _;
+    let weak: Weak<dyn Bus> = Arc::downgrade(&(Arc::clone(&bus) as Arc<dyn Bus>));
+    let one = Registry::open(shared, Some(weak), RegistryConfig::default()).unwrap();
+    let two = open(&store);
+    let code = async || one.read("iii://x/a::b").await.unwrap_err().code().as_str().to_owned();
+    assert_eq!(code().await, "handler_not_registered");
+
+    // What this server has itself is not elsewhere.
+    let functions = ["a::b".to_owned(), "a::c".to_owned()];
+    one.announce_functions("first", &functions, true).unwrap();
+    assert_eq!(code().await, "handler_not_registered");
+    two.announce_functions("second", &functions, true).unwrap();
+    let error = one.read("iii://x/a::b").await.unwrap_err();
+    assert_eq!(error.code().as_str(), "elsewhere");
+    assert!(error.to_string().contains("the server second"), "{error}");
+    assert!(error.hint().is_some());
+
+    // A renewal restores what the store has lost, and an empty list takes it back.
+    two.announce_functions("second", &functions, false).unwrap();
+    assert_eq!(code().await, "elsewhere");
+    two.announce_functions("second", &functions[1..], true).unwrap();
+    assert_eq!(code().await, "handler_not_registered");
+    two.announce_functions("second", &functions, true).unwrap();
+    two.announce_functions("second", &[], true).unwrap();
+    assert_eq!(code().await, "handler_not_registered");
+}
+
+#[test]
+fn a_lease_ends_unless_it_is_renewed() {
+    let presence = MemoryPresence::default();
+    let (one, two) = (ServerId::new(), ServerId::new());
+    let names = ["f".to_owned()];
+    assert!(!presence.renew(one, Duration::from_secs(9)).unwrap());
+    presence.announce(one, "one", &names, Duration::ZERO).unwrap();
+    assert_eq!(presence.find("f", two).unwrap(), None);
+    assert!(presence.renew(one, Duration::from_secs(9)).unwrap());
+    assert_eq!(presence.find("f", two).unwrap().as_deref(), Some("one"));
+    assert_eq!(presence.find("g", two).unwrap(), None);
+    assert_eq!(presence.find("f", one).unwrap(), None);
 }

@@ -1,4 +1,5 @@
-//! Arguments of the commands that copy content out of the registry and into it: `export`, `sync`, `import` and `store copy`.
+//! Arguments of the commands that copy content out of the registry and into it: `export`, `sync`, `import`,
+//! `backup`, `restore` and `store copy`.
 
 use std::path::PathBuf;
 
@@ -78,9 +79,28 @@ pub struct ImportArgs {
     pub format: OutputFormat,
 }
 
+#[derive(Debug, Clone, Args)]
+pub struct BackupArgs {
+    /// File to write
+    pub file: PathBuf,
+    /// Replace the file if it exists
+    #[arg(long)]
+    pub force: bool,
+    #[command(flatten)]
+    pub format: OutputFormat,
+}
+
+#[derive(Debug, Clone, Args)]
+pub struct RestoreArgs {
+    /// File written by `backup`
+    pub file: PathBuf,
+    #[command(flatten)]
+    pub format: OutputFormat,
+}
+
 #[derive(Clone, Subcommand)]
 pub enum StoreCommand {
-    /// Copy all entries, versions, labels, the log, bodies and bus state into an empty store
+    /// Copy everything, keys and secrets included, into an empty store
     Copy(StoreCopyArgs),
 }
 

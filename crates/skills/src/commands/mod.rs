@@ -3,6 +3,7 @@
 mod accounts;
 mod acp;
 mod add;
+mod backup;
 mod collections;
 mod connect_client;
 mod doctor;
@@ -20,7 +21,6 @@ mod search;
 mod skills;
 mod sources;
 mod status;
-mod store_copy;
 mod suggestions;
 mod sync;
 mod validate;
@@ -108,7 +108,9 @@ pub async fn run(cli: Cli) -> Result<(), Failure> {
         Some(Command::Outdated(args)) => lock::outdated(args, &load()?).await,
         Some(Command::Export(args)) => export::run(args, &target, &load()?).await,
         Some(Command::Import(args)) => import::run(args, &target, &load()?).await,
-        Some(Command::Store { command }) => store_copy::run(command).await,
+        Some(Command::Store { command }) => backup::copy(command).await,
+        Some(Command::Backup(args)) => backup::back_up(args, &target, &load()?).await,
+        Some(Command::Restore(args)) => backup::restore(args, &target, &load()?).await,
         Some(Command::Sync(args)) => sync::run(args, target, &load()?).await,
         Some(Command::Validate(args)) => validate::run(&args),
         Some(Command::Init(args)) => init::run(&args),

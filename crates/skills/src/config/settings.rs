@@ -17,6 +17,9 @@ use crate::token_rules;
 /// Longest time that can be set.
 const MAX_TIME: Duration = Duration::from_secs(24 * 60 * 60);
 
+/// Longest name of a server.
+const MAX_SERVER_NAME_BYTES: usize = 128;
+
 /// Consequence of an unusable value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Class {
@@ -46,6 +49,7 @@ pub(super) const SETTINGS: &[Setting] = &[
         Value::Map(entries) => store_map(c, v, entries),
         _ => set(&mut c.store, store(v)),
     }),
+    plain("server_name", |c, v| set(&mut c.server_name, server_name(v).map(Some))),
     plain("scopes.skills", |c, v| set(&mut c.scopes.skills, v.text().map(str::to_owned))),
     plain("scopes.prompts", |c, v| set(&mut c.scopes.prompts, v.text().map(str::to_owned))),
     security("http", |c, v| set(&mut c.http, address(v).map(Some))),
@@ -111,6 +115,16 @@ const fn security(path: &'static str, read: Read) -> Setting {
 
 const fn plain(path: &'static str, read: Read) -> Setting {
     Setting { path, class: Class::Plain, read }
+}
+
+/// Parses the name of a server: it appears in errors that others read.
+fn server_name(value: &Node) -> Result<String, Unusable> {
+    let name = value.text()?;
+    let is_plain = |letter: char| letter.is_ascii_graphic();
+    if name.is_empty() || name.len() > MAX_SERVER_NAME_BYTES || !name.chars().all(is_plain) {
+        return Err(value.unusable("is not a name of 1 to 128 visible ASCII characters"));
+    }
+    Ok(name.to_owned())
 }
 
 /// Finds a setting by its dotted name.

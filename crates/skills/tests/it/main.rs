@@ -10,6 +10,7 @@
 
 mod acp;
 mod attach;
+mod backup;
 mod bad_input;
 mod bundles;
 mod cli;

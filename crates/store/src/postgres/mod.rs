@@ -4,6 +4,8 @@
 //! - `load`, `differences`, `flush`: the part of the tables that a group needs, what it changed, and the write of that
 //! - `outcome`: recorded outcomes of batches that are sent again
 //! - `log`, `retention`, `rows`: reads
+//! - `presence`: servers that share the database
+//! - `transfer`: copies
 
 mod commit;
 mod differences;
@@ -11,6 +13,7 @@ mod flush;
 mod load;
 mod log;
 mod outcome;
+mod presence;
 mod retention;
 mod rows;
 mod transfer;
@@ -27,7 +30,6 @@ use skills_core::{Digest, EntryKey, Label, Timestamp, VersionSelector};
 use skills_postgres::{Component, DatabaseUrl, PgError, Pool, PoolConfig, Session, column};
 
 use self::load::LoadStatements;
-pub use self::transfer::PostgresSnapshot;
 use crate::{
     Batch, Change, CollectionSize, ExpiredVersions, FoundVersion, GroupOutcome, LogFilter,
     LogRecord, Retention, ServedRecord, StateEntry, Store, StoreError, StoredEntry, Subscription,
@@ -37,7 +39,10 @@ use crate::{
 /// Time limit of reading the revision, by which servers notice that the database is gone.
 const REVISION_TIMEOUT: Duration = Duration::from_secs(3);
 
-const SCHEMA: Component = Component { name: "store", migrations: &[include_str!("schema.sql")] };
+const SCHEMA: Component = Component {
+    name: "store",
+    migrations: &[include_str!("schema.sql"), include_str!("presence.sql")],
+};
 
 /// Store in the tables of a PostgreSQL database.
 pub struct PostgresStore {
@@ -293,6 +298,10 @@ impl Store for PostgresStore {
         now: Timestamp,
     ) -> Result<CollectionSize, StoreError> {
         self.read(|session| retention::expired_size(session, retention, now))
+    }
+
+    fn presence(self: Arc<Self>) -> Option<Arc<dyn crate::Presence>> {
+        Some(self)
     }
 
     fn state_get(&self, scope: &str, key: &str) -> Result<Option<String>, StoreError> {

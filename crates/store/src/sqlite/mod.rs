@@ -35,7 +35,6 @@ use rusqlite::{Connection, params};
 use skills_core::{Digest, EntryKey, Label, Timestamp, VersionSelector};
 use skills_sqlite::DatabaseError;
 
-pub use self::transfer::SqliteSnapshot;
 use self::{
     blob_readers::{BlobReaders, StoredBlob},
     write::LogEnd,

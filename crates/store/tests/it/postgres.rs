@@ -312,9 +312,21 @@ fn a_commit_wakes_the_other_servers() {
 
 #[test]
 fn a_store_is_copied_to_a_database_and_back() {
-    use skills_store::{
-        CopySource as _, PostgresSnapshot, SqliteSnapshot, SqliteStore, VersionMutation,
+    use skills_store::{SqliteStore, VersionMutation, transfer::TABLES};
+    use skills_transfer::{
+        CopyReport, TableSource, TransferError, copy_tables,
+        postgres::{begin_snapshot, copy_pool},
     };
+    struct Snapshot(skills_postgres::Lease);
+    impl TableSource for Snapshot {
+        fn for_each(
+            &mut self,
+            table: &skills_transfer::Table,
+            visit: skills_transfer::Visit<'_>,
+        ) -> Result<(), TransferError> {
+            PostgresStore::read_table(&self.0, table, visit)
+        }
+    }
     let Some(database) = TestDatabase::new() else { return };
     let (dir, back) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let sqlite = SqliteStore::open(dir.path()).unwrap();
@@ -337,11 +349,25 @@ fn a_store_is_copied_to_a_database_and_back() {
 
     // The file is still open, as in a server that runs.
     let postgres = database.open();
-    let snapshot = SqliteSnapshot::open(dir.path()).unwrap();
-    let report = snapshot.copy_to(&postgres, &mut |_| {}).unwrap();
+    let pool = copy_pool(&database.url()).unwrap();
+    let copy_to_database = || {
+        let mut report = CopyReport::default();
+        let mut snapshot = SqliteStore::snapshot(dir.path())?;
+        pool.transaction(|session| {
+            PostgresStore::receive(session, &mut |sink| {
+                copy_tables(TABLES, &mut snapshot, sink, &mut report, &mut |_| Ok(()))
+            })
+        })?;
+        Ok::<_, TransferError>(report)
+    };
+    let report = copy_to_database().unwrap();
     assert_eq!((report.revision, report.blobs), (sqlite.revision().unwrap(), 22));
     let copied = SqliteStore::open(back.path()).unwrap();
-    PostgresSnapshot::open(&database.url()).unwrap().copy_to(&copied, &mut |_| {}).unwrap();
+    let mut snapshot = Snapshot(begin_snapshot(&pool).unwrap());
+    let mut report = CopyReport::default();
+    copied
+        .receive(&mut |sink| copy_tables(TABLES, &mut snapshot, sink, &mut report, &mut |_| Ok(())))
+        .unwrap();
     for store in [&postgres as &dyn Store, &copied] {
         assert_eq!(store.changes(0, 100).unwrap(), sqlite.changes(0, 100).unwrap());
         let state = |store: &dyn Store| store.state_page("s", 0, 9, 99).unwrap();
@@ -357,6 +383,6 @@ fn a_store_is_copied_to_a_database_and_back() {
         let change = changed(commit(store, put("s3", "# new"), 30));
         assert_eq!(change.revision, sqlite.revision().unwrap() + 1);
     }
-    let error = snapshot.copy_to(&postgres, &mut |_| {}).unwrap_err();
-    assert!(matches!(error, StoreError::NotEmpty), "{error}");
+    let error = copy_to_database().unwrap_err();
+    assert!(matches!(error, TransferError::NotEmpty(_)), "{error}");
 }

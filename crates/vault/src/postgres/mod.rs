@@ -7,6 +7,7 @@
 //! - `changes`: thread that follows changes of keys and notices whether the database can be reached
 //! - `tables`, `keys`, `secrets`, `logs`: rows
 //! - `rates`: counters of all servers
+//! - `transfer`: copies
 
 mod changes;
 mod keys;
@@ -14,6 +15,7 @@ mod logs;
 mod rates;
 mod secrets;
 mod tables;
+mod transfer;
 
 use std::{
     fmt,

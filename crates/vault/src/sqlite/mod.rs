@@ -8,6 +8,8 @@ mod logs;
 mod open;
 mod secrets;
 
+pub(crate) use open::SCHEMA_VERSION;
+
 use std::{
     path::{Path, PathBuf},
     sync::atomic::{AtomicU64, Ordering},
@@ -25,7 +27,7 @@ use crate::{
 };
 
 /// Name of the file in a data directory.
-const FILE_NAME: &str = "vault.sqlite";
+pub(crate) const FILE_NAME: &str = "vault.sqlite";
 
 /// Time for which the file is taken to be unchanged by other processes. Asking SQLite for a change costs as much as the
 /// rest of a small request.
@@ -38,7 +40,7 @@ pub(crate) struct SqliteBackend {
     key_reader: Mutex<KeyReader>,
     /// Declared before the writer, so closed first: the last connection to close checkpoints the write-ahead log.
     reader: Mutex<Connection>,
-    writer: Mutex<Connection>,
+    pub(crate) writer: Mutex<Connection>,
     /// Number of attempted writes. It changes with every write through this value, before the write returns.
     writes: AtomicU64,
 }

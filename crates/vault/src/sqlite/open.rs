@@ -12,7 +12,7 @@ use skills_sqlite::{DatabaseError, check_version, harden};
 use crate::VaultError;
 
 /// Schema version, stored in `user_version`.
-const SCHEMA_VERSION: i64 = 3;
+pub(crate) const SCHEMA_VERSION: i64 = 3;
 /// SQLite application id: "skiv".
 const APPLICATION_ID: i64 = 0x736b_6976;
 

@@ -1,0 +1,136 @@
+//! Errors of copies, in words for the operator.
+
+use std::{io, path::Path};
+
+use skills_core::{Code, Coded, Digest};
+#[cfg(feature = "postgres")]
+use skills_postgres::PgError;
+use skills_sqlite::DatabaseError;
+
+/// Error of a copy, a backup or a restore. The destination is unchanged.
+#[derive(Debug, thiserror::Error)]
+pub enum TransferError {
+    /// A database file cannot be used.
+    #[error(transparent)]
+    Sqlite(#[from] DatabaseError),
+    /// A PostgreSQL database cannot be used.
+    #[cfg(feature = "postgres")]
+    #[error(transparent)]
+    Postgres(#[from] PgError),
+    /// An archive or a folder cannot be read or written.
+    #[error("cannot {action} {path}: {source}")]
+    Io {
+        /// Attempted action.
+        action: &'static str,
+        /// File or folder.
+        path: String,
+        /// Cause.
+        source: io::Error,
+    },
+    /// The archive is damaged, truncated, or not one.
+    #[error("the archive cannot be used: {0}")]
+    BadArchive(String),
+    /// The archive has a newer format.
+    #[error("the archive has format {found}; this program reads formats up to {supported}")]
+    NewerArchive {
+        /// Format of the archive.
+        found: u64,
+        /// Newest supported format.
+        supported: u64,
+    },
+    /// Copies go into empty stores only.
+    #[error("{0} is not empty")]
+    NotEmpty(String),
+    /// A blob does not match its digest.
+    #[error("the body {digest} differs from its digest")]
+    BlobDiffers {
+        /// Digest that it should have.
+        digest: Digest,
+    },
+    /// A row cannot be read.
+    #[error("stored data cannot be read: {0}")]
+    Unreadable(String),
+    /// Another part of the program refused.
+    #[error("{message}")]
+    Other {
+        /// Error code.
+        code: Code,
+        /// Message.
+        message: String,
+        /// Next step for the user.
+        hint: Option<String>,
+    },
+    /// The user interrupted the copy.
+    #[error("interrupted")]
+    Interrupted,
+}
+
+impl TransferError {
+    /// Creates the error of an operation on a file.
+    #[must_use]
+    pub fn io(action: &'static str, path: &Path, source: io::Error) -> Self {
+        match DatabaseError::io(action, path, source) {
+            DatabaseError::Io { action, path, source } => {
+                Self::Io { action, path: path.display().to_string(), source }
+            }
+            full => full.into(),
+        }
+    }
+
+    /// Wraps the error of a store or a vault.
+    #[must_use]
+    pub fn other(error: &dyn Coded) -> Self {
+        let hint = error.hint().map(str::to_owned);
+        Self::Other { code: error.code(), message: error.to_string(), hint }
+    }
+}
+
+impl Coded for TransferError {
+    fn code(&self) -> Code {
+        match self {
+            Self::Sqlite(error) => match error {
+                DatabaseError::Busy { .. } => Code::StoreInUse,
+                DatabaseError::NewerSchema { .. } => Code::StoreNewerSchema,
+                DatabaseError::Corrupt { .. } => Code::StoreCorrupt,
+                DatabaseError::Io { .. } => Code::StoreIo,
+                DatabaseError::DiskFull { .. } => Code::StoreFull,
+                DatabaseError::Other(_) => Code::StoreError,
+            },
+            #[cfg(feature = "postgres")]
+            Self::Postgres(error) => match error {
+                PgError::Unavailable(_)
+                | PgError::OutcomeUnknown(_)
+                | PgError::Configuration(_)
+                | PgError::ReadOnly(_)
+                | PgError::Serialization(_) => Code::StoreUnavailable,
+                PgError::Full(_) => Code::StoreFull,
+                PgError::NewerSchema { .. } => Code::StoreNewerSchema,
+                PgError::Corrupt(_) => Code::StoreCorrupt,
+                PgError::Other(_) => Code::StoreError,
+            },
+            Self::Io { .. } => Code::Io,
+            Self::BadArchive(_) => Code::BadArchive,
+            Self::NewerArchive { .. } => Code::NewerArchive,
+            Self::NotEmpty(_) => Code::StoreNotEmpty,
+            Self::BlobDiffers { .. } | Self::Unreadable(_) => Code::StoreCorrupt,
+            Self::Other { code, .. } => *code,
+            Self::Interrupted => Code::Interrupted,
+        }
+    }
+
+    fn hint(&self) -> Option<&str> {
+        match self {
+            Self::Sqlite(error) => error.hint(),
+            #[cfg(feature = "postgres")]
+            Self::Postgres(error) => error.hint(),
+            Self::BadArchive(_) => Some("use another backup; nothing was changed"),
+            Self::NewerArchive { .. } => Some("use the newer version of this program"),
+            Self::NotEmpty(_) => Some("name an empty database, or a new or empty directory"),
+            Self::BlobDiffers { .. } | Self::Unreadable(_) => {
+                Some("run `skills doctor`, and restore the store from a backup")
+            }
+            Self::Other { hint, .. } => hint.as_deref(),
+            Self::Io { .. } | Self::Interrupted => None,
+        }
+    }
+}

@@ -1,0 +1,145 @@
+//! Rows of tables in PostgreSQL.
+
+use std::{cell::RefCell, time::Duration};
+
+pub use skills_postgres::Lease;
+use skills_postgres::{DatabaseUrl, PgError, Pool, PoolConfig, Session, ToSql, column};
+
+use crate::{Kind, Row, Table, TransferError, Value, Visit};
+
+/// Time limit of a copy.
+const COPY_LIMIT: Duration = Duration::from_secs(4 * 60 * 60);
+/// Rows that are read at once.
+const FETCH: usize = 500;
+
+/// Creates a pool whose transactions may take as long as a copy.
+///
+/// # Errors
+/// When certificates cannot be read.
+pub fn copy_pool(url: &DatabaseUrl) -> Result<Pool, PgError> {
+    let config = PoolConfig {
+        statement_timeout: COPY_LIMIT,
+        idle_timeout: COPY_LIMIT,
+        call_timeout: COPY_LIMIT,
+        ..PoolConfig::default()
+    };
+    Pool::new(url, config)
+}
+
+/// Begins a read transaction that sees what is committed now. It ends with the lease.
+///
+/// # Errors
+/// When the database cannot be reached or used.
+pub fn begin_snapshot(pool: &Pool) -> Result<Lease, PgError> {
+    let lease = pool.lease(COPY_LIMIT)?;
+    lease.wait(lease.begin_async())?;
+    lease.batch("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")?;
+    // The first query fixes the snapshot.
+    lease.query("SELECT 1", &[])?;
+    Ok(lease)
+}
+
+/// Passes all rows of a table, in a transaction.
+///
+/// # Errors
+/// When they cannot be read, and the errors of `visit`.
+pub fn read_rows(session: &Session, table: &Table, visit: Visit<'_>) -> Result<(), TransferError> {
+    let name = table.name;
+    session.batch(&format!(
+        "DECLARE rows NO SCROLL CURSOR FOR SELECT {} FROM {name}",
+        table.column_names()
+    ))?;
+    loop {
+        // Statements are prepared by their text, so each table needs one of its own.
+        let fetch = format!("FETCH {FETCH} FROM rows /* {name} */");
+        let rows = session.query(&fetch, &[])?;
+        for row in &rows {
+            let values = table.columns.iter().enumerate().map(|(index, (_, kind))| {
+                Ok(match kind {
+                    Kind::Number => number(column(row, index)?),
+                    Kind::Flag => number(column::<Option<bool>>(row, index)?.map(i64::from)),
+                    Kind::Real => {
+                        column::<Option<f64>>(row, index)?.map_or(Value::Null, Value::Real)
+                    }
+                    Kind::Text => {
+                        column::<Option<String>>(row, index)?.map_or(Value::Null, Value::Text)
+                    }
+                    Kind::Bytes => {
+                        column::<Option<Vec<u8>>>(row, index)?.map_or(Value::Null, Value::Bytes)
+                    }
+                })
+            });
+            visit(values.collect::<Result<Row, PgError>>()?)?;
+        }
+        if rows.len() < FETCH {
+            break;
+        }
+    }
+    Ok(session.batch("CLOSE rows")?)
+}
+
+fn number(number: Option<i64>) -> Value {
+    number.map_or(Value::Null, Value::Number)
+}
+
+/// Inserts rows of a table, also values of columns that the database generates.
+///
+/// # Errors
+/// When they cannot be written.
+pub fn insert_rows(session: &Session, table: &Table, rows: Vec<Row>) -> Result<(), TransferError> {
+    let mut lists: Vec<Box<dyn ToSql + Sync>> = vec![];
+    let mut types = vec![];
+    let rows = RefCell::new(rows);
+    for (index, (_, kind)) in table.columns.iter().enumerate() {
+        let take = || {
+            let mut rows = rows.borrow_mut();
+            let take = |row: &mut Row| std::mem::replace(&mut row[index], Value::Null);
+            rows.iter_mut().map(take).collect::<Vec<_>>()
+        };
+        let number = |value| match value {
+            Value::Number(number) => Some(number),
+            _ => None,
+        };
+        let (list, name): (Box<dyn ToSql + Sync>, _) = match kind {
+            Kind::Number => {
+                (Box::new(take().into_iter().map(number).collect::<Vec<_>>()), "bigint")
+            }
+            Kind::Flag => {
+                let flag = |value| number(value).map(|number| number != 0);
+                (Box::new(take().into_iter().map(flag).collect::<Vec<_>>()), "boolean")
+            }
+            Kind::Real => {
+                let real = |value| match value {
+                    Value::Real(number) => Some(number),
+                    _ => None,
+                };
+                (Box::new(take().into_iter().map(real).collect::<Vec<_>>()), "double precision")
+            }
+            Kind::Text => {
+                let text = |value| match value {
+                    Value::Text(text) => Some(text),
+                    _ => None,
+                };
+                (Box::new(take().into_iter().map(text).collect::<Vec<_>>()), "text")
+            }
+            Kind::Bytes => {
+                let bytes = |value| match value {
+                    Value::Bytes(bytes) => Some(bytes),
+                    _ => None,
+                };
+                (Box::new(take().into_iter().map(bytes).collect::<Vec<_>>()), "bytea")
+            }
+        };
+        lists.push(list);
+        types.push(format!("${}::{name}[]", index + 1));
+    }
+    let sql = format!(
+        "INSERT INTO {} ({}) OVERRIDING SYSTEM VALUE SELECT * FROM unnest({})",
+        table.name,
+        table.column_names(),
+        types.join(", ")
+    );
+    let lists: Vec<&(dyn ToSql + Sync)> = lists.iter().map(AsRef::as_ref).collect();
+    session.execute(&sql, &lists)?;
+    Ok(())
+}
