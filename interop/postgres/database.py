@@ -28,7 +28,7 @@ def programs():
 class Database:
     """A server of PostgreSQL that can be killed and restarted."""
 
-    def __init__(self, port):
+    def __init__(self, port, settings=""):
         self.bin, self.port = programs(), port
         self.folder = tempfile.mkdtemp(prefix="skills-postgres-")
         self.user = None
@@ -38,9 +38,9 @@ class Database:
             os.chown(self.folder, entry.pw_uid, entry.pw_gid)
         self.data = os.path.join(self.folder, "data")
         self.run("initdb", "-D", self.data, "-A", "trust", "-U", "skills", "-E", "UTF8", "--no-sync")
-        with open(os.path.join(self.data, "postgresql.conf"), "a") as settings:
-            settings.write(f"listen_addresses = '127.0.0.1'\nport = {port}\nmax_connections = 100\n"
-                           f"unix_socket_directories = '{self.folder}'\nlogging_collector = off\n")
+        with open(os.path.join(self.data, "postgresql.conf"), "a") as file:
+            file.write(f"listen_addresses = '127.0.0.1'\nport = {port}\nmax_connections = 100\n"
+                           f"unix_socket_directories = '{self.folder}'\nlogging_collector = off\n{settings}")
         self.start()
         self.run("createdb", "-h", "127.0.0.1", "-p", str(port), "-U", "skills", "skills")
 

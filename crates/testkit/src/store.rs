@@ -58,10 +58,20 @@ pub fn needs_embedded_store(reason: &str) -> bool {
 pub fn select_store(command: &mut Command) {
     let Some(base) = shared_store() else { return };
     let Some(data_dir) = data_dir(command) else { return };
-    let schema = schema_of(&data_dir);
-    command.env("SKILLS_STORE", in_schema(&base, &schema));
+    command.env("SKILLS_STORE", url_of(&base, &data_dir));
+}
+
+/// Returns the URL of the store that stands for a data directory, if the stores of all tests are in PostgreSQL.
+pub fn store_url(data_dir: &Path) -> Option<String> {
+    Some(url_of(&shared_store()?, &absolute(data_dir)))
+}
+
+fn url_of(base: &str, data_dir: &Path) -> String {
+    let schema = schema_of(data_dir);
+    let url = in_schema(base, &schema);
     // Without a sweeper the schema stays until the next run.
-    let _ = SWEEPER.send((test_folder(&data_dir), schema));
+    let _ = SWEEPER.send((test_folder(data_dir), schema));
+    url
 }
 
 /// Returns the URL of a schema in the database of a URL.

@@ -8,7 +8,7 @@ use skills_testkit::{CommandOutput, program, run, run_with_input};
 use skills_vault::{CalledSkill, MasterKeys, Plan, Vault, now};
 use tempfile::TempDir;
 
-use crate::support::{BINARY, TestServer, is_timestamp, keys};
+use crate::support::{BINARY, TestServer, is_timestamp, keys, store::open_vault};
 
 const MASTER: &str = "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff";
 const NEXT: &str = "ffeeddccbbaa99887766554433221100ffeeddccbbaa99887766554433221100";
@@ -52,7 +52,7 @@ impl TestDataDir {
 
     fn vault(&self, current: &str) -> Vault {
         let master = MasterKeys::from_env(Some(current), None).unwrap();
-        Vault::open(&self.data(), master).unwrap()
+        open_vault(&self.data(), master)
     }
 }
 
@@ -174,7 +174,7 @@ fn keys_can_be_created_while_a_server_runs() {
     let server = TestServer::new();
     let ran = run(&mut command(&server.data_dir(), &["key", "create", "--uid", "ann", "--json"]));
     let made: Value = serde_json::from_str(&expect_success(ran).stdout).unwrap();
-    let vault = Vault::open(&server.data_dir(), None).unwrap();
+    let vault = open_vault(&server.data_dir(), None);
     assert!(vault.find_key(made["key"].as_str().unwrap(), now()).unwrap().is_some());
     let entries = vault.audit(0, 10).unwrap();
     assert_eq!(entries.len(), 1);
