@@ -41,7 +41,7 @@ use postgres::{INSTALL, Postgres};
 use proxy::Proxy;
 use serde_json::json;
 use skills_testkit::{ServerProcess, Worker, program, run};
-use support::{Caller, Registration, Report, Samples, body, populate, resident_mb, series_seconds};
+use support::{Caller, Registration, Report, Samples, populate, resident_mb, series_seconds};
 
 const BINARY: &str = env!("CARGO_BIN_EXE_skills");
 /// Skills that are read, and their size.

@@ -79,9 +79,9 @@ impl Postgres {
         line.split_whitespace().nth(2).unwrap().parse().unwrap()
     }
 
-    fn connection(&self) -> [&str; 5] {
+    fn connection(&self) -> [&str; 4] {
         // The port is in the environment of every command.
-        ["-h", "127.0.0.1", "-U", "skills", "-w"]
+        ["-h", "127.0.0.1", "-U", "skills"]
     }
 
     fn run(&self, program: &str, arguments: &[&str]) -> String {
