@@ -28,7 +28,7 @@ def programs():
 class Database:
     """A server of PostgreSQL that can be killed and restarted."""
 
-    def __init__(self, port, primary=None):
+    def __init__(self, port, primary=None, settings=""):
         self.bin, self.port = programs(), port
         self.folder = tempfile.mkdtemp(prefix="skills-postgres-")
         self.user = None
@@ -41,14 +41,14 @@ class Database:
             # A standby, which follows the primary until it is promoted.
             self.run("pg_basebackup", "-h", "127.0.0.1", "-p", str(primary.port), "-U", "skills", "-D", self.data, "-R",
                      "--checkpoint=fast", "--no-sync")
-            with open(os.path.join(self.data, "postgresql.conf"), "a") as settings:
-                settings.write(f"port = {port}\nunix_socket_directories = '{self.folder}'\n")
+            with open(os.path.join(self.data, "postgresql.conf"), "a") as file:
+                file.write(f"port = {port}\nunix_socket_directories = '{self.folder}'\n")
             self.start()
             return
         self.run("initdb", "-D", self.data, "-A", "trust", "-U", "skills", "-E", "UTF8", "--no-sync")
-        with open(os.path.join(self.data, "postgresql.conf"), "a") as settings:
-            settings.write(f"listen_addresses = '127.0.0.1'\nport = {port}\nmax_connections = 100\n"
-                           f"unix_socket_directories = '{self.folder}'\nlogging_collector = off\n")
+        with open(os.path.join(self.data, "postgresql.conf"), "a") as file:
+            file.write(f"listen_addresses = '127.0.0.1'\nport = {port}\nmax_connections = 100\n"
+                       f"unix_socket_directories = '{self.folder}'\nlogging_collector = off\n{settings}")
         self.start()
         self.run("createdb", "-h", "127.0.0.1", "-p", str(port), "-U", "skills", "skills")
 

@@ -6,6 +6,7 @@
 //! - [`ServerProcess`]: a running `skills serve`; [`Process`], [`program`], [`run`]: any other command
 //! - [`Worker`]: a bus connection that serves and calls functions; [`Peer`]: a raw bus connection
 //! - [`Request`], [`Response`]: HTTP
+//! - [`select_store`]: the store of a command, a PostgreSQL if `SKILLS_TEST_STORE` names one
 //! - [`SelfSignedTls`]: TLS of a server that no system trusts
 //! - [`published_schema`]: an input schema without additions to the contract
 //! - [`mdp::Client`]: a client of the Model Drive Protocol
@@ -20,6 +21,7 @@
     clippy::panic,
     reason = "a test fails by panicking"
 )]
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "tests print what they leave out")]
 
 mod contract;
 mod cpu_time;
@@ -31,6 +33,7 @@ mod port;
 mod process;
 mod random;
 mod server;
+mod store;
 mod tls;
 mod worker;
 
@@ -45,6 +48,9 @@ pub use process::{
 };
 pub use random::{Random, SEED_VARIABLE};
 pub use server::ServerProcess;
+pub use store::{
+    STORE_VARIABLE, in_schema, needs_embedded_store, select_store, shared_store, store_url,
+};
 pub use tls::SelfSignedTls;
 pub use worker::{CallFailure, Handler, Worker, next};
 

@@ -10,10 +10,10 @@ use std::{
     thread,
 };
 
-use crate::DEADLINE;
+use crate::{DEADLINE, select_store};
 
 /// Environment variables that change the behaviour of the program.
-const VARIABLES: [&str; 18] = [
+const VARIABLES: [&str; 19] = [
     "ADMIN_KEY",
     "INTERNAL_API_SECRET",
     "MASTER_ENCRYPTION_KEY",
@@ -32,6 +32,7 @@ const VARIABLES: [&str; 18] = [
     "SKILLS_DATA_DIR",
     "SKILLS_HTTP",
     "SKILLS_HTTP_TOKEN",
+    "SKILLS_STORE",
 ];
 
 /// Builds a command without the variables of the caller's environment, and with a data folder that does not exist.
@@ -152,6 +153,7 @@ pub fn run_with_input(command: &mut Command, input: &[u8]) -> CommandOutput {
 }
 
 pub(crate) fn spawn(command: &mut Command) -> (Child, Transcript, Transcript) {
+    select_store(command);
     let mut child = command
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())

@@ -100,6 +100,12 @@ impl Caller {
         self.result()
     }
 
+    /// Calls a function and returns whether it succeeded.
+    pub(crate) fn try_call(&mut self, function_id: &str, data: &str) -> bool {
+        self.send(function_id, data);
+        next_text(&mut self.0).unwrap().contains("\"result\":")
+    }
+
     /// Makes many calls, a hundred at a time, and ignores their results.
     pub(crate) fn call_all<'a>(&mut self, calls: impl Iterator<Item = (&'a str, String)>) {
         let mut calls = calls.peekable();

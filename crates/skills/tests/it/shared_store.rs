@@ -90,6 +90,9 @@ async fn start_mcp(data: &Path) -> Pipe {
 
 #[test]
 fn without_settings_the_user_s_data_folder_is_used_from_every_folder() {
+    if skills_testkit::needs_embedded_store("finds the store by its file in ./data") {
+        return;
+    }
     let home = Home::new();
     let (one, two) = (home.folder("one"), home.folder("two"));
     let ran = home.run(&one, &["list"]);
@@ -117,6 +120,9 @@ fn without_settings_the_user_s_data_folder_is_used_from_every_folder() {
 
 #[test]
 fn commands_reach_a_server_through_its_data_directory_without_its_token() {
+    if skills_testkit::needs_embedded_store("shares the file through a socket") {
+        return;
+    }
     let server = TestServer::with_args(&["--token", "the-token-of-the-bus"]);
     let data = server.data_dir();
     let mode = fs::metadata(data.join("skills.sock")).unwrap().mode();
@@ -149,6 +155,9 @@ fn a_killed_server_leaves_a_socket_that_is_replaced() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_host_that_runs_mcp_locks_no_command_out() {
+    if skills_testkit::needs_embedded_store("shares the file through a socket") {
+        return;
+    }
     let dir = tempfile::tempdir().unwrap();
     let data = data_dir(&dir);
     let mut host = start_mcp(&data).await;
@@ -166,6 +175,9 @@ async fn a_host_that_runs_mcp_locks_no_command_out() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn two_hosts_share_a_store_and_the_second_takes_over() {
+    if skills_testkit::needs_embedded_store("hands the file over") {
+        return;
+    }
     let dir = tempfile::tempdir().unwrap();
     let data = data_dir(&dir);
     let mut first = start_mcp(&data).await;
@@ -192,6 +204,9 @@ async fn two_hosts_share_a_store_and_the_second_takes_over() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_server_takes_the_store_over_from_a_host() {
+    if skills_testkit::needs_embedded_store("hands the file over") {
+        return;
+    }
     let dir = tempfile::tempdir().unwrap();
     let data = data_dir(&dir);
     let mut host = start_mcp(&data).await;
@@ -239,6 +254,9 @@ async fn a_watch_shares_the_store_that_it_has_open() {
 
 #[test]
 fn a_key_for_a_directory_without_a_server_says_so() {
+    if skills_testkit::needs_embedded_store("looks for a server on the data directory") {
+        return;
+    }
     let dir = tempfile::tempdir().unwrap();
     let data = data_dir(&dir);
     let create =

@@ -161,7 +161,12 @@ fn the_readme_example_for_users_with_keys_works() {
         let mut shell = Command::new("bash");
         shell.args(["-euc", script]).current_dir(dir.path()).env("III_URL", &server.url);
         shell.env("PATH", format!("{programs}:{}", env::var("PATH").unwrap()));
-        let output = shell.env_remove("SKILLS_KEY").output().unwrap();
+        shell.env_remove("SKILLS_KEY");
+        // The keys of the example are where the server has them.
+        if let Some(store) = skills_testkit::store_url(&dir.path().join("data")) {
+            shell.env("SKILLS_STORE", store);
+        }
+        let output = shell.output().unwrap();
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         assert!(output.status.success(), "{script}\n{said}");
         String::from_utf8(output.stdout).unwrap()

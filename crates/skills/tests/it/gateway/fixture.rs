@@ -6,7 +6,6 @@ use serde_json::{Value, json};
 use skills_core::{Layer, Owner, SkillId};
 use skills_manifest::{self as manifest, ParseMode};
 use skills_registry::{Registry, RegistryConfig, Tool};
-use skills_store::SqliteStore;
 use skills_testkit::{Request, Response, ServerProcess};
 use skills_vault::{Actor, MasterKeys, NewKey, SecretName, Vault, now};
 use tempfile::TempDir;
@@ -14,6 +13,7 @@ use tempfile::TempDir;
 use crate::support::{
     BINARY, TestServer,
     admin::{ADMIN_KEY, MASTER_KEY, with_key},
+    store::{open_store, open_vault},
     upstream::TestUpstream,
 };
 
@@ -52,10 +52,9 @@ impl GatewaySetup {
     pub(crate) fn new() -> Self {
         let dir = tempfile::tempdir().unwrap();
         let data = dir.path().join("data");
-        let store = SqliteStore::open(&data).unwrap();
-        let registry = Registry::open(Arc::new(store), None, RegistryConfig::default()).unwrap();
+        let registry = Registry::open(open_store(&data), None, RegistryConfig::default()).unwrap();
         let master = MasterKeys::from_env(Some(MASTER_KEY), None).unwrap();
-        let vault = Vault::open(&data, master).unwrap();
+        let vault = open_vault(&data, master);
         Self { dir, registry, vault, damaged: vec![], upstream: TestUpstream::start() }
     }
 
@@ -106,6 +105,9 @@ impl GatewaySetup {
         let Self { dir, registry, vault, damaged, upstream } = self;
         registry.close();
         drop((registry, vault));
+        if damaged.is_empty() {
+            return (dir, upstream);
+        }
         let database = rusqlite::Connection::open(dir.path().join("data/skills.db")).unwrap();
         for id in damaged {
             let sql = "UPDATE version SET content = '{}'

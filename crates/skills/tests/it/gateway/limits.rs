@@ -7,14 +7,17 @@ use std::{
 
 use serde_json::{Value, json};
 use skills_core::Layer;
-use skills_vault::{Vault, now};
+use skills_vault::now;
 
 use crate::{
     gateway::{
         fixture::{GatewaySetup, outcome, tool, weather},
         tools::{VERSION, over_http},
     },
-    support::mcp_clients::{Client, Pipe},
+    support::{
+        mcp_clients::{Client, Pipe},
+        store::open_vault,
+    },
 };
 
 const LIMIT: usize = 5;
@@ -178,7 +181,7 @@ async fn usage_of_a_local_client_is_kept_in_the_data_directory() {
         let Client::Pipe(mut pipe) = client else { panic!("it is a pipe") };
         pipe.hang_up();
         assert_eq!(pipe.ended().await.0, Some(0));
-        let used = Vault::open(&data, None).unwrap().windows(now()).unwrap();
+        let used = open_vault(&data, None).windows(now()).unwrap();
         if minute() == began {
             assert!(used.iter().any(|window| window.used > 0), "{used:?}");
             return;

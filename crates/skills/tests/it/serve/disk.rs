@@ -14,6 +14,9 @@ use crate::support::{BINARY, TestServer, ids, read, register, wait::eventually};
 
 #[test]
 fn a_data_directory_below_a_file_is_reported() {
+    if skills_testkit::needs_embedded_store("is about the folder of the file") {
+        return;
+    }
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("file");
     fs::write(&file, "x").unwrap();
@@ -27,6 +30,9 @@ fn a_data_directory_below_a_file_is_reported() {
 
 #[test]
 fn a_file_that_is_no_store_is_reported_and_left_unchanged() {
+    if skills_testkit::needs_embedded_store("damages the file") {
+        return;
+    }
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("skills.db");
     fs::write(&file, "my novel").unwrap();
@@ -60,6 +66,9 @@ fn serve_as_nobody(home: &Path, data: &Path) -> Command {
 
 #[test]
 fn a_data_directory_without_write_permission_is_reported_and_left_unchanged() {
+    if skills_testkit::needs_embedded_store("is about permissions of the file") {
+        return;
+    }
     let home = tempfile::tempdir().unwrap();
     let data = home.path().join("data");
     fs::create_dir(&data).unwrap();
@@ -144,6 +153,9 @@ impl SmallDisk {
 #[cfg(target_os = "linux")]
 #[tokio::test]
 async fn a_full_disk_fails_only_writes() {
+    if skills_testkit::needs_embedded_store("fills the disk of the file") {
+        return;
+    }
     let SmallDisk { server, code, ballast } = SmallDisk::new();
     let (worker, reader) = (server.worker().await, server.worker().await);
     let mut received = reader.collect("me::heard").await;
@@ -205,6 +217,9 @@ fn run_on_full_disk(dir: &Path, script: &str) -> Option<CommandOutput> {
 #[cfg(target_os = "linux")]
 #[test]
 fn a_disk_that_is_full_at_start_is_named_and_works_again_later() {
+    if skills_testkit::needs_embedded_store("fills the disk of the file") {
+        return;
+    }
     let dir = tempfile::tempdir().unwrap();
     fs::create_dir(dir.path().join("disk")).unwrap();
     fs::write(dir.path().join("a.md"), "# A\n").unwrap();
@@ -236,6 +251,11 @@ fn a_disk_that_is_full_at_start_is_named_and_works_again_later() {
 #[cfg(target_os = "linux")]
 #[tokio::test]
 async fn a_server_whose_log_cannot_be_written_serves() {
+    if skills_testkit::needs_embedded_store(
+        "reaches the server through the socket in its data directory",
+    ) {
+        return;
+    }
     let dir = tempfile::tempdir().unwrap();
     let serve = ServerProcess::command(BINARY, &dir.path().join("data"));
     let mut command = program("bash");

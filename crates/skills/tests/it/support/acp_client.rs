@@ -3,7 +3,7 @@
 use std::process::Stdio;
 
 use serde_json::{Value, json};
-use skills_testkit::{DEADLINE, program};
+use skills_testkit::{DEADLINE, program, select_store};
 use tokio::{
     io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, Lines},
     process::{Child, ChildStdin, ChildStdout, Command},
@@ -21,6 +21,7 @@ pub(crate) fn opted_in() -> Value {
 pub(crate) fn start(arguments: &[&str]) -> Child {
     let mut command = program(BINARY);
     command.arg("acp").args(arguments);
+    select_store(&mut command);
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
     Command::from(command).kill_on_drop(true).spawn().unwrap()
 }

@@ -5,6 +5,7 @@
 //!   faulty network between them
 //! - `mcp_clients`, `acp_client`: protocol clients written by hand
 //! - `static_site`: files and repositories over HTTP
+//! - `store`: store and vault of a data directory, opened by the test itself
 //! - `terminal`: the program on a pseudo-terminal
 //! - `upstream`: the server that tools call
 //! - `wait`: polling with deadlines
@@ -19,6 +20,7 @@ pub(crate) mod mcp_clients;
 pub(crate) mod proxy;
 pub(crate) mod state_worker_bus;
 pub(crate) mod static_site;
+pub(crate) mod store;
 pub(crate) mod terminal;
 pub(crate) mod upstream;
 pub(crate) mod wait;

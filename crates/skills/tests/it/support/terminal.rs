@@ -12,7 +12,7 @@ use rustix::{
     pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt},
     termios::{Winsize, tcsetwinsize},
 };
-use skills_testkit::program;
+use skills_testkit::{program, select_store};
 
 use super::BINARY;
 
@@ -59,6 +59,7 @@ fn run(
         }
     }
     command.stdout(terminal.try_clone().unwrap()).stderr(terminal);
+    select_store(&mut command);
     let mut child = command.spawn().unwrap();
     // Drops our last handle, so that reading ends with the child.
     drop(command);

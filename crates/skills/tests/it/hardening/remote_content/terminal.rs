@@ -91,6 +91,7 @@ fn keyspace_export_into_a_closed_pipe_ends_quietly() {
     }
     let mut command = program(BINARY);
     command.args(["--data-dir", text(&data), "export", "--kv"]);
+    skills_testkit::select_store(&mut command);
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let mut first = String::new();
     let mut reader = BufReader::new(child.stdout.take().unwrap());

@@ -3,7 +3,7 @@
 use std::{collections::VecDeque, process::Command, process::Stdio};
 
 use serde_json::{Value, json};
-use skills_testkit::{DEADLINE, program};
+use skills_testkit::{DEADLINE, program, select_store};
 use tokio::{
     io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader},
     process::{Child, ChildStdin, ChildStdout},
@@ -35,7 +35,8 @@ impl Pipe {
     }
 
     /// Starts a command without sending anything.
-    pub(crate) fn spawn(command: Command) -> Self {
+    pub(crate) fn spawn(mut command: Command) -> Self {
+        select_store(&mut command);
         let mut child = tokio::process::Command::from(command)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
