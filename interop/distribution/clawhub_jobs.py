@@ -41,7 +41,7 @@ class Client:
 
 
 def clawhub_job(bench, folder, failure):
-    site = Site(bench, failure, ADMIN_KEY="an-administrator-for-tests")
+    site = Site(bench, failure, ADMIN_KEY="an-administrator-secret-for-these-tests")
     source = site.add("pdf", "One.")
     site.add("sheet", "Reads tables.")
     anyone = Client(site, folder, "anyone")
@@ -83,7 +83,7 @@ def publishing(site, folder):
     ann.refused("key is unknown", "login", "--token", "us-nobody-has-this-key")
     check("@ann" in ann("login", "--token", site.key("ann")), "the key is not accepted")
     bob("login", "--token", site.key("bob"))
-    admin("login", "--token", "an-administrator-for-tests")
+    admin("login", "--token", "an-administrator-secret-for-these-tests")
     check("ann" in ann("whoami"), "whoami names another user")
 
     notes = site.write("notes", "One.")
@@ -119,6 +119,6 @@ def publishing(site, folder):
     check(b"Three." in bob.document("skills/notes"), "the official skill is not installed")
     ann("delete", "notes", "--yes")
     check("official" in ann("inspect", "notes"), "the official skill is not seen after the removal")
-    ann.refused("withdrawn", "install", "@ann/notes")
+    ann.refused("withdrawn", "install", "@ann/notes", "--force")
     ann.refused("does not support", "star", "pdf", "--yes")
     check("published" in ann("sync", "--root", notes.parent, "--all", "--owner", "ann").lower(), "sync publishes nothing")

@@ -101,6 +101,9 @@ def collection_job(bench, folder, failure):
         expected = "Two." if address.endswith("official") else "One."
         site.check(expected in text, f"{address}: another version")
 
+    found = site.run(folder / "skills", "find", "sheet", SKILLS_API_URL=bench.http)
+    site.check(f"{bench.http}/skill/sheet@sheet" in found, f"the search found {found}")
+
     claude = folder / "claude"
     site.run(claude, "plugin", "validate", clone)
     for address, market in (remote, "collection-office"), (f"{bench.http}/.claude-plugin/marketplace.json", "skills"):

@@ -1,4 +1,4 @@
-//! `/api/search` as `npx skills find` asks for it (from the format; not tried with the client).
+//! `/api/search` as `npx skills find` asks for it (tried with 1.5.18).
 //!
 //! The client prints `source@name` and installs with `add SOURCE --skill NAME`, so a source is the address of a discovery
 //! index of that skill alone. It sends no credential.
