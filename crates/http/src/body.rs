@@ -267,13 +267,15 @@ mod tests {
 
     #[tokio::test]
     async fn bodies_beyond_a_limit_are_rejected() {
-        let few = BodyLimits { values: 3, bytes: 10, ..limits() };
+        let few = BodyLimits { values: Some(3), bytes: 10, ..limits() };
         let rejection = |body, budget| async move {
             receive(few, body, &budget).await.err().map(|error| error.code().as_str())
         };
         let budget = MemoryBudget::default;
         assert_eq!(rejection(parts(vec!["[1,2]"]), budget()).await, None);
         assert_eq!(rejection(parts(vec!["[1,2,3]"]), budget()).await, Some("body_too_large"));
+        let file = receive(few.unparsed(), parts(vec!["[1,2,3]"]), &budget()).await;
+        assert!(file.is_ok(), "values of a file do not count");
         assert_eq!(
             rejection(parts(vec!["12345", "678901"]), budget()).await,
             Some("body_too_large")

@@ -181,7 +181,7 @@ impl Uploads {
             let (bytes, _) = upload.content.as_ref().filter(|_| is_own && is_same)?;
             Some((file.path.clone(), bytes.clone()))
         };
-        let contents = references.iter().map(|reference| content(reference));
+        let contents = references.iter().map(content);
         contents.collect::<Option<_>>().ok_or(UploadError::Unknown)
     }
 

@@ -43,14 +43,24 @@ fn writable(
     Ok((tier, id))
 }
 
+/// Returns the skill that a request changes, and counts the change.
+async fn counted_change(
+    request: &ApiRequest,
+    slug: &str,
+    body: &[u8],
+) -> Result<(Tier, SkillId), ClawHubError> {
+    let target = writable(request, slug, &Removal::parse(body)?)?;
+    request.count_change().await?;
+    Ok(target)
+}
+
 pub(super) async fn remove(
     request: ApiRequest,
     slug: Result<Path<String>, PathRejection>,
     body: Bytes,
 ) -> Result<Json<Done>, ClawHubError> {
     let Path(slug) = slug?;
-    let (tier, id) = writable(&request, &slug, &Removal::parse(&body)?)?;
-    request.count_change().await?;
+    let (tier, id) = counted_change(&request, &slug, &body).await?;
     if request.skills.remove_skill(tier, id.as_str()).await? {
         Ok(Json(Done { ok: true }))
     } else {
@@ -65,8 +75,7 @@ pub(super) async fn restore(
     body: Bytes,
 ) -> Result<Json<Done>, ClawHubError> {
     let Path(slug) = slug?;
-    let (tier, id) = writable(&request, &slug, &Removal::parse(&body)?)?;
-    request.count_change().await?;
+    let (tier, id) = counted_change(&request, &slug, &body).await?;
     let catalog = request.skills.catalog().await?;
     if catalog.exact_skill(tier, id.as_str()).is_none() {
         let newest = request.all_versions(tier, &id.to_shared()).await?.newest();
