@@ -268,9 +268,12 @@ def jobs(options):
 
         yield from console_jobs.jobs(options, Failure)
     if "distribution" in options.groups:
+        import clawhub_jobs
         import distribution_jobs
+        import plugin_jobs
 
-        yield from distribution_jobs.jobs(options, Failure)
+        for module in distribution_jobs, clawhub_jobs, plugin_jobs:
+            yield from module.jobs(options, Failure)
     if "attack" in options.groups:
         from attack import jobs as attack_jobs
 
@@ -351,6 +354,8 @@ def parse_arguments():
     parser.add_argument("--schemathesis", required=True, help="version of the Python package schemathesis")
     parser.add_argument("--npx-skills", required=True, help="version of the npm package skills")
     parser.add_argument("--codex", required=True, help="version of @openai/codex")
+    parser.add_argument("--copilot", required=True, help="version of @github/copilot")
+    parser.add_argument("--clawhub", required=True, help="version of the npm package clawhub")
     parser.add_argument("--gemini", required=True, help="version of @google/gemini-cli")
     parser.add_argument("--claude-code", required=True, help="version of @anthropic-ai/claude-code")
     parser.add_argument("--only", nargs="*", default=[], help="words that a client's name must contain")

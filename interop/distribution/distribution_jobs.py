@@ -32,10 +32,10 @@ def jobs(options, failure):
 class Site:
     """A server with skills, and commands that are run against it."""
 
-    def __init__(self, bench, failure):
+    def __init__(self, bench, failure, **env):
         self.bench, self.failure = bench, failure
         self.data = bench.folder / "data"
-        self.server, _ = bench.start_server()
+        self.server, _ = bench.start_server(**env)
         self.home = bench.folder / "home"
         self.home.mkdir(exist_ok=True)
 

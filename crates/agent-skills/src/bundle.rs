@@ -92,6 +92,13 @@ impl<B: AsRef<[u8]>> Bundle<B> {
         self
     }
 
+    /// Sets the author's version, where a publisher names one apart from the root document.
+    #[must_use]
+    pub fn with_author_version(mut self, version: String) -> Self {
+        self.meta.frontmatter_version = Some(version);
+        self
+    }
+
     /// Returns the metadata.
     pub const fn meta(&self) -> &SkillMeta {
         &self.meta

@@ -104,7 +104,8 @@ pub const INSTALLERS: &[Installer] = &[
             "clawhub --registry {server} login --token {key}",
             "clawhub --registry {server} install {skill}",
         ],
-        note: "The program `clawhub` is an npm package.",
+        note: "The program `clawhub` is an npm package that needs Node 22 or newer. With a key, \
+               `publish FOLDER` in place of `install NAME` publishes a folder for the key's user.",
     },
     Installer {
         name: "npx",

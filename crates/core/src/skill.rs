@@ -66,7 +66,8 @@ pub struct SkillMeta {
     /// Place that this version came from; unknown for content of earlier versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub provenance: Option<Box<Provenance>>,
-    /// Version in the frontmatter. [`author_version`](Self::author_version) also knows content of earlier releases.
+    /// Version that a publisher named, or that of the frontmatter. [`author_version`](Self::author_version) also knows
+    /// content of earlier releases.
     #[serde(default, rename = "author_version", skip_serializing_if = "Option::is_none")]
     pub frontmatter_version: Option<String>,
 }

@@ -28,9 +28,9 @@ pub(crate) async fn document(
     skills: &dyn SkillRegistry,
     row: &SkillRow,
 ) -> Result<Bytes, RegistryError> {
-    let body = skills.read(&format!("{}{}", skills_core::uri::SCHEME, row.id)).await?.into_text();
-    let header = agent_header(row, &body);
-    Ok(if header.is_empty() { body.into() } else { format!("{header}{body}").into() })
+    let body = skills.document(row, ROOT_PATH).await?.body;
+    let header = agent_header(row, &String::from_utf8_lossy(&body));
+    Ok(if header.is_empty() { body } else { [header.as_bytes(), &body].concat().into() })
 }
 
 /// Packs a bundle as a `.tar.gz` with `SKILL.md` at its root.

@@ -8,13 +8,9 @@ use std::{
 
 use lru::LruCache;
 use serde_json::{Value, json};
-use skills_core::{Digest, MemoryBudget, Owner};
+use skills_core::{Digest, MemoryBudget, Owner, version::VERSION_SEPARATOR};
 use skills_http::TaggedBody;
-use skills_registry::{
-    Catalog, SkillRegistry, SkillRow,
-    available::{AvailableSkill, has_own_frontmatter},
-    bundles,
-};
+use skills_registry::{Catalog, SkillRegistry, SkillRow, available::has_own_frontmatter, bundles};
 use tokio::sync::Mutex as AsyncMutex;
 
 use crate::{
@@ -28,8 +24,8 @@ pub(crate) const FOLDER: &str = "/.well-known/agent-skills";
 /// Identifier of the index format; clients do not fetch it.
 const SCHEMA: &str = "https://schemas.agentskills.io/discovery/0.2.0/schema.json";
 
-/// Id of a skill and digest of its content.
-type Version = (Arc<str>, Digest);
+/// Id of a skill, digest of its content, and whether it is published as an archive.
+type Version = (Arc<str>, Digest, bool);
 
 /// Indexes of one revision of the catalog.
 pub(crate) struct PublishedIndex {
@@ -37,7 +33,7 @@ pub(crate) struct PublishedIndex {
     pub(crate) current: TaggedBody,
     /// `index.json` in the legacy format.
     pub(crate) legacy: TaggedBody,
-    /// Ids by published name.
+    /// Ids by published name, with the version of those that are not the served ones.
     pub(crate) ids: HashMap<String, String>,
 }
 
@@ -121,16 +117,18 @@ impl Publisher {
         catalog: &Arc<Catalog>,
     ) -> Result<PublishedIndex, ArtifactError> {
         let (mut index, mut legacy, mut ids) = (Vec::new(), Vec::new(), HashMap::new());
-        for AvailableSkill { id, skill } in scope.skills(catalog) {
-            // Only stored skills: a live client may be gone a moment later.
-            let Some(row) = catalog.stored(&id) else { continue };
+        for (row, skill) in scope.skills(skills, catalog).await {
+            let id = match &row.pinned {
+                Some(pinned) => format!("{}{VERSION_SEPARATOR}{}", row.id, pinned.version),
+                None => row.id.to_string(),
+            };
             // A name that equals the id of another skill belongs to that skill.
-            let is_taken = catalog.skill(&skill.name).is_some_and(|other| *other.id != *id);
+            let is_taken = catalog.skill(&skill.name).is_some_and(|other| other.id != row.id);
             if is_taken || ids.contains_key(&skill.name) {
                 tracing::warn!(%id, name = skill.name, "skill not published: another skill has its name");
                 continue;
             }
-            let digest = match self.digest(skills, share, row).await {
+            let digest = match self.digest(skills, share, &row).await {
                 Ok(digest) => digest,
                 // The digests so far are cached, so the next request gets further.
                 Err(error @ ArtifactError::OverBudget(_)) => return Err(error),
@@ -140,7 +138,7 @@ impl Publisher {
                     continue;
                 }
             };
-            let (kind, file) = if is_bundle(row) {
+            let (kind, file) = if is_archive(&row) {
                 ("archive", format!("{id}.tar.gz"))
             } else {
                 ("skill-md", format!("{id}/SKILL.md"))
@@ -181,7 +179,7 @@ impl Publisher {
         if let Some(cached) = lock(&self.digests).get(&version(row)) {
             return Ok(*cached);
         }
-        let digest = match (row.meta.root(), is_bundle(row)) {
+        let digest = match (row.meta.root(), is_archive(row)) {
             (Some(root), false) if has_own_frontmatter(row) => root.digest,
             (_, false) => Digest::of(&artifact::document(skills, row).await?),
             (_, true) => self.archives.get(skills, row, share).await?.digest,
@@ -212,8 +210,13 @@ pub(crate) fn is_bundle(row: &SkillRow) -> bool {
     row.meta.files.len() > 1
 }
 
+/// Returns whether a skill is published as an archive: one of several files, and a version that is not the served one.
+fn is_archive(row: &SkillRow) -> bool {
+    is_bundle(row) || row.pinned.is_some()
+}
+
 fn version(row: &SkillRow) -> Version {
-    (Arc::clone(&row.id), bundles::version(row))
+    (Arc::clone(&row.id), bundles::version(row), is_archive(row))
 }
 
 #[cfg(test)]

@@ -11,7 +11,7 @@ use axum::{
 };
 use skills_core::{
     Caller, Code, Coded as _, MemoryBudget, OverBudget, RequestBudget, VersionSelector,
-    content::MARKDOWN, content::media_type, skill::ROOT_PATH, uri::SCHEME, version::split_version,
+    content::MARKDOWN, content::media_type, skill::ROOT_PATH, version::split_version,
 };
 use skills_http::{ErrorResponse, TaggedBody};
 use skills_registry::{RegistryError, SkillRegistry, SkillRow};
@@ -56,6 +56,9 @@ pub fn routes(skills: Arc<dyn SkillRegistry>, settings: Settings) -> Router {
         .route("/skill/{id}/.well-known/agent-skills/index.json", get(skill_index))
         .route("/skill/{id}/.well-known/skills/index.json", get(skill_legacy_index))
         .route("/skill/{id}/.well-known/skills/{*path}", get(skill_legacy_file))
+        .route("/collection/{name}/.well-known/agent-skills/index.json", get(skill_index))
+        .route("/collection/{name}/.well-known/skills/index.json", get(skill_legacy_index))
+        .route("/collection/{name}/.well-known/skills/{*path}", get(skill_legacy_file))
         .route("/.well-known/agent-skills/index.json", get(index))
         .route("/.well-known/agent-skills/{*path}", get(artifact_file))
         .route("/.well-known/skills/index.json", get(legacy_index))
@@ -182,6 +185,18 @@ impl RequestContext {
         catalog.stored(id).cloned().ok_or_else(not_found)
     }
 
+    /// Returns the row of a version of a stored skill, or of the served one.
+    async fn version_or_served(
+        &self,
+        id: &str,
+        version: Option<&VersionSelector>,
+    ) -> Result<Arc<SkillRow>, DiscoveryError> {
+        match version {
+            Some(version) => self.version(id, version).await,
+            None => self.row(id).await,
+        }
+    }
+
     /// Returns the row of one version of a stored skill.
     async fn version(
         &self,
@@ -241,10 +256,7 @@ async fn artifact_file(
 ) -> Result<Response, DiscoveryError> {
     if let Some(address) = path.strip_suffix(".tar.gz") {
         let (id, version) = split_version(address).map_err(|_| not_found())?;
-        let row = match version {
-            Some(version) => context.version(&id, &version).await?,
-            None => context.row(&id).await?,
-        };
+        let row = context.version_or_served(&id, version.as_ref()).await?;
         if row.pinned.is_none() && !is_bundle(&row) {
             return Err(not_found());
         }
@@ -266,12 +278,14 @@ async fn legacy_file(
 ) -> Result<Response, DiscoveryError> {
     let (name, file) = path.split_once('/').ok_or_else(not_found)?;
     let index = context.index().await?;
-    let row = context.row(index.ids.get(name).ok_or_else(not_found)?).await?;
+    let address = index.ids.get(name).ok_or_else(not_found)?;
+    let (id, version) = split_version(address).map_err(|_| not_found())?;
+    let row = context.version_or_served(&id, version.as_ref()).await?;
     if file == ROOT_PATH {
         return context.document(&row).await;
     }
     let size = row.meta.file(file).ok_or_else(not_found)?.size;
     context.reserve(Some(size))?;
-    let resource = context.skills.read(&format!("{SCHEME}{}/{file}", row.id)).await?;
-    Ok(context.respond(&TaggedBody::new(media_type(file), resource.body)))
+    let document = context.skills.document(&row, file).await?;
+    Ok(context.respond(&TaggedBody::new(media_type(file), document.body)))
 }

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use skills_core::Tier;
+use skills_core::{AgentSkill, Tier, version::split_version};
 use skills_registry::{
-    Catalog, SkillRow,
-    available::{AvailableSkill, Filter, available, to_agent_skill},
+    Catalog, SkillRegistry, SkillRow,
+    available::{Filter, available, to_agent_skill},
 };
 
 /// Skills that an index lists.
@@ -17,41 +17,66 @@ pub(crate) enum Scope {
     Tier(Tier),
     /// One skill.
     Skill(Arc<str>),
+    /// Skills of a collection, each at the version that it names.
+    Collection(Arc<str>),
 }
 
+/// Skill of a scope: its row, which is pinned if it is not the served version, and its frontmatter.
+pub(crate) type ScopedSkill = (Arc<SkillRow>, AgentSkill);
+
 impl Scope {
-    /// Returns the scope of a path: `/official/…`, `/skill/{id}/…`, or everything.
+    /// Returns the scope of a path: `/official/…`, `/skill/{id}/…`, `/collection/{name}/…`, or everything.
     pub(crate) fn from_path(path: &str) -> Self {
         let mut segments = path.split('/').skip(1);
         match (segments.next(), segments.next()) {
             (Some("skill"), Some(id)) => Self::Skill(id.into()),
+            (Some("collection"), Some(name)) => Self::Collection(name.into()),
             (Some(name), _) => name.parse().map_or(Self::All, Self::Tier),
             _ => Self::All,
         }
     }
 
-    /// Returns the Agent Skills of the scope.
-    pub(crate) fn skills(&self, catalog: &Catalog) -> Vec<AvailableSkill> {
-        let in_tier = |id: &str, tier: Tier| {
-            catalog.stored(id).is_some_and(|row: &Arc<SkillRow>| row.tier == tier)
-        };
+    /// Returns the Agent Skills of the scope. Only stored ones: a live client may be gone a moment later.
+    pub(crate) async fn skills(
+        &self,
+        skills: &dyn SkillRegistry,
+        catalog: &Catalog,
+    ) -> Vec<ScopedSkill> {
         match self {
-            Self::All => available(catalog, &Filter::default()).skills,
+            Self::All => stored(catalog),
             Self::Tier(tier) => {
-                let mut skills = available(catalog, &Filter::default()).skills;
-                skills.retain(|skill| in_tier(&skill.id, *tier));
+                let mut skills = stored(catalog);
+                skills.retain(|(row, _)| row.tier == *tier);
                 skills
             }
-            Self::Skill(id) => {
-                let row = catalog.stored(id);
-                let skill = row.and_then(|row| Some((row, to_agent_skill(row).ok()?)));
-                skill
-                    .map(|(row, skill)| AvailableSkill { id: row.id.to_string(), skill })
-                    .into_iter()
-                    .collect()
-            }
+            Self::Skill(id) => catalog.stored(id).and_then(with_frontmatter).into_iter().collect(),
+            Self::Collection(name) => collected(skills, catalog, name).await,
         }
     }
+}
+
+fn stored(catalog: &Catalog) -> Vec<ScopedSkill> {
+    let all = available(catalog, &Filter::default()).skills.into_iter();
+    all.filter_map(|it| Some((Arc::clone(catalog.stored(&it.id)?), it.skill))).collect()
+}
+
+fn with_frontmatter(row: &Arc<SkillRow>) -> Option<ScopedSkill> {
+    Some((Arc::clone(row), to_agent_skill(row).ok()?))
+}
+
+/// Returns the skills of a collection. Those that the caller does not see are left out.
+async fn collected(skills: &dyn SkillRegistry, catalog: &Catalog, name: &str) -> Vec<ScopedSkill> {
+    let Ok(info) = catalog.collection_info(name) else { return vec![] };
+    let mut found = Vec::new();
+    for address in &info.collection.skills {
+        let row = match split_version(address) {
+            Ok((id, None)) => catalog.stored(&id).cloned(),
+            Ok((id, Some(version))) => skills.skill_version(None, &id, &version).await.ok(),
+            Err(_) => None,
+        };
+        found.extend(row.as_ref().and_then(with_frontmatter));
+    }
+    found
 }
 
 #[cfg(test)]
@@ -66,6 +91,7 @@ mod tests {
             ("/official/.well-known/agent-skills/index.json", tier(Tier::Official)),
             ("/market/.well-known/skills/index.json", tier(Tier::Market)),
             ("/skill/pdf/.well-known/skills/pdf/SKILL.md", Scope::Skill("pdf".into())),
+            ("/collection/a/.well-known/skills/index.json", Scope::Collection("a".into())),
         ] {
             assert_eq!(Scope::from_path(path), scope, "{path}");
         }

@@ -5,6 +5,7 @@
 //! | `/git/all.git` | what everyone sees |
 //! | `/git/official.git`, `/git/market.git` | one tier |
 //! | `/git/skill/{id}.git` | one skill, as the caller sees it |
+//! | `/git/collection/{name}.git` | the skills of a collection, as the caller sees it |
 //! | `/git/mine.git` | all that the caller sees |
 //! | `/git/private.git` | the caller's own |
 //!

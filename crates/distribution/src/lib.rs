@@ -8,11 +8,13 @@
 //! - `repositories`: cache of histories
 //! - `git_routes`: git remotes over smart HTTP
 //! - `search`: search for `npx skills`
+//! - `clawhub`: the registry API of ClawHub clients
 //! - `marketplace`, `archive`: the marketplace over plain HTTP, and zip archives
 //!
 //! A view is the only thing that decides what a caller gets. Everything else is the same for all views.
 
 mod archive;
+mod clawhub;
 mod error;
 mod formats;
 mod git_routes;
@@ -31,6 +33,7 @@ use std::sync::Arc;
 use skills_http::RouteGroup;
 use skills_registry::SkillRegistry;
 
+pub use clawhub::API_PREFIX as CLAWHUB_PREFIX;
 pub use state::Settings;
 
 /// Returns the routes, with the names of the surfaces that their requests are counted for.
@@ -39,9 +42,12 @@ pub fn routes(
     settings: Settings,
 ) -> Vec<(&'static str, RouteGroup)> {
     let state = Arc::new(state::DistributionState::new(skills, settings));
+    let [clawhub, clawhub_files] = clawhub::routes(&state);
     vec![
         ("git", git_routes::routes(&state)),
         ("marketplace", marketplace::routes(&state)),
         ("discovery", search::routes(&state)),
+        ("clawhub", clawhub),
+        ("clawhub", clawhub_files),
     ]
 }

@@ -2,7 +2,7 @@
 //!
 //! Claude Code takes archives only from a public https address, so other servers offer folders of their git remotes.
 
-use std::sync::Arc;
+use std::{collections::HashSet, sync::Arc};
 
 use axum::{
     Extension, Router,
@@ -13,7 +13,6 @@ use axum::{
 };
 use skills_core::{Caller, MemoryBudget, RequestBudget, Tier, VersionSelector};
 use skills_http::{RouteGroup, RoutePolicy, TaggedBody};
-use skills_registry::SkillRegistry;
 
 use crate::{
     archive::archive,
@@ -22,6 +21,9 @@ use crate::{
     state::DistributionState,
     view::{Selection, View},
 };
+
+/// Most collections of a marketplace, each of which has a history.
+const MAX_COLLECTIONS: usize = 100;
 
 /// Returns the routes of the marketplace and its archives.
 pub(crate) fn routes(state: &Arc<DistributionState>) -> RouteGroup {
@@ -68,10 +70,35 @@ async fn marketplace(
         };
         entries.push(claude::entry(&skill.info, source));
     }
-    let text = claude::marketplace(&repository.history.name, entries.into_iter());
+    let names = repository.history.skills().map(|skill| skill.info.name.clone()).collect();
+    entries.extend(collection_entries(&state, &caller, &base, names).await?);
+    let text = claude::marketplace(&repository.history.head.name, entries.into_iter());
     let is_private = is_own || state.settings.is_private;
     let cache = if is_private { "private, max-age=60" } else { "public, max-age=60" };
     Ok(TaggedBody::new("application/json", text.into()).respond(&headers, cache))
+}
+
+/// Returns the entries of the collections that a caller sees. Each has a repository of its own. `names` has the plugins
+/// that there are already: two of one name make a marketplace invalid.
+async fn collection_entries(
+    state: &DistributionState,
+    caller: &Caller,
+    base: &str,
+    mut names: HashSet<String>,
+) -> Result<Vec<String>, DistributionError> {
+    let catalog = state.view(caller)?.catalog().await?;
+    let mut entries = Vec::new();
+    for info in catalog.collection_infos().into_iter().take(MAX_COLLECTIONS) {
+        let url = format!("{base}/git/collection/{}.git", info.name);
+        let (owner, selection) = (caller.owner().cloned(), state.collection_selection(info));
+        let repository = state.open(View { owner, selection }, caller).await?;
+        let plugin = repository.history.collection_plugin();
+        if let Some(plugin) = plugin.filter(|plugin| names.insert(plugin.name.clone())) {
+            let skills = repository.history.skills().map(|skill| &skill.info);
+            entries.push(claude::remote_collection_entry(&plugin, url, skills));
+        }
+    }
+    Ok(entries)
 }
 
 async fn archive_file(
@@ -86,10 +113,7 @@ async fn archive_file(
     let tier: Tier = tier.parse().map_err(|()| not_found())?;
     let number = file.strip_suffix(".zip").and_then(|number| number.parse().ok());
     let selector = VersionSelector::Number(number.ok_or_else(not_found)?);
-    let skills: Arc<dyn SkillRegistry> = match caller {
-        Caller::Anonymous => Arc::clone(&state.skills),
-        _ => Arc::clone(&state.skills).view(&caller)?,
-    };
+    let skills = state.view(&caller)?;
     let row = skills.skill_version(Some(tier), &id, &selector).await?;
     let share = share(&state, budget.as_deref());
     let bytes = archive(&*skills, &state.repositories.blobs, &row, &share).await?;

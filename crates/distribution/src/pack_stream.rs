@@ -70,7 +70,8 @@ impl PackPlan {
         is_thin: bool,
     ) -> Self {
         let mut plan = Self { items: Vec::new(), objects: 0, is_thin };
-        let mut known: HashSet<ObjectId> = HashSet::new();
+        // No commit has an object for the slots that it does not use.
+        let mut known: HashSet<ObjectId> = HashSet::from([ObjectId::ZERO]);
         let mut sent = HashSet::new();
         let mut cursor = Cursor::default();
         for number in commits.iter().filter_map(|id| history.number(id)) {
@@ -262,9 +263,9 @@ impl PackSender {
             } else if commit.slots.get(slot) != id
                 && slots.get(&key).is_none_or(|sent| sent.id != id)
             {
-                let name = &self.history.name;
+                let head = &self.history.head;
                 let bytes =
-                    history::render(slot, name, &cursor.folders, before.revision, &before.slots);
+                    history::render(slot, head, &cursor.folders, before.revision, &before.slots);
                 slots.insert(key, SentSlot { id, bytes, chain: 0 });
             }
         }
@@ -279,8 +280,8 @@ impl PackSender {
         pack: &mut PackWriter,
     ) -> Result<(), SendError> {
         let commit = &self.history.commits[number];
-        let name = &self.history.name;
-        let bytes = history::render(slot, name, &cursor.folders, commit.revision, &commit.slots);
+        let head = &self.history.head;
+        let bytes = history::render(slot, head, &cursor.folders, commit.revision, &commit.slots);
         let (id, key) = (commit.slots.get(slot), slot as u8);
         let base = slots.get(&key).filter(|base| base.chain < MAX_CHAIN);
         let delta = base.and_then(|base| Some((base.id, base.chain, delta(&base.bytes, &bytes)?)));

@@ -11,6 +11,11 @@ impl PluginVersion {
     /// Version of a skill whose author names none.
     pub(crate) const FIRST: Self = Self(1, 0, 0);
 
+    /// Version of a repository, which rises with each change.
+    pub(crate) const fn of_revision(revision: u64) -> Self {
+        Self(1, 0, revision)
+    }
+
     /// Parses an author's version: one to three numbers, with an optional `v`.
     pub(crate) fn parse(text: &str) -> Option<Self> {
         let text = text.strip_prefix('v').unwrap_or(text);
@@ -53,6 +58,21 @@ impl PluginVersions {
             Some((_, last)) => author.filter(|author| author > last).unwrap_or(last.next()),
         };
         self.0.insert(number, version);
+    }
+
+    /// Returns the number of a version.
+    pub(crate) fn number(&self, version: PluginVersion) -> Option<u64> {
+        self.0.iter().find(|(_, known)| **known == version).map(|(number, _)| *number)
+    }
+
+    /// Returns the highest number and its version.
+    pub(crate) fn newest(&self) -> Option<(u64, PluginVersion)> {
+        self.0.last_key_value().map(|(number, version)| (*number, *version))
+    }
+
+    /// Returns how many versions there are.
+    pub(crate) fn len(&self) -> usize {
+        self.0.len()
     }
 
     /// Returns the version with a number.

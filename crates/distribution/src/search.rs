@@ -1,4 +1,4 @@
-//! `/api/search` as `npx skills find` asks for it (from the format; not tried with the client).
+//! `/api/search` as `npx skills find` asks for it (tried with 1.5.18).
 //!
 //! The client prints `source@name` and installs with `add SOURCE --skill NAME`, so a source is the address of a discovery
 //! index of that skill alone. It sends no credential.
@@ -14,7 +14,9 @@ use axum::{
 use serde::{Deserialize, Serialize};
 use skills_core::Caller;
 use skills_http::{RouteGroup, RoutePolicy};
-use skills_registry::{SkillRegistry, available::to_agent_skill, search::SearchRequest};
+use skills_registry::{
+    RegistryError, SkillRegistry, SkillRow, available::to_agent_skill, search::SearchRequest,
+};
 
 use crate::{error::DistributionError, state::DistributionState};
 
@@ -55,21 +57,30 @@ async fn search(
     caller: Option<Extension<Caller>>,
     headers: HeaderMap,
 ) -> Result<Json<Results>, DistributionError> {
-    let skills: Arc<dyn SkillRegistry> = match caller.map(|caller| caller.0).unwrap_or_default() {
-        Caller::Anonymous => Arc::clone(&state.skills),
-        caller => Arc::clone(&state.skills).view(&caller)?,
-    };
+    let skills = state.view(&caller.map(|caller| caller.0).unwrap_or_default())?;
     let limit = parameters.limit.unwrap_or(DEFAULT_LIMIT).clamp(1, MAX_LIMIT);
-    let mut request = SearchRequest::new(parameters.q);
-    request.limit = Some(limit);
-    let page = skills.search(request).await?;
-    let (catalog, base) = (skills.catalog().await?, state.base_url(&headers));
-    let found = page.results.into_iter().filter_map(|result| {
-        // Prompts and live skills cannot be installed.
-        let row = catalog.stored(&result.id)?;
-        let name = to_agent_skill(row).ok()?.name;
+    let base = state.base_url(&headers);
+    let found = find(&*skills, parameters.q, limit).await?.into_iter();
+    let found = found.filter_map(|(_, row)| {
+        let name = to_agent_skill(&row).ok()?.name;
         let source = format!("{base}/skill/{}", row.id);
         Some(FoundSkill { id: format!("{source}/{name}"), name, installs: 0, source })
     });
     Ok(Json(Results { skills: found.collect() }))
+}
+
+/// Searches skills that can be installed, the best first. Prompts and live skills cannot.
+pub(crate) async fn find(
+    skills: &dyn SkillRegistry,
+    query: String,
+    limit: usize,
+) -> Result<Vec<(f32, Arc<SkillRow>)>, RegistryError> {
+    let request = SearchRequest { limit: Some(limit), ..SearchRequest::new(query) };
+    let page = skills.search(request).await?;
+    let catalog = skills.catalog().await?;
+    let found = page.results.into_iter().filter_map(|result| {
+        let row = catalog.stored(&result.id).filter(|row| to_agent_skill(row).is_ok())?;
+        Some((result.score, Arc::clone(row)))
+    });
+    Ok(found.collect())
 }

@@ -3,8 +3,12 @@
 use std::sync::Arc;
 
 use axum::http::{HeaderMap, header};
-use skills_core::{Caller, MemoryBudget, PublicUrl, SkillId, Tier};
-use skills_registry::SkillRegistry;
+use skills_core::{
+    Caller, Label, MemoryBudget, PublicUrl, SkillCollection, SkillId, Tier, text::one_line,
+    version::split_version,
+};
+use skills_execution::CallerLimiter;
+use skills_registry::{CollectionInfo, RegistryError, SkillRegistry};
 
 use crate::{
     archive::ArchiveDigests,
@@ -23,6 +27,10 @@ pub struct Settings {
     pub public_url: Option<PublicUrl>,
     /// True if the listener asks for a credential, so that no response may be cached for others.
     pub is_private: bool,
+    /// Rate limits of keys; `None` for no limits.
+    pub limiter: Option<CallerLimiter>,
+    /// Labels that only administrators move.
+    pub protected_labels: Arc<[Label]>,
 }
 
 pub(crate) struct DistributionState {
@@ -45,6 +53,14 @@ impl DistributionState {
         Self { skills, repositories, digests, settings }
     }
 
+    /// Returns the registry as a caller sees it.
+    pub(crate) fn view(&self, caller: &Caller) -> Result<Arc<dyn SkillRegistry>, RegistryError> {
+        match caller {
+            Caller::Anonymous => Ok(Arc::clone(&self.skills)),
+            caller => Arc::clone(&self.skills).view(caller),
+        }
+    }
+
     /// Returns the repository at a path, such as `skill/pdf.git`.
     pub(crate) async fn repository(
         &self,
@@ -56,12 +72,13 @@ impl DistributionState {
             "all" => (Selection::All, false),
             "mine" => (Selection::All, true),
             "private" => (Selection::Tier(Tier::Private), true),
-            name => match name.strip_prefix("skill/") {
-                Some(id) => {
+            name => match name.split_once('/') {
+                Some(("skill", id)) => {
                     let id: SkillId = id.parse().map_err(|_| DistributionError::NotFound)?;
                     (Selection::Skill(id.to_shared()), false)
                 }
-                None => {
+                Some(("collection", name)) => (self.collection(name, caller).await?, false),
+                _ => {
                     let tier = name.parse().map_err(|()| DistributionError::NotFound)?;
                     (Selection::Tier(tier), false)
                 }
@@ -71,13 +88,57 @@ impl DistributionState {
             return Err(DistributionError::KeyNeeded);
         }
         // Public repositories are the same for everyone.
-        let is_public = !is_own && selection.skill().is_none();
+        let is_public = !is_own && selection.is_public();
         let owner = caller.owner().filter(|_| !is_public).cloned();
         let repository = self.open(View { owner, selection }, caller).await?;
         if repository.history.is_empty() && repository.history.view.selection.skill().is_some() {
             return Err(DistributionError::NotFound);
         }
         Ok(repository)
+    }
+
+    /// Returns the skills of a collection that a caller sees.
+    async fn collection(
+        &self,
+        name: &str,
+        caller: &Caller,
+    ) -> Result<Selection, DistributionError> {
+        let catalog = self.view(caller)?.catalog().await?;
+        match catalog.collection_info(name) {
+            Ok(info) => Ok(self.collection_selection(info)),
+            // Git sends a key only after it was asked for one.
+            Err(RegistryError::NotFound { .. }) if *caller == Caller::Anonymous => {
+                Err(DistributionError::KeyNeeded)
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Returns the selection of a collection.
+    pub(crate) fn collection_selection(&self, info: CollectionInfo) -> Selection {
+        let CollectionInfo { name, collection, .. } = info;
+        let SkillCollection { title, description, skills } = collection;
+        let skills = skills.iter().filter_map(|address| {
+            let (id, version) = split_version(address).ok()?;
+            Some((Arc::from(&*id), version))
+        });
+        let description = if description.trim().is_empty() { title } else { description };
+        Selection::List {
+            name: name.into(),
+            description: one_line(&description).into(),
+            mcp_url: self.mcp_url().map(Into::into),
+            skills: skills.collect(),
+        }
+    }
+
+    /// Returns the address of the MCP endpoint, if plugins may name it: they take https, or an address of their own
+    /// machine.
+    fn mcp_url(&self) -> Option<String> {
+        let url = self.settings.public_url.as_ref()?;
+        let host = url.as_str().strip_prefix("http://").unwrap_or_default();
+        let host = host.split(['/', ':']).next().unwrap_or_default();
+        let is_local = matches!(host, "127.0.0.1" | "localhost");
+        (url.is_https() || is_local).then(|| format!("{url}/mcp"))
     }
 
     /// Opens the repository of a view. The caller has to be the owner of the view, if it has one.

@@ -16,10 +16,14 @@ pub enum Selection {
     Tier(Tier),
     /// One skill, with its versions as tags and its labels as branches.
     Skill(Arc<str>),
-    /// Named list of skills, each at the version that it serves, or at one that a label or number selects.
+    /// Collection: a named list of skills, each at the version that it serves, or at one that a label or number selects.
     List {
         /// Name of the list.
         name: Arc<str>,
+        /// Purpose of the list, which its plugin shows.
+        description: Arc<str>,
+        /// Address of the MCP endpoint that its plugin names.
+        mcp_url: Option<Arc<str>>,
         /// Skill ids and versions.
         skills: Vec<(Arc<str>, Option<VersionSelector>)>,
     },
@@ -54,6 +58,11 @@ impl Selection {
             Self::Tier(tier) => Some(*tier),
             Self::All | Self::Skill(_) | Self::List { .. } => None,
         }
+    }
+
+    /// Returns whether all callers have the same view, so that it never has private skills.
+    pub(crate) const fn is_public(&self) -> bool {
+        matches!(self, Self::All | Self::Tier(_))
     }
 
     /// Returns the skill that the log is read of.
@@ -116,7 +125,8 @@ mod tests {
     fn a_list_selects_versions_of_its_members() {
         let stable = VersionSelector::Name("stable".to_owned());
         let skills = vec![("a".into(), Some(stable.clone())), ("b".into(), None)];
-        let list = Selection::List { name: "team".into(), skills };
+        let (name, description) = ("team".into(), "Team.".into());
+        let list = Selection::List { name, description, mcp_url: None, skills };
         assert!(list.has("a") && list.has("b") && !list.has("c"));
         assert_eq!((list.version("a"), list.version("b")), (Some(&stable), None));
     }

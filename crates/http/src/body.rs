@@ -36,7 +36,8 @@ const REQUEST_OVERHEAD: usize = 16 << 10;
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct BodyLimits {
     bytes: usize,
-    values: usize,
+    /// JSON values; `None` for bodies that are not parsed.
+    values: Option<usize>,
     rate: MinRate,
 }
 
@@ -44,11 +45,16 @@ impl BodyLimits {
     pub(crate) fn new(limits: &HttpLimits) -> Self {
         let HttpLimits { body_bytes, body_values, body_timeout, body_rate, .. } = *limits;
         let rate = MinRate::new(body_timeout, body_rate);
-        Self { bytes: body_bytes, values: body_values, rate }
+        Self { bytes: body_bytes, values: Some(body_values), rate }
     }
 
     pub(crate) fn with_bytes(self, bytes: Option<usize>) -> Self {
         Self { bytes: bytes.unwrap_or(self.bytes), ..self }
+    }
+
+    /// Derives the limits of bodies that no handler parses.
+    pub(crate) const fn unparsed(self) -> Self {
+        Self { values: None, ..self }
     }
 
     /// Receives a body, and adds the memory for parsing it to the reservation of its request.
@@ -83,8 +89,9 @@ impl BodyLimits {
             }
         }
         let bytes = received.into_bytes();
+        let Some(max_values) = self.values else { return Ok(bytes) };
         let values = if is_json_container(&bytes) { count_values(&bytes) } else { 1 };
-        if values > self.values {
+        if values > max_values {
             return Err(error::TOO_MANY_VALUES);
         }
         reservation.try_grow(memory_size(0, values)).map_err(|_| error::OVERLOADED)?;
@@ -260,13 +267,15 @@ mod tests {
 
     #[tokio::test]
     async fn bodies_beyond_a_limit_are_rejected() {
-        let few = BodyLimits { values: 3, bytes: 10, ..limits() };
+        let few = BodyLimits { values: Some(3), bytes: 10, ..limits() };
         let rejection = |body, budget| async move {
             receive(few, body, &budget).await.err().map(|error| error.code().as_str())
         };
         let budget = MemoryBudget::default;
         assert_eq!(rejection(parts(vec!["[1,2]"]), budget()).await, None);
         assert_eq!(rejection(parts(vec!["[1,2,3]"]), budget()).await, Some("body_too_large"));
+        let file = receive(few.unparsed(), parts(vec!["[1,2,3]"]), &budget()).await;
+        assert!(file.is_ok(), "values of a file do not count");
         assert_eq!(
             rejection(parts(vec!["12345", "678901"]), budget()).await,
             Some("body_too_large")

@@ -141,6 +141,8 @@ pub struct ErrorFormat {
 pub enum ErrorBody {
     /// Builds JSON.
     Json(fn(Code, &str) -> Bytes),
+    /// The message itself, for clients that show a body as it is.
+    Text,
     /// Builds a page of this program, for clients that name HTML in `Accept`; others get the common format.
     Page(fn(Code, &str) -> Bytes),
 }
@@ -158,16 +160,20 @@ impl ErrorFormat {
         let Some(HttpError { code, message, .. }) = response.extensions().get() else {
             return response;
         };
-        let (body, is_page) = match self.body {
-            ErrorBody::Json(body) => (body(*code, message), false),
+        let (body, media_type) = match self.body {
+            ErrorBody::Json(body) => (body(*code, message), None),
+            ErrorBody::Text => {
+                (Bytes::from_static(message.as_bytes()), Some("text/plain; charset=utf-8"))
+            }
             ErrorBody::Page(_) if !names_html => return response,
-            ErrorBody::Page(body) => (body(*code, message), true),
+            ErrorBody::Page(body) => (body(*code, message), Some("text/html; charset=utf-8")),
         };
         let (mut parts, _) = response.into_parts();
         parts.headers.remove(header::CONTENT_LENGTH);
-        if is_page {
-            let html = HeaderValue::from_static("text/html; charset=utf-8");
-            parts.headers.insert(header::CONTENT_TYPE, html);
+        if let Some(media_type) = media_type {
+            parts.headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(media_type));
+        }
+        if matches!(self.body, ErrorBody::Page(_)) {
             parts.extensions.insert(OwnPage);
         }
         Response::from_parts(parts, Body::from(body))

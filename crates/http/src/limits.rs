@@ -103,7 +103,8 @@ impl ConcurrencyLimit {
     pub(crate) fn with_policy(&self, policy: &RoutePolicy) -> Self {
         let response_timeout = if policy.long_poll { Duration::MAX } else { self.response_timeout };
         let body_limit = policy.body_limit.clone();
-        Self { body_limit, response_timeout, long_poll: policy.long_poll, ..self.clone() }
+        let body = if policy.raw_bodies { self.body.unparsed() } else { self.body };
+        Self { body, body_limit, response_timeout, long_poll: policy.long_poll, ..self.clone() }
     }
 
     /// Takes the permit for a request of a client; `None` if the route group needs none.

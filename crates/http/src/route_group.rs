@@ -24,6 +24,8 @@ pub struct RouteGroup {
 pub struct RoutePolicy {
     /// Maximum bytes of a request body, instead of [`HttpLimits::body_bytes`](crate::HttpLimits::body_bytes).
     pub body_limit: Option<BodyLimit>,
+    /// Bodies are files that no handler parses, so that their JSON values are not counted.
+    pub raw_bodies: bool,
     /// Requests wait for an event. They do not count as requests in progress, and the routes themselves bound their
     /// number and duration.
     pub long_poll: bool,

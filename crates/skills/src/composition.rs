@@ -188,6 +188,8 @@ impl Foundation {
             budget: self.budget.clone(),
             public_url: self.public_url.clone(),
             is_private,
+            limiter: Some(accounts.limiter()),
+            protected_labels: accounts.protected_labels(),
         };
         let distribution = skills_distribution::routes(Arc::clone(&skills), distribution);
         let catalog = discovery.merge(skills_gateway::public_routes(&gateway));
@@ -200,10 +202,16 @@ impl Foundation {
                 surface("mcp", mcp, RoutePolicy::default()),
             ],
             stats: self.stats.clone(),
-            error_formats: vec![ErrorFormat {
-                path_prefix: "/v1/",
-                body: ErrorBody::Json(skills_gateway::error_body),
-            }],
+            error_formats: vec![
+                ErrorFormat {
+                    path_prefix: "/v1/",
+                    body: ErrorBody::Json(skills_gateway::error_body),
+                },
+                ErrorFormat {
+                    path_prefix: skills_distribution::CLAWHUB_PREFIX,
+                    body: ErrorBody::Text,
+                },
+            ],
             budget: self.budget.clone(),
             ..App::new(Router::new(), self.guard.clone(), readiness)
         };

@@ -18,17 +18,23 @@ pub type HashedFile<'a> = (&'a str, &'a [u8]);
 pub fn folder_hash(files: &[HashedFile<'_>]) -> String {
     let mut files: Vec<HashedFile<'_>> =
         files.iter().copied().filter(|(path, _)| !is_ignored(path)).collect();
-    let collator = root_collator();
-    // Paths that only differ in a way that the collation ignores are in the order of their bytes.
-    files.sort_by(|(one, _), (other, _)| {
-        compare(collator.as_ref(), one, other).then_with(|| one.cmp(other))
-    });
+    sort_by_locale(&mut files, |(path, _)| path);
     let mut text = Vec::with_capacity(files.iter().map(|(path, it)| path.len() + it.len()).sum());
     for (path, bytes) in files {
         text.extend_from_slice(path.as_bytes());
         text.extend_from_slice(bytes);
     }
     Digest::of(&text).to_string()
+}
+
+/// Sorts files by their paths as JavaScript's `localeCompare` does in the root collation. Paths that only differ in a way
+/// that the collation ignores are in the order of their bytes.
+pub fn sort_by_locale<T>(files: &mut [T], path: impl Fn(&T) -> &str) {
+    let collator = root_collator();
+    files.sort_by(|one, other| {
+        let (one, other) = (path(one), path(other));
+        compare(collator.as_ref(), one, other).then_with(|| one.cmp(other))
+    });
 }
 
 /// Returns whether a folder of the path is never part of a skill.

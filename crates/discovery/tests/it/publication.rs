@@ -10,9 +10,9 @@ use axum::{
 use bytes::Bytes;
 use serde_json::{Value, json};
 use skills_agent_skills::Bundle;
-use skills_core::{Digest, Layer, MemoryBudget, RequestBudget};
+use skills_core::{Digest, Layer, MemoryBudget, RequestBudget, SkillCollection};
 use skills_discovery::{Settings, routes};
-use skills_registry::{Registry, RegistryConfig};
+use skills_registry::{PublishRequest, Registry, RegistryConfig};
 use skills_store::MemoryStore;
 use tower::ServiceExt as _;
 
@@ -227,6 +227,44 @@ async fn a_tier_and_a_skill_have_indexes_below_their_paths() {
         ("/skill/under_score/.well-known/skills/index.json", 404),
     ] {
         assert_eq!(ask(&router, "GET", path, None).await.0.as_u16(), expected, "{path}");
+    }
+}
+
+#[tokio::test]
+async fn a_collection_has_an_index_of_the_versions_that_it_names() {
+    let registry = registry().await;
+    let newer = SPEC.replace("# Spec", "# Newer");
+    registry.register_skill("t", &Layer::Official, "spec", newer.clone()).await.unwrap();
+    let skills = ["spec@1", "many", "missing"].map(str::to_owned).to_vec();
+    let collection =
+        SkillCollection { title: "Team".to_owned(), description: String::new(), skills };
+    let layer = Layer::Official;
+    let stored =
+        registry.put_collection("t", &layer, "team", collection, PublishRequest::default());
+    stored.await.unwrap();
+    let router = routes(registry, Settings::default());
+    let index = json(&router, "/collection/team/.well-known/agent-skills/index.json").await;
+    let rows = index["skills"].as_array().unwrap();
+    assert_eq!(rows.len(), 2);
+    assert_eq!((&rows[0]["name"], &rows[0]["type"]), (&json!("spec"), &json!("archive")));
+    for row in rows {
+        let (status, _, body) = ask(&router, "GET", row["url"].as_str().unwrap(), None).await;
+        assert_eq!(status, StatusCode::OK);
+        assert_eq!(row["digest"], format!("sha256:{}", Digest::of(&body)));
+    }
+    // The digest of the served version is that of its document, whatever was published before.
+    let all = json(&router, "/skill/spec/.well-known/agent-skills/index.json").await;
+    assert_eq!(all["skills"][0]["digest"], format!("sha256:{}", Digest::of(newer.as_bytes())));
+    let legacy = "/collection/team/.well-known/skills";
+    let (_, _, body) = ask(&router, "GET", &format!("{legacy}/spec/SKILL.md"), None).await;
+    assert_eq!(body, SPEC.as_bytes());
+    for (path, expected) in [
+        (format!("{legacy}/many/logo.png"), 200),
+        (format!("{legacy}/plain/SKILL.md"), 404),
+        ("/collection/nothing/.well-known/agent-skills/index.json".to_owned(), 404),
+        ("/collection/..%2f/.well-known/skills/index.json".to_owned(), 404),
+    ] {
+        assert_eq!(ask(&router, "GET", &path, None).await.0.as_u16(), expected, "{path}");
     }
 }
 

@@ -1,4 +1,4 @@
-//! `.claude-plugin/marketplace.json`, read by Claude Code (tried with 2.1.197) and Copilot CLI (not tried).
+//! `.claude-plugin/marketplace.json`, read by Claude Code (tried with 2.1.197) and Copilot CLI (1.0.102).
 //!
 //! An entry points at the skill's own folder and says itself what is in it (`strict: false`): `npx skills update` skips
 //! skills that it finds twice, and it looks into every folder that this file names.
@@ -25,6 +25,8 @@ pub(crate) enum Source {
     Path(String),
     /// Folder of a git remote.
     GitSubdir { source: &'static str, url: String, path: String },
+    /// Whole git remote.
+    Url { source: &'static str, url: String },
     /// Archive with a pinned digest. Its address must be https and public.
     Archive { source: &'static str, url: String, sha256: String },
 }
@@ -48,11 +50,40 @@ struct Entry<'a> {
     license: Option<&'a str>,
     source: Source,
     strict: bool,
-    skills: [&'a str; 1],
+    skills: Vec<String>,
 }
 
 /// Returns the entry of a skill.
 pub(crate) fn entry(plugin: &PluginInfo, source: Source) -> String {
+    entry_with(plugin, source, vec!["./".to_owned()])
+}
+
+/// Returns the entry of a collection in its own repository, whose folder is the plugin.
+pub(crate) fn collection_entry<'a>(
+    collection: &PluginInfo,
+    skills: impl Iterator<Item = &'a PluginInfo>,
+) -> String {
+    whole_entry(collection, Source::Path("./".to_owned()), skills)
+}
+
+/// Returns the entry of a collection whose repository is at another address.
+pub(crate) fn remote_collection_entry<'a>(
+    collection: &PluginInfo,
+    url: String,
+    skills: impl Iterator<Item = &'a PluginInfo>,
+) -> String {
+    whole_entry(collection, Source::Url { source: "url", url }, skills)
+}
+
+fn whole_entry<'a>(
+    collection: &PluginInfo,
+    source: Source,
+    skills: impl Iterator<Item = &'a PluginInfo>,
+) -> String {
+    entry_with(collection, source, skills.map(|it| format!("./skills/{}", it.name)).collect())
+}
+
+fn entry_with(plugin: &PluginInfo, source: Source, skills: Vec<String>) -> String {
     let entry = Entry {
         name: &plugin.name,
         description: &plugin.description,
@@ -60,7 +91,7 @@ pub(crate) fn entry(plugin: &PluginInfo, source: Source) -> String {
         license: plugin.license.as_deref(),
         source,
         strict: false,
-        skills: ["./"],
+        skills,
     };
     serde_json::to_string(&entry).unwrap_or_default()
 }
@@ -91,6 +122,11 @@ mod tests {
              \"description\":\"Skills of a skills registry.\",\"plugins\":[\n\
              {\"name\":\"pdf\",\"description\":\"Reads \\\"PDF\\\" files.\",\"version\":\"1.2.0\",\
              \"license\":\"MIT\",\"source\":\"./skills/pdf\",\"strict\":false,\"skills\":[\"./\"]}\n]}\n"
+        );
+        assert_eq!(
+            collection_entry(&example(), [&example()].into_iter()),
+            "{\"name\":\"pdf\",\"description\":\"Reads \\\"PDF\\\" files.\",\"version\":\"1.2.0\",\
+             \"license\":\"MIT\",\"source\":\"./\",\"strict\":false,\"skills\":[\"./skills/pdf\"]}"
         );
         let empty: serde_json::Value =
             serde_json::from_str(&marketplace("skills", std::iter::empty::<String>())).unwrap();

@@ -1,4 +1,4 @@
-//! `.agents/plugins/marketplace.json` and `.codex-plugin/plugin.json`, read by Codex (not tried).
+//! `.agents/plugins/marketplace.json` and `.codex-plugin/plugin.json`, read by Codex (tried with 0.169.0).
 //!
 //! The model is told of a skill only if it is at `skills/<name>/SKILL.md` below the plugin's own folder, so each skill has
 //! a wrapper below `dist`.

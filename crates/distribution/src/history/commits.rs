@@ -122,7 +122,7 @@ impl History {
     ) -> usize {
         let before: Option<SlotIds> = parent.map(|number| self.commits[number].slots);
         let reused = before.filter(|_| !is_relisted);
-        let slots = snapshot::slots(&self.name, folders, stamp.revision, reused);
+        let slots = snapshot::slots(&self.head, folders, stamp.revision, reused);
         let message = message(&changes);
         let bytes = Commit {
             tree: slots.root(),

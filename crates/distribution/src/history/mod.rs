@@ -28,7 +28,7 @@ use crate::{
 };
 
 pub(crate) use replay::Progress;
-pub(crate) use snapshot::{Slot, SlotIds, render, wrapper};
+pub(crate) use snapshot::{RepositoryHead, Slot, SlotIds, render, wrapper};
 
 /// Branch that `HEAD` stands for.
 pub(crate) const MAIN: &str = "refs/heads/main";
@@ -74,8 +74,7 @@ pub(crate) struct CommitRecord {
 #[derive(Debug, Clone)]
 pub(crate) struct History {
     pub(crate) view: View,
-    /// Name of the marketplace.
-    pub(crate) name: Arc<str>,
+    pub(crate) head: RepositoryHead,
     /// Commits, parents before children.
     pub(crate) commits: Vec<Arc<CommitRecord>>,
     numbers: HashMap<ObjectId, usize>,
@@ -93,10 +92,10 @@ pub(crate) struct History {
 
 impl History {
     pub(crate) fn new(view: View) -> Self {
-        let name = view.marketplace_name().into();
+        let head = RepositoryHead::new(&view);
         Self {
             view,
-            name,
+            head,
             commits: Vec::new(),
             numbers: HashMap::new(),
             tip: None,
@@ -116,6 +115,12 @@ impl History {
     /// Iterates over the skills of the newest commit, in the order of their names.
     pub(crate) fn skills(&self) -> impl Iterator<Item = &Arc<FolderSkill>> {
         self.folders.values()
+    }
+
+    /// Returns the plugin that has all skills of a collection; `None` for other views and without skills.
+    pub(crate) fn collection_plugin(&self) -> Option<PluginInfo> {
+        let revision = self.commits.get(self.tip?)?.revision;
+        self.head.collection_plugin(&self.folders, revision)
     }
 
     /// Returns whether no skill of the view was ever changed.

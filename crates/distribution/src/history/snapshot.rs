@@ -1,9 +1,50 @@
 //! Generated files and trees of one commit.
 
+use std::sync::Arc;
+
 use skills_git::{EntryMode, ObjectId, ObjectKind, TreeEntry, object::tree};
 
 use super::Folders;
-use crate::formats::{PluginInfo, agent_plugin, claude, codex, cursor, readme};
+use crate::{
+    formats::{PluginInfo, agent_plugin, claude, codex, cursor, readme},
+    plugin_version::PluginVersion,
+    view::{Selection, View},
+};
+
+/// Properties of a repository that no change alters.
+#[derive(Debug, Clone)]
+pub(crate) struct RepositoryHead {
+    /// Name of the marketplace, and of the plugin of a collection.
+    pub(crate) name: Arc<str>,
+    /// Description of a collection; `None` for other views.
+    description: Option<Arc<str>>,
+    mcp_url: Option<Arc<str>>,
+}
+
+impl RepositoryHead {
+    pub(super) fn new(view: &View) -> Self {
+        let name = view.marketplace_name().into();
+        match &view.selection {
+            Selection::List { description, mcp_url, .. } => {
+                let description = Some(Arc::clone(description));
+                Self { name, description, mcp_url: mcp_url.clone() }
+            }
+            _ => Self { name, description: None, mcp_url: None },
+        }
+    }
+
+    /// Returns the plugin that has all skills of a collection. A skill of the same name goes before it.
+    pub(super) fn collection_plugin(&self, folders: &Folders, revision: u64) -> Option<PluginInfo> {
+        let is_taken = folders.contains_key(&format!("{}/", self.name));
+        let description = self.description.as_deref().filter(|_| !is_taken)?;
+        (!folders.is_empty()).then(|| PluginInfo {
+            name: self.name.to_string(),
+            description: description.to_owned(),
+            version: PluginVersion::of_revision(revision),
+            license: None,
+        })
+    }
+}
 
 /// Object that each commit has one of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -18,13 +59,19 @@ pub(crate) enum Slot {
     Readme,
     Plugin,
     Skills,
+    /// `mcp.json` of a collection.
+    Mcp,
+    CollectionManifest,
+    CollectionManifests,
+    /// Wrapper with all skills of a collection.
+    CollectionWrapper,
     Dist,
     Root,
 }
 
 impl Slot {
     /// All slots, each after those that it is made of.
-    pub(crate) const ALL: [Self; 12] = [
+    pub(crate) const ALL: [Self; 16] = [
         Self::ClaudeFile,
         Self::ClaudeTree,
         Self::CodexFile,
@@ -35,15 +82,23 @@ impl Slot {
         Self::Readme,
         Self::Plugin,
         Self::Skills,
+        Self::Mcp,
+        Self::CollectionManifest,
+        Self::CollectionManifests,
+        Self::CollectionWrapper,
         Self::Dist,
         Self::Root,
     ];
 
     pub(crate) const fn kind(self) -> ObjectKind {
         match self {
-            Self::ClaudeFile | Self::CodexFile | Self::CursorFile | Self::Readme | Self::Plugin => {
-                ObjectKind::Blob
-            }
+            Self::ClaudeFile
+            | Self::CodexFile
+            | Self::CursorFile
+            | Self::Readme
+            | Self::Plugin
+            | Self::Mcp
+            | Self::CollectionManifest => ObjectKind::Blob,
             _ => ObjectKind::Tree,
         }
     }
@@ -62,13 +117,17 @@ impl Slot {
     }
 }
 
-/// Ids of the slots of a commit.
+/// Ids of the slots of a commit; zero for those that it does not have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct SlotIds([ObjectId; Slot::ALL.len()]);
 
 impl SlotIds {
     pub(crate) const fn get(&self, slot: Slot) -> ObjectId {
         self.0[slot as usize]
+    }
+
+    fn has(&self, slot: Slot) -> bool {
+        self.get(slot) != ObjectId::ZERO
     }
 
     pub(super) const fn root(&self) -> ObjectId {
@@ -78,15 +137,25 @@ impl SlotIds {
 
 /// Computes the ids of all slots. `reused` has those of a commit with the same names and descriptions.
 pub(super) fn slots(
-    name: &str,
+    head: &RepositoryHead,
     folders: &Folders,
     revision: u64,
     reused: Option<SlotIds>,
 ) -> SlotIds {
     let mut ids = reused.unwrap_or(SlotIds([ObjectId::ZERO; Slot::ALL.len()]));
+    let has_plugin = head.collection_plugin(folders, revision).is_some();
     for slot in Slot::ALL {
-        if reused.is_none() || !slot.is_listing() {
-            let bytes = render(slot, name, folders, revision, &ids);
+        let is_absent = match slot {
+            Slot::Mcp => !has_plugin || head.mcp_url.is_none(),
+            Slot::CollectionManifest | Slot::CollectionManifests | Slot::CollectionWrapper => {
+                !has_plugin
+            }
+            _ => false,
+        };
+        if is_absent {
+            ids.0[slot as usize] = ObjectId::ZERO;
+        } else if reused.is_none() || !slot.is_listing() {
+            let bytes = render(slot, head, folders, revision, &ids);
             ids.0[slot as usize] = ObjectId::of(slot.kind(), &bytes);
         }
     }
@@ -96,29 +165,58 @@ pub(super) fn slots(
 /// Returns the bytes of a slot. `ids` has the slots that it is made of.
 pub(crate) fn render(
     slot: Slot,
-    name: &str,
+    head: &RepositoryHead,
     folders: &Folders,
     revision: u64,
     ids: &SlotIds,
 ) -> Vec<u8> {
+    let name = &*head.name;
+    let collection = head.collection_plugin(folders, revision);
     let plugins = || folders.values().map(|skill| &skill.info);
+    let with_collection = || plugins().chain(&collection);
     let file = |name, slot| TreeEntry { mode: EntryMode::File, name, id: ids.get(slot) };
     let folder = |name, slot| TreeEntry { mode: EntryMode::Tree, name, id: ids.get(slot) };
     match slot {
         Slot::ClaudeFile => {
+            let whole = collection.as_ref().map(|it| claude::collection_entry(it, plugins()));
             let entries = folders.values().map(|skill| skill.entry.as_str());
-            claude::marketplace(name, entries).into()
+            claude::marketplace(name, entries.chain(whole.as_deref())).into()
         }
-        Slot::CodexFile => codex::marketplace(name, plugins()).into(),
-        Slot::CursorFile => cursor::marketplace(name, plugins()).into(),
+        Slot::CodexFile => codex::marketplace(name, with_collection()).into(),
+        Slot::CursorFile => cursor::marketplace(name, with_collection()).into(),
         Slot::Readme => readme::readme(name, plugins()).into(),
-        Slot::Plugin => agent_plugin::repository_manifest(name, revision).into(),
+        Slot::Plugin => match &collection {
+            Some(collection) => agent_plugin::manifest(collection).into(),
+            None => agent_plugin::repository_manifest(name, revision).into(),
+        },
+        Slot::Mcp => agent_plugin::mcp(head.mcp_url.as_deref().unwrap_or_default()).into(),
+        Slot::CollectionManifest => {
+            collection.as_ref().map(codex::manifest).unwrap_or_default().into()
+        }
+        Slot::CollectionManifests => tree(vec![file("plugin.json", Slot::CollectionManifest)]),
+        Slot::CollectionWrapper => {
+            let mut entries = vec![
+                folder(".codex-plugin", Slot::CollectionManifests),
+                folder(".cursor-plugin", Slot::CollectionManifests),
+                file("plugin.json", Slot::Plugin),
+                folder("skills", Slot::Skills),
+            ];
+            if ids.has(Slot::Mcp) {
+                entries.push(file("mcp.json", Slot::Mcp));
+            }
+            tree(entries)
+        }
         Slot::ClaudeTree => tree(vec![file("marketplace.json", Slot::ClaudeFile)]),
         Slot::CodexTree => tree(vec![file("marketplace.json", Slot::CodexFile)]),
         Slot::AgentsTree => tree(vec![folder("plugins", Slot::CodexTree)]),
         Slot::CursorTree => tree(vec![file("marketplace.json", Slot::CursorFile)]),
-        Slot::Skills => folder_tree(folders, |skill| skill.tree),
-        Slot::Dist => folder_tree(folders, |skill| skill.wrapper),
+        Slot::Skills => folder_tree(folders, |skill| skill.tree, None),
+        Slot::Dist => {
+            let name = format!("{name}/");
+            let wrapper = (name.as_str(), ids.get(Slot::CollectionWrapper));
+            let has_wrapper = ids.has(Slot::CollectionWrapper);
+            folder_tree(folders, |skill| skill.wrapper, has_wrapper.then_some(wrapper))
+        }
         Slot::Root => {
             let mut entries = vec![
                 folder(".agents", Slot::AgentsTree),
@@ -127,6 +225,9 @@ pub(crate) fn render(
                 file("README.md", Slot::Readme),
                 file("plugin.json", Slot::Plugin),
             ];
+            if ids.has(Slot::Mcp) {
+                entries.push(file("mcp.json", Slot::Mcp));
+            }
             if !folders.is_empty() {
                 entries.push(folder("skills", Slot::Skills));
                 entries.push(folder("dist", Slot::Dist));
@@ -136,12 +237,26 @@ pub(crate) fn render(
     }
 }
 
-/// Returns a tree with one entry for each folder, which are in the order of a tree.
-fn folder_tree(folders: &Folders, id: impl Fn(&super::FolderSkill) -> ObjectId) -> Vec<u8> {
-    let mut bytes = Vec::with_capacity(folders.len() * 48);
-    for (name, skill) in folders {
+/// Returns a tree with one entry for each folder, which are in the order of a tree, and for one more.
+fn folder_tree(
+    folders: &Folders,
+    id: impl Fn(&super::FolderSkill) -> ObjectId,
+    more: Option<(&str, ObjectId)>,
+) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity((folders.len() + 1) * 48);
+    let mut write = |name: &str, id| {
         let name = name.trim_end_matches('/');
-        TreeEntry { mode: EntryMode::Tree, name, id: id(skill) }.write(&mut bytes);
+        TreeEntry { mode: EntryMode::Tree, name, id }.write(&mut bytes);
+    };
+    let mut more = more;
+    for (name, skill) in folders {
+        if let Some((other, other_id)) = more.take_if(|(other, _)| *other < name.as_str()) {
+            write(other, other_id);
+        }
+        write(name, id(skill));
+    }
+    if let Some((other, other_id)) = more {
+        write(other, other_id);
     }
     bytes
 }

@@ -8,7 +8,9 @@
 )]
 
 mod bad_input;
+mod clawhub;
 mod clone;
+mod collections;
 mod fetch;
 mod marketplace;
 mod support;

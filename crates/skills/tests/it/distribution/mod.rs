@@ -2,12 +2,14 @@
 //!
 //! - `lockfile`: `lock`, `install`, `verify`, `outdated` and `update` with `skills-lock.json`
 //! - `sources`: sources of the configuration; `collections`: named lists of skills
+//! - `clawhub`: the API of ClawHub clients
 //! - `installers`: the lines of `skills connect` for installers
 //! - `add_sources`: `skills add` from sites, servers, marketplaces and repositories over http
 //!
 //! Repositories on this disk and servers on this machine stand in for the internet.
 
 mod add_sources;
+mod clawhub;
 mod collections;
 mod installers;
 mod lockfile;
