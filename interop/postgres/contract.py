@@ -39,7 +39,7 @@ def main():
     parser.add_argument("--root", required=True)
     options = parser.parse_args()
     log = tempfile.NamedTemporaryFile(prefix="skills-embedded-")
-    database = Database(free_port(), SETTINGS)
+    database = Database(free_port(), settings=SETTINGS)
     try:
         environment = {**os.environ, "SKILLS_TEST_STORE": database.url(), "SKILLS_TEST_EMBEDDED_LOG": log.name}
         failed = 0
