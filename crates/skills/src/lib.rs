@@ -40,6 +40,7 @@ mod output;
 mod pending_registry;
 mod process_limits;
 mod progress;
+mod publication_batch;
 mod registry_socket;
 mod remote_mirror;
 mod retention;
