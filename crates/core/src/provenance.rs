@@ -94,6 +94,16 @@ impl Provenance {
         matches!(self.kind, SourceKind::Path | SourceKind::Git | SourceKind::Url)
     }
 
+    /// Returns whether every reader of the content may see the place: it names neither this machine nor a worker.
+    #[must_use]
+    pub fn is_public(&self) -> bool {
+        match self.kind {
+            SourceKind::Git => !self.location.starts_with("file:"),
+            SourceKind::Url => true,
+            _ => false,
+        }
+    }
+
     /// Returns the bytes of all texts.
     #[must_use]
     pub fn bytes(&self) -> usize {

@@ -239,11 +239,21 @@ impl PackSender {
                 Item::Skill(skill, ids) => pack = self.send_skill(&skill, ids, pack).await?,
             }
             if pack.pending() >= CHUNK {
+                self.check_key().await?;
                 self.send_chunk(pack.take()).await?;
             }
         }
+        self.check_key().await?;
         self.send_chunk(pack.finish()).await?;
         self.send_bytes(self.side_band.end()).await
+    }
+
+    /// Checks that the key of the view's owner is still active. Trees and lists are rendered without reading the registry.
+    async fn check_key(&self) -> Result<(), SendError> {
+        if self.history.view.owner.is_some() {
+            self.skills.catalog().await.map_err(into_error)?;
+        }
+        Ok(())
     }
 
     /// Remembers the slots of a parent, against which those of a commit are sent as deltas. The cursor is at the parent.

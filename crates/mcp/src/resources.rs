@@ -24,6 +24,8 @@ use crate::{
     server::PAGE,
 };
 
+/// Member of `_meta` with the import that a skill came from.
+const IMPORTED: &str = "imported";
 /// URI template of a skill.
 pub(crate) const SKILL_TEMPLATE: &str = "iii://{id}";
 /// URI template of a section.
@@ -65,7 +67,10 @@ fn index() -> Resource {
 /// Returns the bytes of the texts of a skill in a listing; the URI repeats the id.
 fn listed_bytes(row: &SkillRow) -> usize {
     let description = row.description().map_or(0, |text| text.len());
-    2 * row.id.len() + row.title().len() + description
+    // With the names of the fields, digest and time of an import.
+    let imported = row.meta.provenance.as_deref().filter(|source| source.is_public());
+    let imported = imported.map_or(0, |source| source.bytes() + 200);
+    2 * row.id.len() + row.title().len() + description + imported
 }
 
 fn skill(row: &Arc<SkillRow>) -> Resource {
@@ -77,7 +82,14 @@ fn skill(row: &Arc<SkillRow>) -> Resource {
     resource.description = row.description().map(Cow::into_owned);
     let mut annotations = Annotations::default();
     annotations.last_modified = Some(row.registered_at.to_string());
-    resource.with_annotations(annotations)
+    let resource = resource.with_annotations(annotations);
+    match row.imported() {
+        Some(import) => {
+            let fields = [(IMPORTED.to_owned(), json!(import))];
+            resource.with_meta(MetaObject(fields.into_iter().collect()))
+        }
+        None => resource,
+    }
 }
 
 pub(crate) fn templates() -> ListResourceTemplatesResult {
@@ -112,9 +124,11 @@ pub(crate) fn contents(resource: skills_registry::Resource) -> ResourceContents 
     }
 }
 
-/// Returns the metadata of content that was read by an address with a version: its number, and the reason of a yank.
-fn version_meta(ReadVersion { version, yanked }: ReadVersion) -> MetaObject {
+/// Returns the metadata of content that was read by an address with a version: its number, the reason of a yank, and
+/// the import that it came from.
+fn version_meta(ReadVersion { version, yanked, imported }: ReadVersion) -> MetaObject {
     let yanked = yanked.map(|reason| ("yanked".to_owned(), json!(reason)));
-    let fields = [("version".to_owned(), json!(version))].into_iter().chain(yanked);
+    let imported = imported.map(|import| (IMPORTED.to_owned(), json!(import)));
+    let fields = [("version".to_owned(), json!(version))].into_iter().chain(yanked).chain(imported);
     MetaObject(fields.collect())
 }

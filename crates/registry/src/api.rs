@@ -7,8 +7,8 @@ use bytes::Bytes;
 use serde_json::{Map, Value};
 use skills_agent_skills::Bundle;
 use skills_core::{
-    Caller, Digest, EntryKind, HandlerId, PromptArgument, PromptDefinition, SkillCollection, Tier,
-    VersionSelector,
+    Caller, Digest, EntryKind, HandlerId, PromptArgument, PromptDefinition, Provenance,
+    SkillCollection, Tier, VersionSelector,
     content::media_type,
     skill::ROOT_PATH,
     uri::{SCHEME, SKILL_SCHEME},
@@ -17,10 +17,11 @@ use skills_core::{
 use skills_store::NO_HISTORY;
 
 use crate::{
-    Catalog, ChangeEvents, CollectRequest, Collected, CollectionInfo, ConnectedWorker, DiffRequest,
-    Explanation, ExposedFunction, HistoryPage, HistoryRequest, LabelRequest, LogPage, LogRequest,
-    PublishRequest, Published, RegistryError, RejectedRows, RollbackRequest, SkillLogPage,
-    SkillLogRequest, SkillRow, VersionInfo, VersionState, YankRequest,
+    BundlePublication, Catalog, ChangeEvents, CollectRequest, Collected, CollectionInfo,
+    ConnectedWorker, DiffRequest, Explanation, ExposedFunction, HistoryPage, HistoryRequest,
+    LabelRequest, LogPage, LogRequest, PublishRequest, Published, RegistryError, RejectedRows,
+    RollbackRequest, SkillLogPage, SkillLogRequest, SkillRow, VersionInfo, VersionState,
+    YankRequest,
     diff::VersionDiff,
     live::LiveOperation,
     search::{SearchPage, SearchRequest},
@@ -91,6 +92,29 @@ pub struct ReadVersion {
     /// Reason of a yank: the reader should be warned.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub yanked: Option<String>,
+    /// Import that created the version, if every reader may see where it came from.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub imported: Option<Box<VersionImport>>,
+}
+
+impl ReadVersion {
+    /// Creates a version that was not imported.
+    #[must_use]
+    pub const fn new(version: u64, yanked: Option<String>) -> Self {
+        Self { version, yanked, imported: None }
+    }
+}
+
+/// Import that created a version: place, commit and path, digest and time.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct VersionImport {
+    /// Place that the content came from.
+    #[serde(flatten)]
+    pub source: Provenance,
+    /// Content digest of the version.
+    pub digest: Digest,
+    /// Time of the registration in RFC 3339.
+    pub registered_at: String,
 }
 
 impl Resource {
@@ -246,6 +270,22 @@ pub trait SkillRegistry: Send + Sync {
         }
         self.register_bundle(tier, id, bundle).await.map(Published::without_history)
     }
+    /// Registers many skills in one commit of the store, where the registry has such commits; else one after the other.
+    /// A skill that is refused does not affect the others. The results have the order of the publications.
+    ///
+    /// # Errors
+    /// When nothing is stored, or the registry cannot be reached any more.
+    async fn publish_bundles(
+        &self,
+        tier: Tier,
+        publications: Vec<BundlePublication>,
+    ) -> Result<Vec<Result<Published, RegistryError>>, RegistryError> {
+        let mut results = Vec::with_capacity(publications.len());
+        for publication in publications {
+            results.push(publish_one(self, tier, publication).await);
+        }
+        Ok(results)
+    }
     /// Registers a prompt with a message, under a condition on its newest version.
     async fn publish_prompt(
         &self,
@@ -364,4 +404,23 @@ pub(crate) fn file_uri(row: &SkillRow, path: &str) -> String {
         None => format!("{SCHEME}{}", row.id),
     };
     if path == ROOT_PATH { root } else { format!("{root}/{path}") }
+}
+
+/// Registers one skill of several, and moves its label.
+///
+/// # Errors
+/// When it is refused.
+pub async fn publish_one<R: SkillRegistry + ?Sized>(
+    registry: &R,
+    tier: Tier,
+    publication: BundlePublication,
+) -> Result<Published, RegistryError> {
+    let BundlePublication { id, bundle, request, label } = publication;
+    let published = registry.publish_bundle(tier, &id, bundle, request).await?;
+    if let (Some(label), Some(version)) = (label, published.version) {
+        let version = Some(VersionSelector::Number(version));
+        let request = LabelRequest { id, tier: Some(tier), label, version, expected: None };
+        registry.set_label(EntryKind::Skill, &request).await?;
+    }
+    Ok(published)
 }

@@ -145,7 +145,7 @@ impl ConcurrentWrites {
         Ok(())
     }
 
-    fn admit(&mut self, QueuedWrite { batch, bytes, reply }: QueuedWrite) {
+    fn admit(&mut self, QueuedWrite { batch, bytes, reply, .. }: QueuedWrite) {
         let ticket = self.next_ticket;
         self.next_ticket += 1;
         let entries = entries_of(&batch);

@@ -63,6 +63,7 @@ mod writing;
 
 pub use api::{
     Document, PromptInfo, ReadVersion, RenderedPrompt, Resource, SkillInfo, SkillRegistry,
+    VersionImport, publish_one,
 };
 pub use catalog::{Catalog, CollectionRow, ExplainedLayer, Explanation, PromptRow, SkillRow};
 pub use change_events::{ChangeEvent, ChangeEvents, NOTIFY_DEBOUNCE};
@@ -84,8 +85,9 @@ pub use skill_log::{ServedSkill, SkillChange, SkillLogPage, SkillLogRequest};
 pub use skills_store::{Action, Change, Refusal, Retention, StateChange, StateEntry, VersionHeads};
 pub use state::BusState;
 pub use versions::{
-    CollectRequest, Collected, DiffRequest, HistoryPage, HistoryRequest, LabelRequest,
-    PublishRequest, Published, RollbackRequest, VersionInfo, VersionState, YankRequest, diff_from,
+    BundlePublication, CollectRequest, Collected, DiffRequest, HistoryPage, HistoryRequest,
+    LabelRequest, PublishRequest, Published, RollbackRequest, VersionInfo, VersionState,
+    YankRequest, diff_from,
 };
 pub use view::RegistryView;
 pub use workers::ConnectedWorker;

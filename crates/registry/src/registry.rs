@@ -208,6 +208,19 @@ impl Registry {
         self.enqueue(|writer| writer.submit(batch, convert))
     }
 
+    /// Queues batches that are committed in one group.
+    pub(crate) fn submit_together<T: Send + 'static>(
+        &self,
+        actor: &str,
+        batches: Vec<Vec<Mutation>>,
+        convert: impl Fn(BatchResult) -> Result<T, RegistryError> + Send + 'static,
+    ) -> PendingWrite<Vec<Result<T, RegistryError>>> {
+        let actor: Arc<str> = actor.into();
+        let batch = |mutations| Batch::new(Arc::clone(&actor), mutations);
+        let batches = batches.into_iter().map(batch).collect();
+        self.enqueue(|writer| writer.submit_together(batches, convert))
+    }
+
     fn enqueue<T: Send + 'static>(
         &self,
         request: impl FnOnce(&Writer) -> PendingWrite<T>,

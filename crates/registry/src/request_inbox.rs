@@ -72,8 +72,9 @@ impl RequestInbox {
 
     /// Queues a request. A write may be carried out before this returns.
     pub(crate) fn push(&self, request: Request) -> Result<(), InboxClosed> {
-        let runs_here =
-            self.is_concurrent && matches!(request, Request::Write(_) | Request::Stored(_));
+        let is_write =
+            matches!(request, Request::Write(_) | Request::WriteTogether(_) | Request::Stored(_));
+        let runs_here = self.is_concurrent && is_write;
         let mut inbox = self.inbox.lock();
         if inbox.is_closed {
             // Dropping the request may report another write.

@@ -100,7 +100,7 @@ impl From<ServedRecord> for SkillChange {
             (None, _) => ServedSkill::None,
             (Some(version), None) => ServedSkill::Gone(version),
             (Some(version), Some(EntryContent::Skill(meta))) => {
-                let pinned = ReadVersion { version, yanked: None };
+                let pinned = ReadVersion::new(version, None);
                 let (id, meta) = (Arc::clone(&record.key.id), meta.clone());
                 let row = SkillRow::of_version(id, tier, meta, record.at, pinned);
                 ServedSkill::Version(version, Arc::new(row))

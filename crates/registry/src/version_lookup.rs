@@ -98,8 +98,7 @@ impl Registry {
         let weight = content.as_deref().map_or(0, EntryContent::weight);
         let content = match content.as_deref() {
             Some(EntryContent::Skill(meta)) => {
-                let pinned =
-                    ReadVersion { version: version.number, yanked: version.yanked.clone() };
+                let pinned = ReadVersion::new(version.number, version.yanked.clone());
                 let (id, tier, at) = (Arc::clone(&key.id), key.layer.tier(), version.registered_at);
                 let row = SkillRow::of_version(id, tier, meta.clone(), at, pinned);
                 SelectedContent::Skill(Arc::new(row))

@@ -5,7 +5,9 @@
 
 use std::{borrow::Cow, time::Duration};
 
+use bytes::Bytes;
 use serde::{Deserialize, Serialize};
+use skills_agent_skills::Bundle;
 use skills_core::{
     Digest, Field, Label, Provenance, RuleError, Tier, VersionSelector,
     version::{check_message, split_version},
@@ -44,6 +46,19 @@ impl PublishRequest {
         message.as_deref().map_or(Ok(()), |text| check_message(Field::Message, text))?;
         Ok(PublishOptions { message, expected_version })
     }
+}
+
+/// Skill of several that are registered together.
+#[derive(Debug, Clone)]
+pub struct BundlePublication {
+    /// Skill id.
+    pub id: String,
+    /// Content.
+    pub bundle: Bundle<Bytes>,
+    /// Condition and message.
+    pub request: PublishRequest,
+    /// Label that is moved to the new version.
+    pub label: Option<Label>,
 }
 
 /// Result of a registration or a rollback.

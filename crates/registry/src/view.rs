@@ -12,9 +12,9 @@ use skills_core::{
 };
 
 use crate::{
-    Catalog, Change, ChangeEvents, CollectRequest, Collected, ConnectedWorker, DiffRequest,
-    Document, Explanation, ExposedFunction, HistoryPage, HistoryRequest, LabelRequest, LogPage,
-    LogRequest, PromptInfo, PromptRow, PublishRequest, Published, Registry, RegistryError,
+    BundlePublication, Catalog, Change, ChangeEvents, CollectRequest, Collected, ConnectedWorker,
+    DiffRequest, Document, Explanation, ExposedFunction, HistoryPage, HistoryRequest, LabelRequest,
+    LogPage, LogRequest, PromptInfo, PromptRow, PublishRequest, Published, Registry, RegistryError,
     RenderedPrompt, Resource, RollbackRequest, SkillInfo, SkillLogPage, SkillLogRequest,
     SkillRegistry, SkillRow, VersionInfo, VersionState, YankRequest,
     change_events::EventSources,
@@ -251,6 +251,15 @@ macro_rules! impl_skill_registry {
             ) -> Result<Published, RegistryError> {
                 let (layer, actor) = write_target($registry.check_key($caller)?, tier)?;
                 $registry.publish_bundle(&actor, &layer, id, bundle, request).await
+            }
+
+            async fn publish_bundles(
+                &$self,
+                tier: Tier,
+                publications: Vec<BundlePublication>,
+            ) -> Result<Vec<Result<Published, RegistryError>>, RegistryError> {
+                let (layer, actor) = write_target($registry.check_key($caller)?, tier)?;
+                $registry.publish_bundles(&actor, &layer, publications).await
             }
 
             async fn publish_prompt(

@@ -49,6 +49,8 @@ type LiveReply = oneshot::Sender<()>;
 
 pub(crate) enum Request {
     Write(QueuedWrite),
+    /// Writes of one group.
+    WriteTogether(Vec<QueuedWrite>),
     Stored(StoredWrite),
     External {
         check: ExternalCheck,
@@ -67,6 +69,8 @@ pub(crate) struct QueuedWrite {
     pub(crate) batch: Batch,
     pub(crate) bytes: usize,
     pub(crate) reply: WriteReply,
+    /// True if it is committed in the same group as the write before it, whatever the limits of a group.
+    joins_previous: bool,
 }
 
 /// Handle of the writer. Dropping it ends the thread after the requests before.
@@ -92,14 +96,55 @@ impl Writer {
         batch: Batch,
         convert: impl FnOnce(BatchResult) -> Result<T, RegistryError> + Send + 'static,
     ) -> PendingWrite<T> {
-        let bytes = BATCH_OVERHEAD + batch.mutations.iter().map(mutation_bytes).sum::<usize>();
+        let bytes = batch_bytes(&batch);
+        if let Err(error) = self.reserve(bytes) {
+            return PendingWrite::reject(error);
+        }
+        let joins_previous = false;
+        let request = |reply| Request::Write(QueuedWrite { batch, bytes, reply, joins_previous });
+        self.send(request, |result| convert(result?))
+    }
+
+    /// Queues batches that are committed in one group: no other process sees some of them without the others. Each is
+    /// atomic by itself. A store that carries out batches concurrently has no groups.
+    pub(crate) fn submit_together<T: Send + 'static>(
+        &self,
+        batches: Vec<Batch>,
+        convert: impl Fn(BatchResult) -> Result<T, RegistryError> + Send + 'static,
+    ) -> PendingWrite<Vec<Result<T, RegistryError>>> {
+        if let Err(error) = self.reserve(batches.iter().map(batch_bytes).sum()) {
+            return PendingWrite::reject(error);
+        }
+        let (mut writes, mut results) = (Vec::new(), Vec::new());
+        for batch in batches {
+            let (reply, result) = oneshot::channel();
+            let (bytes, joins_previous) = (batch_bytes(&batch), !writes.is_empty());
+            writes.push(QueuedWrite { batch, bytes, reply, joins_previous });
+            results.push(result);
+        }
+        let publisher = Arc::clone(&self.0.publisher);
+        if self.0.push(Request::WriteTogether(writes)).is_err() {
+            return PendingWrite::reject(publisher.closed_error());
+        }
+        PendingWrite::new(async move {
+            let mut converted = Vec::with_capacity(results.len());
+            for result in results {
+                let result: Result<BatchResult, _> =
+                    result.await.unwrap_or_else(|_| Err(publisher.dropped_error()));
+                converted.push(result.and_then(&convert));
+            }
+            Ok(converted)
+        })
+    }
+
+    /// Counts bytes that will wait in the queue.
+    fn reserve(&self, bytes: usize) -> Result<(), RegistryError> {
         let queued_bytes = &self.0.queued_bytes;
         if queued_bytes.fetch_add(bytes, Ordering::Relaxed) > MAX_QUEUED_BYTES {
             queued_bytes.fetch_sub(bytes, Ordering::Relaxed);
-            return PendingWrite::reject(RegistryError::Overloaded);
+            return Err(RegistryError::Overloaded);
         }
-        let request = |reply| Request::Write(QueuedWrite { batch, bytes, reply });
-        self.send(request, |result| convert(result?))
+        Ok(())
     }
 
     /// Queues a check for external changes. At most one runs between two groups of writes.
@@ -139,6 +184,10 @@ impl Drop for Writer {
     fn drop(&mut self) {
         let _ = self.0.push(Request::Close);
     }
+}
+
+fn batch_bytes(batch: &Batch) -> usize {
+    BATCH_OVERHEAD + batch.mutations.iter().map(mutation_bytes).sum::<usize>()
 }
 
 fn mutation_bytes(mutation: &Mutation) -> usize {
@@ -205,6 +254,7 @@ impl RequestQueues {
     pub(crate) fn push(&mut self, request: Request) {
         match request {
             Request::Write(write) => self.writes.push_back(write),
+            Request::WriteTogether(writes) => self.writes.extend(writes),
             Request::Stored(stored) => {
                 if let Some(open) = &mut self.concurrent {
                     open.push_stored(stored);
@@ -263,11 +313,14 @@ impl RequestQueues {
 
     /// Takes the next writes, up to the limits of a group.
     fn next_group(&mut self) -> Option<WriteGroup> {
-        let QueuedWrite { batch, bytes, reply } = self.writes.pop_front()?;
+        let QueuedWrite { batch, bytes, reply, .. } = self.writes.pop_front()?;
         let mut group = WriteGroup { batches: vec![batch], replies: vec![reply], bytes };
-        while group.batches.len() < MAX_GROUP_BATCHES
-            && group.bytes < MAX_GROUP_BYTES
-            && let Some(QueuedWrite { batch, bytes, reply }) = self.writes.pop_front()
+        let fits = |group: &WriteGroup, next: &QueuedWrite| {
+            let has_room = group.batches.len() < MAX_GROUP_BATCHES && group.bytes < MAX_GROUP_BYTES;
+            has_room || next.joins_previous
+        };
+        while self.writes.front().is_some_and(|next| fits(&group, next))
+            && let Some(QueuedWrite { batch, bytes, reply, .. }) = self.writes.pop_front()
         {
             group.batches.push(batch);
             group.replies.push(reply);

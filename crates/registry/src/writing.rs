@@ -5,14 +5,17 @@ use std::sync::Arc;
 use bytes::Bytes;
 use skills_agent_skills::Bundle;
 use skills_core::{
-    EntryKey, EntryKind, Layer, PromptDefinition, PromptName, RuleError, SkillId, SkillMeta, Tier,
-    Timestamp, ToolMeta, limits::MAX_SKILL_BYTES, tool::ManifestSource,
+    EntryKey, EntryKind, Label, Layer, PromptDefinition, PromptName, RuleError, SkillId, SkillMeta,
+    Tier, Timestamp, ToolMeta, VersionSelector, limits::MAX_SKILL_BYTES, tool::ManifestSource,
 };
 use skills_manifest::{ManifestFormat, ParsedManifest, tool_document};
-use skills_store::{Action, Change, Effect, EntryContent, Mutation, PublishOptions};
+use skills_store::{
+    Action, Change, Effect, EntryContent, Mutation, PublishOptions, VersionMutation,
+};
 
 use crate::{
-    PendingWrite, PublishRequest, Published, Registry, RegistryError, writer::BatchResult,
+    BundlePublication, PendingWrite, PublishRequest, Published, Registry, RegistryError,
+    writer::BatchResult,
 };
 
 /// A skill that can be called: its document and its manifest.
@@ -126,6 +129,41 @@ impl Registry {
     ) -> PendingWrite<Published> {
         let put = self.put_bundle(layer, id, bundle, request);
         self.submit_checked(actor, put, to_published)
+    }
+
+    /// Registers many skills in one commit of the store: readers and the change log have all of them or none. A skill that
+    /// is refused does not affect the others. The results have the order of the publications.
+    pub fn publish_bundles(
+        &self,
+        actor: &str,
+        layer: &Layer,
+        publications: Vec<BundlePublication>,
+    ) -> PendingWrite<Vec<Result<Published, RegistryError>>> {
+        let (mut batches, mut refused) = (Vec::new(), Vec::new());
+        for publication in publications {
+            let BundlePublication { id, bundle, request, label } = publication;
+            let batch = self.put_bundle(layer, &id, bundle, request).map(|mut batch| {
+                let key = EntryKey { kind: EntryKind::Skill, layer: layer.clone(), id: id.into() };
+                batch.extend(label.map(|label| set_to_latest(key, label)));
+                batch
+            });
+            match batch {
+                Ok(batch) => {
+                    batches.push(batch);
+                    refused.push(None);
+                }
+                Err(error) => refused.push(Some(error)),
+            }
+        }
+        let write = self.submit_together(actor, batches, to_published);
+        PendingWrite::new(async move {
+            let mut written = write.await?.into_iter();
+            let results = refused.into_iter().map(|refused| match refused {
+                Some(error) => Err(error.into()),
+                None => written.next().unwrap_or(Err(RegistryError::Unexpected("a put"))),
+            });
+            Ok(results.collect())
+        })
     }
 
     fn put_bundle(
@@ -297,25 +335,30 @@ fn to_timestamp(result: BatchResult) -> Result<Timestamp, RegistryError> {
     }
 }
 
-/// Returns the version that the last mutation of a batch registered.
+/// Returns the version that a batch registered, and the one that it serves afterwards.
 pub(crate) fn to_published(result: BatchResult) -> Result<Published, RegistryError> {
-    match result?.pop() {
-        Some(Effect::Changed(Change {
-            at,
-            action: Action::Put { version, is_new, .. },
-            served,
-            ..
-        })) => {
-            let heads = served.and_then(|served| served.heads);
-            Ok(Published {
-                registered_at: at.to_string(),
-                version,
-                created: is_new,
-                served: heads.map(|heads| heads.served),
-            })
-        }
-        _ => Err(RegistryError::Unexpected("a put")),
-    }
+    let effects = result?;
+    let changes = || {
+        effects.iter().rev().filter_map(|effect| match effect {
+            Effect::Changed(change) => Some(change),
+            _ => None,
+        })
+    };
+    let put = changes().find_map(|Change { at, action, .. }| match action {
+        Action::Put { version, is_new, .. } => Some((at, *version, *is_new)),
+        _ => None,
+    });
+    let (at, version, created) = put.ok_or(RegistryError::Unexpected("a put"))?;
+    let last = changes().next().and_then(|change| change.served.as_ref());
+    let served = last.and_then(|served| Some(served.heads.as_ref()?.served));
+    Ok(Published { registered_at: at.to_string(), version, created, served })
+}
+
+/// Returns the mutation that moves a label to the newest version.
+fn set_to_latest(key: EntryKey, label: Label) -> Mutation {
+    let version = Some(VersionSelector::Latest);
+    let change = VersionMutation::SetLabel { label, version, expected: None };
+    Mutation::Version { key, change }
 }
 
 /// Checks a prompt and returns the mutation that stores it.

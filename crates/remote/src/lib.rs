@@ -25,7 +25,7 @@ use std::{fmt, sync::Arc, time::Duration};
 use async_trait::async_trait;
 use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
 use bytes::Bytes;
-use futures_util::StreamExt as _;
+use futures_util::{StreamExt as _, stream};
 use parking_lot::Mutex;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
@@ -36,21 +36,25 @@ use skills_core::{
     VersionSelector, json_size::compact_text,
 };
 use skills_registry::{
-    Catalog, ChangeEvents, CollectRequest, Collected, CollectionInfo, DiffRequest, Explanation,
-    ExposedFunction, HistoryPage, HistoryRequest, LabelRequest, LogPage, LogRequest,
-    PublishRequest, Published, ReadVersion, RegistryError, RejectedRows, RenderedPrompt, Resource,
-    RollbackRequest, SectionAccess, SkillInfo, SkillRegistry, SkillRow, VersionInfo, VersionState,
-    YankRequest,
+    BundlePublication, Catalog, ChangeEvents, CollectRequest, Collected, CollectionInfo,
+    DiffRequest, Explanation, ExposedFunction, HistoryPage, HistoryRequest, LabelRequest, LogPage,
+    LogRequest, PublishRequest, Published, ReadVersion, RegistryError, RejectedRows,
+    RenderedPrompt, Resource, RollbackRequest, SectionAccess, SkillInfo, SkillRegistry, SkillRow,
+    VersionInfo, VersionState, YankRequest,
     diff::VersionDiff,
     functions,
     live::LiveOperation,
+    publish_one,
     search::{SearchPage, SearchRequest},
 };
 
 pub use self::{bus_caller::BusCaller, mirror::Mirror};
 use self::{
     listing::RESOLVE,
-    responses::{Capabilities, Contents, Executed, Removed, Rendered, ResolveResult},
+    responses::{
+        Capabilities, ContentRow, Contents, Executed, ManyResult, ManyResults, Removed, Rendered,
+        ResolveResult,
+    },
     versions::VersionOperation,
 };
 
@@ -60,6 +64,12 @@ const LIST_PATHS: &str = LiveOperation::ListPaths.function_id();
 const LIVE_TIMEOUT: Duration = Duration::from_secs(15);
 /// Time for the transport of a call to a live client.
 const LIVE_TIMEOUT_MARGIN: Duration = Duration::from_secs(5);
+/// Function that registers skills together.
+const REGISTER_MANY: &str = "skills::register-many";
+/// Least time limit of a call that registers skills together.
+const MANY_TIMEOUT: Duration = Duration::from_secs(120);
+/// Registrations in flight where the registry has no function for many.
+const CONCURRENT_WRITES: usize = 16;
 /// Function that calls tools.
 const EXECUTE: &str = "skills::execute";
 
@@ -154,6 +164,30 @@ fn parse_result<T: DeserializeOwned>(
         let message = format!("the result of {function_id} breaks the contract: {error}");
         RegistryError::unexpected_answer(message)
     })
+}
+
+/// Returns the fields of a bundle in `skills::register`.
+fn bundle_payload(id: &str, bundle: Bundle<Bytes>) -> Value {
+    let (meta, root, files) = bundle.into_parts();
+    let file = |(path, bytes): (BundlePath, Bytes)| {
+        let content = match compact_text(&bytes) {
+            Some(text) => json!(text),
+            None => json!({ "base64": BASE64.encode(&bytes) }),
+        };
+        (path.to_string(), content)
+    };
+    let files: serde_json::Map<String, Value> = files.into_iter().map(file).collect();
+    let mut payload = json!({ "id": id, "skill": root });
+    if !files.is_empty() {
+        payload["files"] = Value::Object(files);
+        let executable = meta.files.iter().filter(|file| file.executable == Some(true));
+        let executable: Vec<&str> = executable.map(|file| file.path.as_str()).collect();
+        payload["executable"] = json!(executable);
+    }
+    if let Some(provenance) = &meta.provenance {
+        payload["source"] = json!(provenance);
+    }
+    payload
 }
 
 /// Returns whether an error code means that the registry could not be reached, so that a further call would fail too.
@@ -355,7 +389,8 @@ impl SkillRegistry for RemoteRegistry {
                 "skills::resources-read returned no content for {uri}"
             ))
         })?;
-        let body = match (row.text, row.blob) {
+        let ContentRow { mime_type, text, blob, version, yanked, imported } = row;
+        let body = match (text, blob) {
             (Some(text), _) => text.into(),
             (None, Some(blob)) => BASE64.decode(blob).map(Bytes::from).map_err(|error| {
                 RegistryError::unexpected_answer(format!("{uri} is not in base64: {error}"))
@@ -365,8 +400,8 @@ impl SkillRegistry for RemoteRegistry {
             }
         };
         // The requested URI, whatever the result names.
-        let version = row.version.map(|version| ReadVersion { version, yanked: row.yanked });
-        let mime_type = rows::media_type(row.mime_type);
+        let version = version.map(|version| ReadVersion { version, yanked, imported });
+        let mime_type = rows::media_type(mime_type);
         Ok(Resource { uri: uri.to_owned(), mime_type, body, version })
     }
 
@@ -399,33 +434,51 @@ impl SkillRegistry for RemoteRegistry {
         bundle: Bundle<Bytes>,
         request: PublishRequest,
     ) -> Result<Published, RegistryError> {
-        let (meta, root, files) = bundle.into_parts();
-        let file = |(path, bytes): (BundlePath, Bytes)| {
-            let content = match compact_text(&bytes) {
-                Some(text) => json!(text),
-                None => json!({ "base64": BASE64.encode(&bytes) }),
-            };
-            (path.to_string(), content)
-        };
-        let files: serde_json::Map<String, Value> = files.into_iter().map(file).collect();
-        let mut payload = json!({ "id": id, "skill": root });
+        let mut payload = bundle_payload(id, bundle);
         // Other implementations would store only the root document of a bundle.
-        if !files.is_empty() {
-            payload["files"] = Value::Object(files);
+        if payload.get("files").is_some() {
             self.require("skills::files", "the registry on this bus does not take bundles").await?;
-            let executable = meta.files.iter().filter(|file| file.executable == Some(true));
-            let executable: Vec<&str> = executable.map(|file| file.path.as_str()).collect();
-            payload["executable"] = json!(executable);
         }
         // Other implementations have no such field.
-        if let Some(provenance) = &meta.provenance
-            && self.has_tiers().await?
+        if !self.has_tiers().await?
+            && let Some(fields) = payload.as_object_mut()
         {
-            payload["source"] = json!(provenance);
+            fields.remove("source");
         }
         self.add_tier(&mut payload, tier).await?;
         self.add_publish_request(&mut payload, &request).await?;
         self.call("skills::register", payload).await
+    }
+
+    async fn publish_bundles(
+        &self,
+        tier: Tier,
+        publications: Vec<BundlePublication>,
+    ) -> Result<Vec<Result<Published, RegistryError>>, RegistryError> {
+        let is_one = publications.len() < 2;
+        if is_one || !self.capabilities().await?.has(REGISTER_MANY) {
+            let publish = |publication| publish_one(self, tier, publication);
+            let publishing = stream::iter(publications).map(publish).buffered(CONCURRENT_WRITES);
+            return Ok(publishing.collect().await);
+        }
+        let skill = |publication| {
+            let BundlePublication { id, bundle, request, label } = publication;
+            let mut payload = bundle_payload(&id, bundle);
+            payload["message"] = json!(request.message);
+            payload["expected_version"] = json!(request.expected_version);
+            payload["label"] = json!(label.map(|label| label.to_string()));
+            payload
+        };
+        let skills: Vec<Value> = publications.into_iter().map(skill).collect();
+        let count = skills.len();
+        let payload = json!({ "skills": skills, "tier": tier });
+        let timeout = self.timeout.max(MANY_TIMEOUT);
+        let many: ManyResults = self.call_with_timeout(REGISTER_MANY, payload, timeout).await?;
+        if many.results.len() != count {
+            let message = format!("{REGISTER_MANY} returned results of other skills");
+            return Err(RegistryError::unexpected_answer(message));
+        }
+        Ok(many.results.into_iter().map(ManyResult::into_result).collect())
     }
 
     async fn remove_skill(&self, tier: Tier, id: &str) -> Result<bool, RegistryError> {

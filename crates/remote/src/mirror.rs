@@ -13,10 +13,11 @@ use skills_core::{
     VersionSelector,
 };
 use skills_registry::{
-    Catalog, ChangeEvent, ChangeEvents, CollectRequest, Collected, CollectionInfo, DiffRequest,
-    Explanation, ExposedFunction, HistoryPage, HistoryRequest, LabelRequest, LogPage, LogRequest,
-    PublishRequest, Published, RegistryError, RejectedRows, RenderedPrompt, Resource,
-    RollbackRequest, SkillInfo, SkillRegistry, SkillRow, VersionInfo, VersionState, YankRequest,
+    BundlePublication, Catalog, ChangeEvent, ChangeEvents, CollectRequest, Collected,
+    CollectionInfo, DiffRequest, Explanation, ExposedFunction, HistoryPage, HistoryRequest,
+    LabelRequest, LogPage, LogRequest, PublishRequest, Published, RegistryError, RejectedRows,
+    RenderedPrompt, Resource, RollbackRequest, SkillInfo, SkillRegistry, SkillRow, VersionInfo,
+    VersionState, YankRequest,
     diff::VersionDiff,
     feed::{Feed, FeedItem},
     live::LiveOperation,
@@ -360,6 +361,14 @@ impl SkillRegistry for Mirror {
         request: PublishRequest,
     ) -> Result<Published, RegistryError> {
         self.remote.publish_bundle(tier, id, bundle, request).await
+    }
+
+    async fn publish_bundles(
+        &self,
+        tier: Tier,
+        publications: Vec<BundlePublication>,
+    ) -> Result<Vec<Result<Published, RegistryError>>, RegistryError> {
+        self.remote.publish_bundles(tier, publications).await
     }
 
     async fn publish_prompt(

@@ -3,7 +3,7 @@
 use serde::Deserialize;
 use serde_json::Value;
 use skills_core::{AgentSkill, PromptArgument, Provenance, Tier, ToolMeta};
-use skills_registry::{ExplainedLayer, Explanation, RegistryError};
+use skills_registry::{ExplainedLayer, Explanation, Published, RegistryError, VersionImport};
 
 use crate::rows::check_skill_id;
 
@@ -71,6 +71,32 @@ pub(super) struct ContentRow {
     /// Reason of a yank.
     #[serde(default)]
     pub(super) yanked: Option<String>,
+    /// Import that created the version.
+    #[serde(default)]
+    pub(super) imported: Option<Box<VersionImport>>,
+}
+
+/// Result of `skills::register-many`, which only this implementation has.
+#[derive(Deserialize)]
+pub(super) struct ManyResults {
+    pub(super) results: Vec<ManyResult>,
+}
+
+/// Result of one skill of several.
+#[derive(Deserialize)]
+#[serde(untagged)]
+pub(super) enum ManyResult {
+    Refused { code: String, message: String },
+    Registered(Published),
+}
+
+impl ManyResult {
+    pub(super) fn into_result(self) -> Result<Published, RegistryError> {
+        match self {
+            Self::Refused { code, message } => Err(RegistryError::Remote { code, message }),
+            Self::Registered(published) => Ok(published),
+        }
+    }
 }
 
 #[derive(Deserialize)]

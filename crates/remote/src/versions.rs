@@ -132,7 +132,7 @@ impl RemoteRegistry {
         let row = page.skills.into_iter().next();
         let missing = || RegistryError::NotFound { kind: EntryKind::Skill, id: address.clone() };
         let row = row.ok_or_else(missing)?;
-        let pinned = row.version.map(|version| ReadVersion { version, yanked: row.yanked.clone() });
+        let pinned = row.version.map(|version| ReadVersion::new(version, row.yanked.clone()));
         let pinned = pinned.ok_or_else(|| {
             RegistryError::unexpected_answer(format!("{address} was listed without its version"))
         })?;

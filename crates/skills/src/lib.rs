@@ -41,6 +41,7 @@ mod pending_registry;
 mod presence;
 mod process_limits;
 mod progress;
+mod publication_batch;
 mod registry_copy;
 mod registry_socket;
 mod remote_mirror;

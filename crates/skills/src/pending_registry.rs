@@ -19,11 +19,11 @@ use skills_core::{
     VersionSelector,
 };
 use skills_registry::{
-    Catalog, ChangeEvent, ChangeEvents, CollectRequest, Collected, CollectionInfo, ConnectedWorker,
-    DiffRequest, Document, Explanation, ExposedFunction, HistoryPage, HistoryRequest, LabelRequest,
-    LogPage, LogRequest, PublishRequest, Published, RegistryError, RejectedRows, RenderedPrompt,
-    Resource, RollbackRequest, SkillInfo, SkillLogPage, SkillLogRequest, SkillRegistry, SkillRow,
-    VersionInfo, VersionState, YankRequest,
+    BundlePublication, Catalog, ChangeEvent, ChangeEvents, CollectRequest, Collected,
+    CollectionInfo, ConnectedWorker, DiffRequest, Document, Explanation, ExposedFunction,
+    HistoryPage, HistoryRequest, LabelRequest, LogPage, LogRequest, PublishRequest, Published,
+    RegistryError, RejectedRows, RenderedPrompt, Resource, RollbackRequest, SkillInfo,
+    SkillLogPage, SkillLogRequest, SkillRegistry, SkillRow, VersionInfo, VersionState, YankRequest,
     diff::VersionDiff,
     live::LiveOperation,
     search::{SearchPage, SearchRequest},
@@ -256,6 +256,14 @@ impl SkillRegistry for PendingRegistry {
         request: PublishRequest,
     ) -> Result<Published, RegistryError> {
         self.get().await?.publish_bundle(tier, id, bundle, request).await
+    }
+
+    async fn publish_bundles(
+        &self,
+        tier: Tier,
+        publications: Vec<BundlePublication>,
+    ) -> Result<Vec<Result<Published, RegistryError>>, RegistryError> {
+        self.get().await?.publish_bundles(tier, publications).await
     }
 
     async fn publish_prompt(

@@ -13,13 +13,15 @@ use crate::{
     extensions::{AVAILABLE, CATALOG, EXECUTE, FILES, RESOLVE, SEARCH},
     functions::spec,
     register::Registrar,
+    register_many::REGISTER_MANY,
     versions::VERSION_FUNCTIONS,
 };
 
 const CAPABILITIES: &str = "skills::capabilities";
 
 /// Extension functions besides those of versions and collections. A test compares them with the registered ones.
-const EXTENSIONS: [&str; 7] = [AVAILABLE, CAPABILITIES, CATALOG, EXECUTE, FILES, RESOLVE, SEARCH];
+const EXTENSIONS: [&str; 8] =
+    [AVAILABLE, CAPABILITIES, CATALOG, EXECUTE, FILES, REGISTER_MANY, RESOLVE, SEARCH];
 
 /// Returns the extension functions and, if the registry hosts live clients, the `mdp::*` functions, sorted.
 fn function_ids(registry: &Registry) -> Vec<String> {

@@ -16,11 +16,15 @@ pub(crate) fn execute_error(error: &ExecuteError) -> CallError {
 }
 
 fn remote(error: &dyn Coded) -> CallError {
-    let message = match error.hint() {
+    CallError::remote(error.code_text(), message(error))
+}
+
+/// Returns the message of an error, with its hint.
+pub(crate) fn message(error: &dyn Coded) -> String {
+    match error.hint() {
         Some(hint) => format!("{error} (hint: {hint})"),
         None => error.to_string(),
-    };
-    CallError::remote(error.code_text(), message)
+    }
 }
 
 /// Returns the error for a payload that does not match the function's input.

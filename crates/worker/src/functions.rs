@@ -42,7 +42,8 @@ pub(crate) fn register(functions: &Registrar<'_, Arc<Context>>) {
     register_prompts(functions);
 }
 
-fn bundle(
+/// Builds the bundle of a root document and further files.
+pub(crate) fn bundle(
     skill: String,
     files: BTreeMap<String, FileContent>,
     executable: Option<&[String]>,
@@ -65,7 +66,10 @@ fn bundle(
 }
 
 /// Returns the provenance that a call states, or the calling worker.
-fn provenance(stated: Option<Box<Provenance>>, actor: &str) -> Result<Box<Provenance>, RuleError> {
+pub(crate) fn provenance(
+    stated: Option<Box<Provenance>>,
+    actor: &str,
+) -> Result<Box<Provenance>, RuleError> {
     let worker = || {
         let name = actor.strip_prefix("worker:").unwrap_or(actor);
         Box::new(Provenance::new(SourceKind::Worker, name))

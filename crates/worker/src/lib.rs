@@ -2,7 +2,7 @@
 //!
 //! - [`contract`]: inputs, outputs and their JSON Schemas
 //! - `functions`: the eleven functions of the contract
-//! - `extensions`, `versions`: additional functions; `capabilities` lists them
+//! - `extensions`, `versions`, `register_many`: additional functions; `capabilities` lists them
 //! - `listing_cache`: listings as JSON text, cached for each version of the catalog
 //! - `on_change`: the trigger types, and the observable functions of the same ids
 //! - [`mdp`]: the `mdp::*` functions, for a registry that hosts live clients
@@ -24,6 +24,7 @@ mod listing_cache;
 pub mod mdp;
 mod on_change;
 mod register;
+mod register_many;
 pub mod state;
 mod versions;
 
@@ -99,6 +100,7 @@ pub fn serve(
     let functions = Registrar { bus: &**bus, context: Arc::new(context) };
     functions::register(&functions);
     extensions::register(&functions);
+    register_many::register(&functions);
     versions::register(&functions);
     collections::register(&functions);
     capabilities::register(&functions);

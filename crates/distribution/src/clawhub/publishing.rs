@@ -201,7 +201,7 @@ fn bundle(contents: Vec<(BundlePath, Bytes)>) -> Result<Bundle<Bytes>, ClawHubEr
 
 /// Refuses what no client could install afterwards.
 fn check_agent_skill(id: &SkillId, tier: Tier, bundle: &Bundle<Bytes>) -> Result<(), ClawHubError> {
-    let (meta, pinned) = (bundle.meta().clone(), ReadVersion { version: 0, yanked: None });
+    let (meta, pinned) = (bundle.meta().clone(), ReadVersion::new(0, None));
     let row = SkillRow::of_version(id.to_shared(), tier, meta, Timestamp::now(), pinned);
     to_agent_skill(&row).map(|_| ()).map_err(ClawHubError::NotAgentSkill)
 }

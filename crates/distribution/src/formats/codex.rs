@@ -52,16 +52,18 @@ struct Manifest<'a> {
 pub(crate) fn marketplace<'a>(name: &str, plugins: impl Iterator<Item = &'a PluginInfo>) -> String {
     let head = Head { name, interface: Interface { display_name: name } };
     let head = serde_json::to_string(&head).unwrap_or_default();
-    let entry = |plugin: &PluginInfo| {
-        let entry = Entry {
-            name: &plugin.name,
-            source: LocalSource { source: "local", path: format!("./dist/{}", plugin.name) },
-            policy: Policy { installation: "AVAILABLE", authentication: "ON_INSTALL" },
-            category: "Skills",
-        };
-        serde_json::to_string(&entry).unwrap_or_default()
+    listing(&head, plugins.map(PluginInfo::codex_entry))
+}
+
+/// Returns the line of a plugin in the marketplace.
+pub(super) fn entry(plugin: &PluginInfo) -> String {
+    let entry = Entry {
+        name: &plugin.name,
+        source: LocalSource { source: "local", path: format!("./dist/{}", plugin.name) },
+        policy: Policy { installation: "AVAILABLE", authentication: "ON_INSTALL" },
+        category: "Skills",
     };
-    listing(&head, plugins.map(entry))
+    serde_json::to_string(&entry).unwrap_or_default()
 }
 
 /// Returns the manifest of a wrapper.

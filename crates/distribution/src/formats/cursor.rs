@@ -20,12 +20,14 @@ struct Entry<'a> {
 /// Returns the marketplace. Versions are in the manifests of the wrappers.
 pub(crate) fn marketplace<'a>(name: &str, plugins: impl Iterator<Item = &'a PluginInfo>) -> String {
     let head = serde_json::to_string(&Head { name, owner: OWNER }).unwrap_or_default();
-    let entry = |plugin: &PluginInfo| {
-        let source = format!("./dist/{}", plugin.name);
-        let entry = Entry { name: &plugin.name, source, description: &plugin.description };
-        serde_json::to_string(&entry).unwrap_or_default()
-    };
-    listing(&head, plugins.map(entry))
+    listing(&head, plugins.map(PluginInfo::cursor_entry))
+}
+
+/// Returns the line of a plugin in the marketplace.
+pub(super) fn entry(plugin: &PluginInfo) -> String {
+    let source = format!("./dist/{}", plugin.name);
+    let entry = Entry { name: &plugin.name, source, description: &plugin.description };
+    serde_json::to_string(&entry).unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -7,6 +7,8 @@ pub(crate) mod codex;
 pub(crate) mod cursor;
 pub(crate) mod readme;
 
+use std::sync::{Arc, OnceLock};
+
 use serde::Serialize;
 
 use crate::plugin_version::PluginVersion;
@@ -19,12 +21,50 @@ pub(crate) struct PluginInfo {
     pub(crate) description: String,
     pub(crate) version: PluginVersion,
     pub(crate) license: Option<String>,
+    pub(crate) lines: ListLines,
 }
+
+/// Cache of a skill's lines in lists without versions. Every commit renders the lists of all skills, so formatting each line
+/// again would make the first clone of a long history slow.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct ListLines(OnceLock<Arc<[String; 3]>>);
+
+impl ListLines {
+    fn get(&self, plugin: &PluginInfo) -> &[String; 3] {
+        self.0.get_or_init(|| {
+            Arc::new([codex::entry(plugin), cursor::entry(plugin), readme::line(plugin)])
+        })
+    }
+}
+
+/// The lines follow from the other fields.
+impl PartialEq for ListLines {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
+}
+
+impl Eq for ListLines {}
 
 impl PluginInfo {
     /// Returns the fields that lists without versions show.
     pub(crate) fn listed(&self) -> (&str, &str) {
         (&self.name, &self.description)
+    }
+
+    /// Returns the line in the marketplace of Codex.
+    fn codex_entry(&self) -> &str {
+        &self.lines.get(self)[0]
+    }
+
+    /// Returns the line in the marketplace of Cursor.
+    fn cursor_entry(&self) -> &str {
+        &self.lines.get(self)[1]
+    }
+
+    /// Returns the line in the README.
+    fn readme_line(&self) -> &str {
+        &self.lines.get(self)[2]
     }
 }
 
@@ -62,5 +102,6 @@ pub(crate) fn example() -> PluginInfo {
         description: "Reads \"PDF\" files.".to_owned(),
         version: PluginVersion::parse("1.2.0").unwrap(),
         license: Some("MIT".to_owned()),
+        lines: ListLines::default(),
     }
 }

@@ -11,23 +11,26 @@ pub(crate) fn readme<'a>(name: &str, plugins: impl Iterator<Item = &'a PluginInf
         "# {name}\n\nGenerated from the skills registry; each folder below `skills` is one skill. Changes are \
          made there, not here.\n\n"
     );
-    for plugin in plugins {
-        let line = plugin.description.split_whitespace().collect::<Vec<_>>().join(" ");
-        let mut short: String = line.chars().take(MAX_CHARS).collect();
-        if short.len() < line.len() {
-            short.push_str("...");
-        }
-        // Descriptions are written by anyone: nothing in them becomes markup.
-        let escaped: String = short
-            .chars()
-            .flat_map(|c| {
-                let escape = matches!(c, '<' | '[' | ']' | '`' | '*' | '_' | '\\' | '|' | '!');
-                escape.then_some('\\').into_iter().chain([c])
-            })
-            .collect();
-        text.push_str(&format!("- [{0}](skills/{0}/SKILL.md): {escaped}\n", plugin.name));
-    }
+    plugins.for_each(|plugin| text.push_str(plugin.readme_line()));
     text
+}
+
+/// Returns the line of a skill.
+pub(super) fn line(plugin: &PluginInfo) -> String {
+    let line = plugin.description.split_whitespace().collect::<Vec<_>>().join(" ");
+    let mut short: String = line.chars().take(MAX_CHARS).collect();
+    if short.len() < line.len() {
+        short.push_str("...");
+    }
+    // Descriptions are written by anyone: nothing in them becomes markup.
+    let escaped: String = short
+        .chars()
+        .flat_map(|c| {
+            let escape = matches!(c, '<' | '[' | ']' | '`' | '*' | '_' | '\\' | '|' | '!');
+            escape.then_some('\\').into_iter().chain([c])
+        })
+        .collect();
+    format!("- [{0}](skills/{0}/SKILL.md): {escaped}\n", plugin.name)
 }
 
 #[cfg(test)]

@@ -132,7 +132,10 @@ impl History {
     pub(crate) fn weight(&self) -> usize {
         let change = |(name, skill): &FolderChange| {
             let skill = skill.as_ref().map_or(0, |skill| {
-                skill.entry.len() + skill.info.description.len() + 20 * skill.objects.len() + 300
+                skill.entry.len()
+                    + 3 * skill.info.description.len()
+                    + 20 * skill.objects.len()
+                    + 700
             });
             name.len() + skill + 64
         };

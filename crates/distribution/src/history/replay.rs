@@ -14,7 +14,7 @@ use super::{
     snapshot,
 };
 use crate::{
-    formats::{PluginInfo, claude},
+    formats::{ListLines, PluginInfo, claude},
     plugin_version::PluginVersion,
     skill_tree::BlobIds,
 };
@@ -246,6 +246,7 @@ pub(super) async fn folder_skill(
         description: agent.description,
         version,
         license: agent.license,
+        lines: ListLines::default(),
     };
     let (tree, entry) = (objects.id(), claude::local_entry(&info));
     let wrapper = snapshot::wrapper(&info, tree).last().map_or(tree, |object| object.id);

@@ -6,7 +6,7 @@ use skills_git::{EntryMode, ObjectId, ObjectKind, TreeEntry, object::tree};
 
 use super::Folders;
 use crate::{
-    formats::{PluginInfo, agent_plugin, claude, codex, cursor, readme},
+    formats::{ListLines, PluginInfo, agent_plugin, claude, codex, cursor, readme},
     plugin_version::PluginVersion,
     view::{Selection, View},
 };
@@ -42,6 +42,7 @@ impl RepositoryHead {
             description: description.to_owned(),
             version: PluginVersion::of_revision(revision),
             license: None,
+            lines: ListLines::default(),
         })
     }
 }

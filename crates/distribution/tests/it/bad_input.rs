@@ -1,13 +1,21 @@
 //! Requests that no git client sends.
 
-use std::io::Write as _;
+use std::{
+    io::Write as _,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+};
 
 use axum::{body::Body, http::Request};
 use flate2::{Compression, write::GzEncoder};
 use futures_util::StreamExt as _;
-use skills_core::{Caller, Layer};
+use skills_core::{Caller, KeyDirectory, KeyLookup, Layer};
+use skills_registry::{Registry, RegistryConfig};
+use skills_store::MemoryStore;
 
-use crate::support::{Site, lines, skill};
+use crate::support::{Site, lines, skill, user};
 
 const ANYONE: Caller = Caller::Anonymous;
 
@@ -94,9 +102,8 @@ async fn other_paths_and_services_are_refused() {
     assert_eq!(site.send(&ANYONE, push).await.status, 403);
 }
 
-#[tokio::test]
-async fn a_pack_ends_with_its_client() {
-    let site = Site::new();
+/// Registers a skill whose pack is larger than what waits for a client.
+async fn put_large(site: &Site) {
     let noise: Vec<u8> = (0..300_000_u64)
         .map(|index| (index.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 56) as u8)
         .collect();
@@ -106,6 +113,12 @@ async fn a_pack_ends_with_its_client() {
     let files: Vec<(&str, &[u8], Option<bool>)> =
         files.iter().map(|(path, bytes)| (path.as_str(), &bytes[..], None)).collect();
     site.put_bundle("large", skill("large", "Text."), &files).await;
+}
+
+#[tokio::test]
+async fn a_pack_ends_with_its_client() {
+    let site = Site::new();
+    put_large(&site).await;
     let main = site.main(&ANYONE, "all").await;
     let want = format!("want {main}");
     let mut body = site
@@ -114,7 +127,7 @@ async fn a_pack_ends_with_its_client() {
         .into_data_stream();
     assert!(body.next().await.unwrap().is_ok());
     // The queue is full now, and the sender waits for the client.
-    let held = || std::sync::Arc::strong_count(&site.registry);
+    let held = || Arc::strong_count(&site.registry);
     let sending = held();
     drop(body);
     let deadline = tokio::time::Instant::now() + std::time::Duration::from_secs(60);
@@ -122,4 +135,44 @@ async fn a_pack_ends_with_its_client() {
         assert!(tokio::time::Instant::now() < deadline, "the pack is still being sent");
         tokio::task::yield_now().await;
     }
+}
+
+/// Keys of one user, which can be revoked.
+#[derive(Debug, Default)]
+struct Keys(AtomicBool);
+
+impl KeyDirectory for Keys {
+    fn lookup(&self, _: &str) -> KeyLookup {
+        KeyLookup::UnknownKey
+    }
+
+    fn is_active(&self, _: &Caller) -> bool {
+        !self.0.load(Ordering::SeqCst)
+    }
+}
+
+#[tokio::test]
+async fn a_key_that_is_revoked_ends_a_pack_that_is_being_sent() {
+    let keys = Arc::new(Keys::default());
+    let config = RegistryConfig { keys: Some(Arc::clone(&keys) as _), ..RegistryConfig::default() };
+    let registry = Registry::open(Arc::new(MemoryStore::new()), None, config).unwrap();
+    let site = Site::of(registry);
+    put_large(&site).await;
+    let ann = user("ann");
+    let main = site.main(&ann, "mine").await;
+    let want = format!("want {main}");
+    let body = site.open(&ann, "mine", 2, &["command=fetch", "0001", &want, "done", "0000"]).await;
+    let mut body = body.into_data_stream();
+    assert!(body.next().await.unwrap().is_ok());
+    keys.0.store(true, Ordering::SeqCst);
+    let mut received = Vec::new();
+    while let Some(part) = body.next().await {
+        received.extend_from_slice(&part.unwrap());
+    }
+    // What was queued, then the last frame: an error in the third band.
+    assert!(received.len() < 3_000_000, "{}", received.len());
+    let sentence = b"\x03the server cannot complete the pack";
+    assert!(received.windows(sentence.len()).any(|part| part == sentence));
+    let refused = site.get(&ann, "/git/mine.git/info/refs?service=git-upload-pack").await;
+    assert_eq!(refused.status, 401);
 }

@@ -2,8 +2,8 @@
 
 use bytes::Bytes;
 use skills_agent_skills::Bundle;
-use skills_core::{Caller, EntryKind, Layer, Timestamp};
-use skills_registry::YankRequest;
+use skills_core::{Caller, Code, Coded as _, EntryKind, Layer, Timestamp};
+use skills_registry::{BundlePublication, PublishRequest, YankRequest};
 use skills_store::{Batch, EntryContent, MemoryStore, Mutation, PublishOptions, Store as _};
 use std::sync::Arc;
 
@@ -133,6 +133,29 @@ async fn changes_that_are_stored_together_are_one_commit() {
     );
     // The same log has the same ids on every server.
     assert_eq!(main, "c582716422d089ea385e49924b36eaf3db3f1d1c");
+}
+
+#[tokio::test]
+async fn an_import_is_one_commit_whatever_its_size() {
+    let site = Site::new();
+    site.put(&Layer::Official, "before", "Text.").await;
+    let publication = |id: String| BundlePublication {
+        bundle: Bundle::new(skill(&id, "Text."), vec![]).unwrap(),
+        id,
+        request: PublishRequest::default(),
+        label: None,
+    };
+    // More than the writer thread commits together of its own accord, and one that is refused.
+    let mut import: Vec<BundlePublication> =
+        (0..1200).map(|number| publication(format!("skill-{number}"))).collect();
+    import.insert(700, publication("Not an id".to_owned()));
+    let results = site.registry.publish_bundles("t", &Layer::Official, import).await.unwrap();
+    assert_eq!(results.iter().filter(|result| result.is_ok()).count(), 1200);
+    assert_eq!(results[700].as_ref().unwrap_err().code(), Code::InvalidInput);
+    let (main, objects) = site.clone_view(&ANYONE, "all").await;
+    let log = objects.log(&main);
+    assert_eq!(log.len(), 2);
+    assert!(objects.message(&main).starts_with("1200 skills changed\n"));
 }
 
 #[tokio::test]

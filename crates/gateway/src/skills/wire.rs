@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use serde::{Deserialize, Deserializer, Serialize, de};
 use serde_json::{Value, value::RawValue};
-use skills_core::{Provenance, SourceKind, Tier, ToolMeta};
+use skills_core::{Provenance, Tier, ToolMeta};
 use skills_registry::{ExplainedLayer, SkillRow};
 use skills_vault::MissingSecret;
 use utoipa::{IntoParams, ToSchema};
@@ -220,12 +220,7 @@ pub(crate) struct ImportedFrom {
 impl ImportedFrom {
     /// Returns the public part of a provenance; `None` if it names this machine or a worker.
     pub(crate) fn new(source: &Provenance) -> Option<Self> {
-        let is_public = match source.kind {
-            SourceKind::Git => !source.location.starts_with("file:"),
-            SourceKind::Url => true,
-            _ => false,
-        };
-        is_public.then(|| Self {
+        source.is_public().then(|| Self {
             kind: source.kind.as_str(),
             location: source.location.clone(),
             path: source.path.clone(),

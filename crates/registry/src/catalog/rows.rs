@@ -10,7 +10,7 @@ use skills_core::{EntryKind, PromptDefinition, SkillMeta, Tier, Timestamp, uri::
 use skills_store::VersionHeads;
 
 use crate::{
-    ReadVersion, RegistryError,
+    ReadVersion, RegistryError, VersionImport,
     live::{LIVE_PROMPT_FUNCTION, LiveOrigin},
 };
 
@@ -91,9 +91,18 @@ impl SkillRow {
     /// Returns the version that the content of the row is of, where it is known.
     #[must_use]
     pub fn version(&self) -> Option<ReadVersion> {
-        let served = |heads: &VersionHeads| ReadVersion { version: heads.served, yanked: None };
+        let served = |heads: &VersionHeads| ReadVersion::new(heads.served, None);
         let pinned = self.pinned.as_deref().cloned();
-        pinned.or_else(|| self.heads.as_ref().map(served))
+        let version = pinned.or_else(|| self.heads.as_ref().map(served))?;
+        Some(ReadVersion { imported: self.imported().map(Box::new), ..version })
+    }
+
+    /// Returns the import that the content of the row came from, if every reader may see it.
+    #[must_use]
+    pub fn imported(&self) -> Option<VersionImport> {
+        let source = self.meta.provenance.as_deref().filter(|source| source.is_public())?;
+        let (digest, registered_at) = (self.meta.digest(), self.registered_at.to_string());
+        Some(VersionImport { source: source.clone(), digest, registered_at })
     }
 
     /// Creates the row of a live client. It has no tier, and resolves like one after the last tier.

@@ -31,7 +31,7 @@ use crate::{
 /// Returns the registry that a command works on: the database, or else the data directory.
 fn locate(command: &str, target: &Target, config: &Config) -> Result<RegistryLocation, Failure> {
     if let Some(database) = &config.database {
-        return Ok(RegistryLocation::Database(database.clone()));
+        return Ok(RegistryLocation::Database(Box::new(database.clone())));
     }
     if target.url.is_some() {
         let message = format!("{command} works on a data directory or a database, not on a bus");
@@ -46,7 +46,7 @@ fn parse(flag: &str, text: &str) -> Result<RegistryLocation, Failure> {
     if let Some(dir) = text.strip_prefix("sqlite:").filter(|dir| !dir.is_empty()) {
         return Ok(RegistryLocation::Directory(Path::new(dir).to_owned()));
     }
-    text.parse().map(RegistryLocation::Database).map_err(|reason: String| {
+    text.parse().map(Box::new).map(RegistryLocation::Database).map_err(|reason: String| {
         Failure::new(Code::BadArgument, format!("{flag}: {reason}"))
             .hint("name a store as sqlite:DIR or postgres://user@host/database")
     })

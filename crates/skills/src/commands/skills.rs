@@ -164,7 +164,7 @@ async fn version_document(
 
 /// Adds the version that content is of to an answer.
 fn add_version(answer: &mut Value, version: Option<&ReadVersion>) {
-    if let Some(ReadVersion { version, yanked }) = version {
+    if let Some(ReadVersion { version, yanked, .. }) = version {
         answer["version"] = json!(version);
         if let Some(reason) = yanked {
             answer["yanked"] = json!(reason);

@@ -29,7 +29,7 @@ use crate::database::Database;
 #[derive(Debug, Clone)]
 pub(crate) enum RegistryLocation {
     Directory(PathBuf),
-    Database(Database),
+    Database(Box<Database>),
 }
 
 impl RegistryLocation {

@@ -9,8 +9,8 @@ use std::{
 use bytes::Bytes;
 use skills_agent_skills::{Bundle, validate::FindingLevel};
 use skills_bundles::BundleCandidate;
-use skills_core::{Code, Digest, EntryKind, Provenance, VersionSelector};
-use skills_registry::{Catalog, LabelRequest, PublishRequest, SkillRegistry, SkillRow};
+use skills_core::{Code, Digest, Provenance};
+use skills_registry::{BundlePublication, Catalog, PublishRequest, SkillRegistry, SkillRow};
 
 use super::state::{SourceState, StateFile, now};
 use crate::{
@@ -18,6 +18,7 @@ use crate::{
     blocking::blocking,
     config::SourceSettings,
     fetch::{Fetcher, SourceSpec, public_url},
+    publication_batch::PublicationBatch,
 };
 
 /// Result of an import.
@@ -78,6 +79,13 @@ struct ReadBundle {
     candidate: BundleCandidate,
 }
 
+/// A skill that is being registered.
+struct ImportedSkill {
+    id: String,
+    digest: Digest,
+    is_new: bool,
+}
+
 /// Action for one skill.
 enum Action {
     Register,
@@ -132,10 +140,17 @@ impl Import<'_> {
         let catalog = self.skills.catalog().await?;
         // A skill that cannot be used now keeps its last version.
         let present: HashMap<String, ()> = bundles.keys().map(|id| (id.clone(), ())).collect();
+        let mut batch = PublicationBatch::default();
         for (id, bundle) in bundles {
             let Some(bundle) = bundle else { continue };
-            self.apply(&id, bundle, &catalog, &mut summary, &mut skipped).await?;
+            let registration = self.apply(&id, bundle, &catalog, &mut summary, &mut skipped);
+            if let Some((imported, publication)) = registration
+                && let Some(full) = batch.push(imported, publication)
+            {
+                self.publish(full, &mut summary, &mut skipped).await?;
+            }
         }
+        self.publish(batch, &mut summary, &mut skipped).await?;
         // A part that could not be fetched may have any of the missing skills.
         if faults == 0 {
             self.remove_missing(&present, &catalog, &mut summary).await?;
@@ -193,55 +208,58 @@ impl Import<'_> {
         }
     }
 
-    async fn apply(
+    /// Applies the decision about a skill. Returns it if it has to be registered.
+    fn apply(
         &mut self,
         id: &str,
         bundle: ReadBundle,
         catalog: &Catalog,
         summary: &mut ImportSummary,
         skipped: &mut BTreeMap<String, String>,
-    ) -> Result<(), Failure> {
+    ) -> Option<(ImportedSkill, BundlePublication)> {
         let row = catalog.exact_skill(self.source.tier, id);
         match self.decide(id, &bundle, row.map(Arc::as_ref)) {
             Action::Skip(reason) => {
                 skipped.insert(id.to_owned(), reason);
+                None
             }
             Action::Keep => {
                 summary.unchanged += 1;
                 self.state.skills.insert(id.to_owned(), bundle.digest);
+                None
             }
             Action::Register => {
                 let ReadBundle { bundle, digest, .. } = bundle;
-                match self.register(id, bundle).await {
-                    Ok(()) => {
-                        *(if row.is_none() { &mut summary.added } else { &mut summary.changed }) +=
-                            1;
-                        self.state.skills.insert(id.to_owned(), digest);
-                    }
-                    Err(failure) if is_fatal(failure.code) => return Err(failure),
-                    Err(failure) => {
-                        skipped.insert(id.to_owned(), failure.message);
-                    }
+                let SourceSettings { name, label, .. } = self.source;
+                let message = Some(format!("source {name}"));
+                let request = PublishRequest { message, expected_version: None };
+                let imported = ImportedSkill { id: id.to_owned(), digest, is_new: row.is_none() };
+                let (id, label) = (id.to_owned(), label.clone());
+                Some((imported, BundlePublication { id, bundle, request, label }))
+            }
+        }
+    }
+
+    /// Registers skills together, and records them.
+    async fn publish(
+        &mut self,
+        batch: PublicationBatch<ImportedSkill>,
+        summary: &mut ImportSummary,
+        skipped: &mut BTreeMap<String, String>,
+    ) -> Result<(), Failure> {
+        for (imported, result) in batch.publish(self.skills, self.source.tier).await? {
+            let ImportedSkill { id, digest, is_new } = imported;
+            match result.map_err(Failure::from) {
+                Ok(_) => {
+                    *(if is_new { &mut summary.added } else { &mut summary.changed }) += 1;
+                    self.state.skills.insert(id, digest);
+                }
+                Err(failure) if is_fatal(failure.code) => return Err(failure),
+                Err(failure) => {
+                    skipped.insert(id, failure.message);
                 }
             }
         }
-        Ok(())
-    }
-
-    async fn register(&self, id: &str, bundle: Bundle<Bytes>) -> Result<(), Failure> {
-        let SourceSettings { name, tier, label, .. } = self.source;
-        let request =
-            PublishRequest { message: Some(format!("source {name}")), expected_version: None };
-        let published = self.skills.publish_bundle(*tier, id, bundle, request).await?;
-        let (Some(label), Some(version)) = (label, published.version) else { return Ok(()) };
-        let request = LabelRequest {
-            id: id.to_owned(),
-            tier: Some(*tier),
-            label: label.clone(),
-            version: Some(VersionSelector::Number(version)),
-            expected: None,
-        };
-        self.skills.set_label(EntryKind::Skill, &request).await?;
         Ok(())
     }
 

@@ -84,7 +84,7 @@ impl ArchiveReader {
         let name = std::str::from_utf8(&name).map_err(|_| bad("a name is not text"))?.to_owned();
         let size = found.size().map_err(|_| bad("a size cannot be parsed"))?;
         let expected = header(&name, size).filter(|_| size <= MAX_PART_BYTES);
-        if !expected.is_some_and(|expected| expected.as_bytes() == found.as_bytes()) {
+        if expected.is_none_or(|expected| expected.as_bytes() != found.as_bytes()) {
             return Err(bad("a header is damaged, or not one of a backup"));
         }
         Ok((name, size))

@@ -185,18 +185,18 @@ fn parts_that_are_missing_exchanged_or_repeated_are_refused() {
     };
     let all: Vec<usize> = (0..parts.len()).collect();
     assert!(Stored::new(&write(&all)).read().is_ok());
-    for at in 0..parts.len() {
+    for (at, (name, _)) in parts.iter().enumerate() {
         let mut without = all.clone();
         without.remove(at);
-        assert_eq!(refusal(&write(&without)).code(), Code::BadArchive, "without {}", parts[at].0);
+        assert_eq!(refusal(&write(&without)).code(), Code::BadArchive, "without {name}");
         let mut twice = all.clone();
         twice.insert(at, at);
-        assert_eq!(refusal(&write(&twice)).code(), Code::BadArchive, "twice {}", parts[at].0);
+        assert_eq!(refusal(&write(&twice)).code(), Code::BadArchive, "twice {name}");
     }
-    for at in 1..parts.len() {
+    for (at, (name, _)) in parts.iter().enumerate().skip(1) {
         let mut exchanged = all.clone();
         exchanged.swap(at - 1, at);
-        assert_eq!(refusal(&write(&exchanged)).code(), Code::BadArchive, "{}", parts[at].0);
+        assert_eq!(refusal(&write(&exchanged)).code(), Code::BadArchive, "{name}");
     }
 }
 

@@ -6,6 +6,7 @@
 
 mod collections;
 mod extensions;
+mod register_many;
 mod versions;
 
 use std::collections::BTreeMap;
@@ -16,7 +17,7 @@ use serde_json::{Number, Value};
 use skills_core::{PromptArgument, Provenance, Tier};
 use skills_registry::SectionAccess;
 
-pub use self::{collections::*, extensions::*, versions::*};
+pub use self::{collections::*, extensions::*, register_many::*, versions::*};
 
 /// Input of `skills::register`.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -249,6 +250,7 @@ macro_rules! impl_has_key {
 
 impl_has_key!(
     RegisterSkillInput,
+    RegisterManyInput,
     UnregisterSkillInput,
     ListSkillsInput,
     ReadResourceInput,

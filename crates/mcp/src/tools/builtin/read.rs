@@ -252,7 +252,7 @@ async fn document(shared: &Shared, sizes: &StoredSizes, uri: &str) -> Result<Str
 }
 
 /// Returns the warning before the text of a yanked version.
-fn yank_warning(ReadVersion { version, yanked }: &ReadVersion) -> Option<String> {
+fn yank_warning(ReadVersion { version, yanked, .. }: &ReadVersion) -> Option<String> {
     let reason = yanked.as_ref()?;
     Some(format!("> Warning: version {version} of this skill is yanked: {reason}\n\n"))
 }

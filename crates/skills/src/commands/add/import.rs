@@ -1,4 +1,4 @@
-//! Reads, validates and registers bundles concurrently, each in a commit of its own.
+//! Reads and validates bundles concurrently, and registers them together.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -14,7 +14,9 @@ use skills_agent_skills::{
 };
 use skills_bundles::BundleCandidate;
 use skills_core::{Code, Coded, Digest, SkillId, Tier};
-use skills_registry::{Catalog, PublishRequest, RegistryError, SkillRegistry, SkillRow};
+use skills_registry::{
+    BundlePublication, Catalog, PublishRequest, Published, RegistryError, SkillRegistry, SkillRow,
+};
 use skills_remote::is_unreachable;
 use tokio::sync::{Mutex, OnceCell, Semaphore};
 
@@ -32,9 +34,10 @@ use crate::{
     connect::{self, RegistrySource},
     fetch::ChosenBy,
     output::path as display,
+    publication_batch::PublicationBatch,
 };
 
-/// Bundles in flight: enough for the registry to commit them in groups, and few enough to fit in memory.
+/// Bundles that are read at once.
 const CONCURRENCY: usize = 16;
 /// Finding of a plain document, which is registered with a warning.
 const PLAIN_DOCUMENT: &str = "frontmatter-missing";
@@ -89,6 +92,37 @@ struct Loaded {
     document: PathBuf,
     findings: Vec<Finding>,
     bundle: Result<Bundle<Bytes>, Failure>,
+}
+
+/// Bundle after it was read and compared with the registry.
+enum Step {
+    Done(Row),
+    Publish(Box<Pending>, BundlePublication),
+}
+
+/// Row of a bundle that is being registered.
+struct Pending {
+    row: Row,
+    registered: Registered,
+    is_present: bool,
+    /// Source of the content that is replaced.
+    other: Option<String>,
+}
+
+impl Pending {
+    /// Returns the row after the registry has the bundle, or had it already.
+    fn into_row(self, published: Option<Published>) -> Row {
+        let Self { mut row, mut registered, is_present, other } = self;
+        let is_created = published.as_ref().is_none_or(|published| published.created);
+        registered.published = published;
+        row.outcome = match (is_created, is_present, other) {
+            (false, ..) => Outcome::Unchanged(registered),
+            (true, false, _) => Outcome::Added(registered),
+            (true, true, None) => Outcome::Changed(registered),
+            (true, true, Some(other)) => Outcome::Replaced(registered, other),
+        };
+        row
+    }
 }
 
 impl Loaded {
@@ -157,18 +191,61 @@ impl<'a> Import<'a> {
         let mut results = stream::iter(group_by_id(bundles))
             .map(|group| self.import_copies(group))
             .buffer_unordered(CONCURRENCY);
+        let mut batch = PublicationBatch::default();
         while let Some(result) = results.next().await {
-            match result {
-                Ok(rows) => imported.rows.extend(rows),
+            let steps = match result {
+                Ok(steps) => steps,
                 Err(failure) => {
                     imported.aborted = Some(failure);
                     return imported;
                 }
+            };
+            for step in steps {
+                match step {
+                    Step::Done(row) => imported.rows.push(row),
+                    Step::Publish(pending, publication) => {
+                        if let Some(full) = batch.push(*pending, publication) {
+                            self.publish(full, &mut imported).await;
+                        }
+                    }
+                }
             }
-            done(imported.rows.len());
+            if imported.aborted.is_some() {
+                return imported;
+            }
+            done(imported.rows.len() + batch.len());
         }
-        self.record_sources(&candidates);
+        self.publish(batch, &mut imported).await;
+        if imported.aborted.is_none() {
+            self.record_sources(&candidates);
+        }
         imported
+    }
+
+    /// Registers bundles together.
+    async fn publish(&self, batch: PublicationBatch<Pending>, imported: &mut Imported) {
+        let Some(skills) = self.opened.get().and_then(|opened| opened.skills.as_ref()) else {
+            return;
+        };
+        let results = match batch.publish(&**skills, self.options.tier).await {
+            Ok(results) => results,
+            Err(error) => {
+                imported.aborted = Some(error.into());
+                return;
+            }
+        };
+        for (pending, result) in results {
+            match result {
+                Ok(published) => imported.rows.push(pending.into_row(Some(published))),
+                Err(error) if is_unreachable(error.code()) => {
+                    imported.aborted = Some(error.into());
+                }
+                Err(error) => {
+                    let outcome = Outcome::Failed(error.into());
+                    imported.rows.push(Row { outcome, ..pending.row });
+                }
+            }
+        }
     }
 
     /// Records the sources that the user has added. Without a record `update` treats them as those of the registry.
@@ -187,7 +264,7 @@ impl<'a> Import<'a> {
 
     /// Imports the bundles of one id, usually a single one. Equal copies count once, and an unusable copy does not
     /// affect the others. Returns an error if all other bundles would fail as well.
-    async fn import_copies(&self, copies: Vec<Planned>) -> Result<Vec<Row>, Failure> {
+    async fn import_copies(&self, copies: Vec<Planned>) -> Result<Vec<Step>, Failure> {
         let mut rows = Vec::with_capacity(copies.len());
         let mut versions: Vec<(Digest, Loaded)> = Vec::new();
         for planned in copies {
@@ -197,7 +274,7 @@ impl<'a> Import<'a> {
                 Ok(bundle) => bundle.meta().digest(),
                 Err(failure) => {
                     let outcome = Outcome::Failed(failure.clone());
-                    rows.push(loaded.into_row(outcome));
+                    rows.push(Step::Done(loaded.into_row(outcome)));
                     continue;
                 }
             };
@@ -206,7 +283,7 @@ impl<'a> Import<'a> {
             match versions.iter().find(is_copy) {
                 Some((_, first)) => {
                     let place = first.planned.candidate.path().to_owned();
-                    rows.push(loaded.into_row(Outcome::Duplicate(place)));
+                    rows.push(Step::Done(loaded.into_row(Outcome::Duplicate(place))));
                 }
                 None => versions.push((digest, loaded)),
             }
@@ -217,7 +294,7 @@ impl<'a> Import<'a> {
     }
 
     /// Imports different bundles of one id. Without a rule for conflicts none of several can be preferred.
-    async fn import_versions(&self, versions: Vec<Loaded>) -> Result<Vec<Row>, Failure> {
+    async fn import_versions(&self, versions: Vec<Loaded>) -> Result<Vec<Step>, Failure> {
         let places: Vec<PathBuf> =
             versions.iter().map(|loaded| loaded.planned.candidate.path().to_owned()).collect();
         let on_conflict = self.options.on_conflict;
@@ -231,11 +308,11 @@ impl<'a> Import<'a> {
                 (ConflictArg::Rename, ..) => self.register(loaded, true).await?,
                 (ConflictArg::Skip, [first, ..], _) => {
                     let reason = format!("{} has the same id", display(first));
-                    loaded.into_row(Outcome::Skipped(reason))
+                    Step::Done(loaded.into_row(Outcome::Skipped(reason)))
                 }
                 (_, [one, other, ..], _) => {
                     loaded.findings.clear();
-                    loaded.into_row(Outcome::Failed(duplicate_id(&id, one, other)))
+                    Step::Done(loaded.into_row(Outcome::Failed(duplicate_id(&id, one, other))))
                 }
                 (_, [], _) => continue,
             };
@@ -250,14 +327,14 @@ impl<'a> Import<'a> {
         blocking(move || load(planned, plain)).await
     }
 
-    /// Registers a bundle, under another id if its own is taken and conflicts are to be renamed.
-    async fn register(&self, loaded: Loaded, must_rename: bool) -> Result<Row, Failure> {
+    /// Decides how a bundle is registered, under another id if its own is taken and conflicts are to be renamed.
+    async fn register(&self, loaded: Loaded, must_rename: bool) -> Result<Step, Failure> {
         let Loaded { planned, document, findings, bundle } = loaded;
         let bundle = match bundle {
             Ok(bundle) => bundle,
             Err(failure) => {
                 let row = Row::of_planned(planned, Outcome::Failed(failure));
-                return Ok(Row { document, findings, ..row });
+                return Ok(Step::Done(Row { document, findings, ..row }));
             }
         };
         let (wanted, OpenedRegistry { catalog, .. }) = (planned.id.clone(), self.registry().await?);
@@ -272,11 +349,11 @@ impl<'a> Import<'a> {
             (Some(other), ConflictArg::Refuse) => {
                 row.outcome =
                     Outcome::Failed(conflict_error(&wanted, &other, candidate.provenance()));
-                return Ok(row);
+                return Ok(Step::Done(row));
             }
             (Some(other), ConflictArg::Skip) => {
                 row.outcome = Outcome::Skipped(format!("it came from {other}"));
-                return Ok(row);
+                return Ok(Step::Done(row));
             }
             (Some(_), ConflictArg::Rename) => self.rename(catalog, &wanted, &candidate).await,
             _ if must_rename => self.rename(catalog, &wanted, &candidate).await,
@@ -285,12 +362,11 @@ impl<'a> Import<'a> {
         let Some(id) = id else {
             let message = format!("no free id for {wanted}");
             row.outcome = Outcome::Failed(Failure::new(Code::DuplicateId, message));
-            return Ok(row);
+            return Ok(Step::Done(row));
         };
-        row.outcome = self.write(&id, bundle, &candidate).await?;
         row.renamed_from = (id != wanted).then_some(wanted);
-        row.id = Some(id);
-        Ok(row)
+        row.id = Some(id.clone());
+        self.step(row, &id, bundle, &candidate).await
     }
 
     /// Returns the first id that is free, or that has content of the same source.
@@ -311,47 +387,36 @@ impl<'a> Import<'a> {
         Some(id)
     }
 
-    async fn write(
+    /// Compares a bundle with the registry.
+    async fn step(
         &self,
+        row: Row,
         id: &SkillId,
         bundle: Bundle<Bytes>,
         candidate: &BundleCandidate,
-    ) -> Result<Outcome, Failure> {
+    ) -> Result<Step, Failure> {
         let meta = bundle.meta();
-        let mut registered = Registered {
+        let registered = Registered {
             digest: meta.digest(),
             files: meta.files.len(),
             bytes: meta.files.iter().map(|file| file.size).sum(),
             published: None,
         };
         let OpenedRegistry { catalog, skills, .. } = self.registry().await?;
-        let tier = self.options.tier;
-        let present = catalog.exact_skill(tier, id.as_str());
-        let publish = &self.options.publish;
+        let present = catalog.exact_skill(self.options.tier, id.as_str());
+        let request = self.options.publish.clone();
         let is_newest =
             |row: &Arc<SkillRow>| row.meta.digest() == registered.digest && is_latest(row);
-        if publish.expected_version.is_none() && present.is_some_and(is_newest) {
-            return Ok(Outcome::Unchanged(registered));
+        if request.expected_version.is_none() && present.is_some_and(is_newest) {
+            return Ok(Step::Done(Row { outcome: Outcome::Unchanged(registered), ..row }));
         }
         let other = present.and_then(|row| other_source(row, candidate));
-        if let Some(skills) = skills {
-            match skills.publish_bundle(tier, id.as_str(), bundle, publish.clone()).await {
-                Ok(published) => {
-                    let is_created = published.created;
-                    registered.published = Some(published);
-                    if !is_created {
-                        return Ok(Outcome::Unchanged(registered));
-                    }
-                }
-                Err(error) if is_unreachable(error.code()) => return Err(error.into()),
-                Err(error) => return Ok(Outcome::Failed(error.into())),
-            }
+        let pending = Pending { row, registered, is_present: present.is_some(), other };
+        if skills.is_none() {
+            return Ok(Step::Done(pending.into_row(None)));
         }
-        Ok(match (present, other) {
-            (None, _) => Outcome::Added(registered),
-            (Some(_), None) => Outcome::Changed(registered),
-            (Some(_), Some(other)) => Outcome::Replaced(registered, other),
-        })
+        let publication = BundlePublication { id: id.to_string(), bundle, request, label: None };
+        Ok(Step::Publish(Box::new(pending), publication))
     }
 }
 

@@ -143,7 +143,7 @@ impl Entry<'_> {
         let row = self.skills.skill_version(self.tier, &self.id, &from).await?;
         let stored = read_row(self.skills, &row).await?;
         let mut stored = ComparedSkill::from_bundle(&stored);
-        if let Some(ReadVersion { version, yanked }) = row.version() {
+        if let Some(ReadVersion { version, yanked, .. }) = row.version() {
             stored = stored.with_version(version, yanked);
         }
         blocking(move || diff_skills(&stored, &ComparedSkill::from_bundle(&folder))).await

@@ -196,3 +196,79 @@ fn an_interrupted_fetch_leaves_nothing_behind() {
     assert_eq!(fs::read_dir(&temporary).unwrap().count(), 0, "the repository is removed");
     assert!(!project.path("data/skills.sqlite").exists());
 }
+
+#[test]
+fn names_that_git_would_not_check_out_stay_out() {
+    let project = Project::new();
+    let url = project.repository("host/acme/skills", &["good"]);
+    let repository = project.path("host/acme/skills");
+    let object = |kind: &str, text: &str| {
+        project.put("object", text);
+        let path = project.path("object");
+        let arguments = ["hash-object", "-w", "-t", kind, "--literally", path.to_str().unwrap()];
+        git(&repository, &arguments)
+    };
+    let tree = |entries: &[(&str, &str, &str)]| {
+        project.put("tree", "");
+        let mut lines = String::new();
+        for (kind, id, name) in entries {
+            let mode = if *kind == "tree" { "040000" } else { "100644" };
+            lines.push_str(&format!("{mode} {kind} {id}\t{name}\n"));
+        }
+        project.put("tree", lines);
+        let list = fs::File::open(project.path("tree")).unwrap();
+        let mut mktree = std::process::Command::new("git");
+        let output = mktree.arg("mktree").current_dir(&repository).stdin(list).output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        String::from_utf8(output.stdout).unwrap().trim().to_owned()
+    };
+    let file = object("blob", "[core]\nfsmonitor = touch owned\n");
+    let below = tree(&[("blob", &file, "config")]);
+    let climb = object("blob", &document("climb", "x"));
+    let climb = tree(&[("tree", &below, ".."), ("blob", &climb, "SKILL.md")]);
+    let hidden = object("blob", &document("hidden", "x"));
+    let hidden = tree(&[("tree", &below, ".git"), ("blob", &hidden, "SKILL.md")]);
+    let root = tree(&[("tree", &climb, "climb"), ("tree", &hidden, "hidden")]);
+    let head = git(&repository, &["commit-tree", "-p", "HEAD", "-m", "tricks", &root]);
+    git(&repository, &["update-ref", "HEAD", &head]);
+    let ran = project.run(&["add", &url, "--json"]);
+    assert!(!ran.stdout.is_empty(), "{}", ran.stderr);
+    for row in project.json(&["list"])["skills"].as_array().unwrap() {
+        let shown = project.json(&["show", row["id"].as_str().unwrap()]);
+        let files = shown["files"].as_array().unwrap().iter();
+        let paths: Vec<&str> = files.map(|file| file["path"].as_str().unwrap()).collect();
+        assert_eq!(paths, ["SKILL.md"], "{shown}");
+    }
+    assert!(!project.path("project/owned").exists() && !repository.join("owned").exists());
+}
+
+#[test]
+fn an_import_through_a_server_is_one_commit() {
+    let server = TestServer::new();
+    let project = Project::new();
+    let names: Vec<String> = (0..60).map(|number| format!("skill-{number}")).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let url = project.repository("host/acme/skills", &names);
+    project.ok(&["--url", &server.process.url, "add", &url]);
+    let remote = format!("{}/git/all.git", server.process.http);
+    let clone = project.path("clone");
+    git(&project.path("project"), &["clone", "--quiet", &remote, clone.to_str().unwrap()]);
+    assert_eq!(git(&clone, &["rev-list", "--count", "HEAD"]), "1");
+    assert_eq!(fs::read_dir(clone.join("skills")).unwrap().count(), 60);
+    // A source of the configuration that changes is one more.
+    for name in &names[..5] {
+        let path = format!("host/acme/skills/skills/{name}/SKILL.md");
+        project.put(&path, document(name, "Second."));
+    }
+    commit(&project.path("host/acme/skills"), "second");
+    let source = serde_json::json!({ "sources": [
+        { "name": "acme", "from": url, "tier": "official", "label": "stable" },
+    ] });
+    project.put("project/config.yaml", source.to_string());
+    let data = server.data_dir();
+    project.ok(&["--data-dir", data.to_str().unwrap(), "source", "sync"]);
+    git(&clone, &["pull", "--quiet", "--ff-only"]);
+    assert_eq!(git(&clone, &["rev-list", "--count", "HEAD"]), "2");
+    let text = fs::read_to_string(clone.join("skills/skill-0/SKILL.md")).unwrap();
+    assert!(text.contains("Second."), "{text}");
+}

@@ -158,3 +158,39 @@ async fn a_large_body_arrives_complete() {
         assert_eq!(list["resources"][1]["size"], Value::from(body.len()), "{kind}");
     }
 }
+
+#[tokio::test]
+async fn an_imported_skill_has_its_provenance() {
+    let server = TestServer::new();
+    let worker = server.worker().await;
+    let register = async |id: &str, source: Value| {
+        let input = json!({ "id": id, "skill": "# A\n", "source": source });
+        worker.call("skills::register", input).await.unwrap();
+    };
+    let commit = "0123456789012345678901234567890123456789";
+    let location = "https://example.com/acme/skills.git";
+    let source = json!({
+        "kind": "git", "location": location, "path": "skills/a", "ref": "main", "commit": commit,
+    });
+    register("imported", source).await;
+    register("local", json!({ "kind": "path", "location": "/home/ann/skills" })).await;
+    for (kind, mut client) in every_kind(&server).await {
+        let list = client.ok("resources/list", json!({})).await;
+        let rows = list["resources"].as_array().unwrap();
+        let listed = &rows[1]["_meta"]["imported"];
+        let read = client.ok("resources/read", json!({ "uri": "iii://imported@1" })).await;
+        let read = &read["contents"][0]["_meta"];
+        assert_eq!(read["version"], 1, "{kind}");
+        for imported in [listed, &read["imported"]] {
+            assert_eq!(imported["location"], location, "{kind}: {imported}");
+            assert_eq!(imported["commit"], commit, "{kind}");
+            assert_eq!((&imported["path"], &imported["ref"]), (&json!("skills/a"), &json!("main")));
+            assert_eq!(imported["digest"].as_str().map(str::len), Some(64), "{kind}: {imported}");
+            assert!(is_timestamp(&imported["registered_at"]), "{kind}: {imported}");
+        }
+        // Paths of the machine are for its own users.
+        assert!(rows[2]["_meta"].is_null(), "{kind}: {}", rows[2]);
+        let local = client.ok("resources/read", json!({ "uri": "iii://local@1" })).await;
+        assert!(local["contents"][0]["_meta"]["imported"].is_null(), "{kind}: {local}");
+    }
+}
