@@ -40,6 +40,11 @@ impl StoredText {
         self.compressed.len()
     }
 
+    /// Returns the bytes of the texts.
+    pub(crate) const fn len(&self) -> usize {
+        self.bytes as usize
+    }
+
     /// Decompresses the texts.
     pub(crate) fn read(&self) -> FieldTexts {
         let mut text = String::with_capacity(self.bytes as usize);

@@ -55,17 +55,19 @@ impl MergeTask {
         }
         let mut positions = vec![0; self.inputs.len()];
         while let Some(term) = self.next_term(&positions) {
-            let lists = self.inputs.iter().zip(&mut positions).zip(&numbers);
-            let list = lists.flat_map(|((view, position), numbers)| {
+            for ((view, position), numbers) in self.inputs.iter().zip(&mut positions).zip(&numbers)
+            {
                 let segment = &view.segment;
-                let has_term = *position < segment.term_count() && segment.term(*position) == term;
-                let list = has_term.then(|| segment.list(*position));
-                *position += usize::from(has_term);
-                list.into_iter()
-                    .flatten()
-                    .filter_map(|(document, weight)| Some((numbers[document as usize]?, weight)))
-            });
-            builder.add_term(term, list);
+                if *position < segment.term_count() && segment.term(*position) == term {
+                    segment.list(*position).for_each(|document, weight| {
+                        if let Some(number) = numbers[document as usize] {
+                            builder.add_posting(number, weight);
+                        }
+                    });
+                    *position += 1;
+                }
+            }
+            builder.finish_term(term);
         }
         let inputs = self.inputs.iter().map(|view| view.id).collect();
         MergedSegment { writer: self.writer, segment: builder.finish(), inputs, origins }

@@ -23,6 +23,6 @@ pub use self::{
 };
 pub(crate) use self::{
     partition::{DocumentSet, SegmentView},
-    postings::Postings,
+    postings::{Postings, PostingsForm, SparsePostings},
     segment::{NameKind, Segment},
 };

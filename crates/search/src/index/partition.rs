@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Postings, Segment};
+use super::{Postings, PostingsForm, Segment};
 use crate::document::DocumentKey;
 
 /// Set of documents of a segment, as a bitmap.
@@ -31,6 +31,13 @@ impl DocumentSet {
             self.count += 1;
         }
     }
+
+    /// Iterates over the documents in order.
+    fn iter(&self) -> impl Iterator<Item = u32> {
+        self.words.iter().zip(0_u32..).filter(|(word, _)| **word != 0).flat_map(|(&word, at)| {
+            (0..64).filter(move |bit| word >> bit & 1 == 1).map(move |bit| at * 64 + bit)
+        })
+    }
 }
 
 /// Segment with its deleted documents.
@@ -57,16 +64,27 @@ impl SegmentView {
         self.segment.postings(term).map_or(0, |list| self.live_documents(list))
     }
 
-    /// Returns the number of documents of a posting list that are not deleted. The list is read only if there are deleted
-    /// ones, and up to the last of them.
+    /// Returns the number of documents of a posting list that are not deleted. A sparse list is read if there are deleted
+    /// documents, up to the last of them.
     pub(crate) fn live_documents(&self, list: Postings<'_>) -> u32 {
         let all = list.documents();
         if self.deleted.count == 0 {
             return all;
         }
-        let end = u32::try_from(self.deleted.words.len() * 64).unwrap_or(u32::MAX);
-        let read = list.map(|(document, _)| document).take_while(|document| *document < end);
-        let deleted = read.filter(|document| self.deleted.contains(*document)).count();
+        let deleted = match list.form() {
+            PostingsForm::Dense(weights) => {
+                let has_term = |document: &u32| {
+                    weights.get(*document as usize).is_some_and(|weight| *weight > 0)
+                };
+                self.deleted.iter().filter(has_term).count()
+            }
+            PostingsForm::Sparse(list) => {
+                let end = u32::try_from(self.deleted.words.len() * 64).unwrap_or(u32::MAX);
+                let read =
+                    list.map(|(document, _)| document).take_while(|document| *document < end);
+                read.filter(|document| self.deleted.contains(*document)).count()
+            }
+        };
         all.saturating_sub(u32::try_from(deleted).unwrap_or(u32::MAX))
     }
 }

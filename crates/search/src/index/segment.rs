@@ -48,7 +48,8 @@ impl Segment {
         let mut lists: Vec<_> = lists.into_iter().collect();
         lists.sort_unstable_by(|(one, _), (other, _)| one.cmp(other));
         for (term, list) in lists {
-            builder.add_term(&term, list.into_iter());
+            list.into_iter().for_each(|(document, weight)| builder.add_posting(document, weight));
+            builder.finish_term(&term);
         }
         builder.finish()
     }
@@ -141,7 +142,7 @@ pub(crate) fn name_of(record: &DocumentRecord, kind: NameKind) -> Option<&str> {
     }
 }
 
-/// Segment under construction: documents first, then terms in order.
+/// Segment under construction: documents first, then terms in order, each after its postings.
 #[derive(Debug, Default)]
 pub(super) struct SegmentBuilder {
     records: Vec<Arc<DocumentRecord>>,
@@ -165,14 +166,18 @@ impl SegmentBuilder {
         number
     }
 
-    /// Adds a term with its documents, both in order. A term without documents is left out.
-    pub(super) fn add_term(&mut self, term: &str, list: impl Iterator<Item = (u32, u8)>) {
-        list.for_each(|(document, weight)| self.list.push(document, weight));
+    /// Adds a document of the next term, in order.
+    pub(super) fn add_posting(&mut self, document: u32, weight: u8) {
+        self.list.push(document, weight);
+    }
+
+    /// Adds a term with the documents that were added for it, in order. A term without documents is left out.
+    pub(super) fn finish_term(&mut self, term: &str) {
         if self.list.is_empty() {
             return;
         }
         self.dictionary.push(term);
-        self.list.finish_into(&mut self.postings);
+        self.list.finish_into(&mut self.postings, self.records.len());
         // Bounded like the terms.
         self.ends.push(u32::try_from(self.postings.len()).unwrap_or(u32::MAX));
     }

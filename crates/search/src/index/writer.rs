@@ -211,11 +211,12 @@ mod tests {
     fn with_term(partition: &Partition, term: &str) -> BTreeSet<String> {
         let mut found = BTreeSet::new();
         for view in partition.segments() {
-            for (number, _) in view.segment.postings(term).into_iter().flatten() {
+            let Some(list) = view.segment.postings(term) else { continue };
+            list.for_each(|number, _| {
                 if !view.is_deleted(number) {
                     found.insert(view.segment.record(number).key.id.to_string());
                 }
-            }
+            });
         }
         found
     }

@@ -43,6 +43,51 @@ impl<'a> Candidate<'a> {
     }
 }
 
+/// Collection of the best candidates.
+pub(super) struct TopCandidates<'a> {
+    /// The best ones so far and others that came after the last selection.
+    found: Vec<Candidate<'a>>,
+    limit: usize,
+    threshold: f32,
+    is_truncated: bool,
+}
+
+impl<'a> TopCandidates<'a> {
+    pub(super) const fn new(limit: usize) -> Self {
+        Self { found: Vec::new(), limit, threshold: 0.0, is_truncated: false }
+    }
+
+    /// Returns the score below which no candidate is among the best.
+    pub(super) const fn threshold(&self) -> f32 {
+        self.threshold
+    }
+
+    pub(super) fn push(&mut self, candidate: Candidate<'a>) {
+        self.found.push(candidate);
+        // A selection takes time in proportion to what it reads, and drops half of it.
+        if self.found.len() >= self.limit.saturating_mul(2) {
+            self.select();
+        }
+    }
+
+    fn select(&mut self) {
+        if self.found.len() > self.limit {
+            let last = self.limit.saturating_sub(1);
+            let (_, worst, _) = self.found.select_nth_unstable_by(last, Candidate::compare);
+            self.threshold = worst.score;
+            self.found.truncate(self.limit);
+            self.is_truncated = true;
+        }
+    }
+
+    /// Returns the best candidates in order, and whether these are all.
+    pub(super) fn into_sorted(mut self) -> (Vec<Candidate<'a>>, bool) {
+        self.select();
+        self.found.sort_unstable_by(Candidate::compare);
+        (self.found, !self.is_truncated)
+    }
+}
+
 /// Iterator over candidates in order. They are sorted in batches, so that the first ones cost little where there are many.
 pub(super) struct BestFirst<'a, F> {
     /// Candidates that are left; the next ones are at the end.

@@ -7,7 +7,7 @@ use super::{
 };
 use crate::{
     analysis::DocumentRecord,
-    index::{DocumentSet, Segment, SegmentView},
+    index::{DocumentSet, Postings, Segment, SegmentView},
 };
 
 /// Segment with the documents that a query excludes. They are collected once: a lookup by document in a posting list costs
@@ -17,6 +17,8 @@ pub(super) struct SearchedSegment<'a> {
     pub(super) partition: usize,
     pub(super) view: &'a SegmentView,
     excluded: DocumentSet,
+    /// Documents with all words of the phrases, if there are any.
+    required: Option<DocumentSet>,
     /// Documents with all words of an excluded phrase, but perhaps not in order.
     pub(super) phrase_suspects: DocumentSet,
 }
@@ -30,44 +32,61 @@ impl<'a> SearchedSegment<'a> {
             for terms in &query.excluded {
                 insert_with_all(&view.segment, terms, &mut excluded);
             }
+            let phrase_terms = || query.phrases.iter().flat_map(|phrase| &phrase.indexed);
+            let required = phrase_terms().next().map(|_| {
+                let mut required = DocumentSet::default();
+                insert_with_all(&view.segment, phrase_terms(), &mut required);
+                required
+            });
             let mut phrase_suspects = DocumentSet::default();
             for phrase in &query.excluded_phrases {
                 insert_with_all(&view.segment, &phrase.indexed, &mut phrase_suspects);
             }
-            Self { partition, view, excluded, phrase_suspects }
+            Self { partition, view, excluded, required, phrase_suspects }
         });
         searched.collect()
     }
 }
 
 /// Adds the documents that have all terms; without terms, all documents.
-fn insert_with_all(segment: &Segment, terms: &[String], found: &mut DocumentSet) {
-    let count = u32::try_from(segment.len()).unwrap_or(u32::MAX);
-    let mut with_all: Option<Vec<u32>> = None;
-    for term in terms {
-        let documents = segment.postings(term).into_iter().flatten().map(|(document, _)| document);
-        with_all = Some(match with_all {
-            None => documents.collect(),
-            Some(known) => {
-                let mut known = known.into_iter().peekable();
-                let is_known = |document: &u32| {
-                    while known.next_if(|before| before < document).is_some() {}
-                    known.peek() == Some(document)
-                };
-                documents.filter(is_known).collect()
-            }
-        });
+fn insert_with_all<'t>(
+    segment: &Segment,
+    terms: impl IntoIterator<Item = &'t String>,
+    found: &mut DocumentSet,
+) {
+    let lists: Option<Vec<_>> = terms.into_iter().map(|term| segment.postings(term)).collect();
+    match lists {
+        // A term that no document has.
+        None => {}
+        Some(lists) if lists.is_empty() => {
+            (0..u32::try_from(segment.len()).unwrap_or(u32::MAX))
+                .for_each(|document| found.insert(document));
+        }
+        Some(lists) => intersect(lists, |document, _| found.insert(document)),
     }
-    match with_all {
-        Some(documents) => documents.into_iter().for_each(|document| found.insert(document)),
-        None => (0..count).for_each(|document| found.insert(document)),
-    }
+}
+
+/// Calls `sink` with each document that all lists have, in order, and the lowest of its weights.
+pub(super) fn intersect(mut lists: Vec<Postings<'_>>, mut sink: impl FnMut(u32, u8)) {
+    lists.sort_by_key(Postings::documents);
+    let [rarest, others @ ..] = &lists[..] else { return };
+    let mut others: Vec<_> = others.iter().map(|list| list.reader()).collect();
+    rarest.for_each(|document, weight| {
+        let weights = others.iter_mut().map(|list| list.weight(document));
+        let lowest = weights.fold(weight, u8::min);
+        if lowest > 0 {
+            sink(document, lowest);
+        }
+    });
 }
 
 /// Returns whether a document exists and fits the filters of a query, and the query does not exclude it.
 pub(super) fn is_eligible(query: &Query, candidate: &Candidate<'_>) -> bool {
     let segment = candidate.segment;
-    if segment.view.is_deleted(candidate.document) || segment.excluded.contains(candidate.document)
+    let document = candidate.document;
+    if segment.view.is_deleted(document)
+        || segment.excluded.contains(document)
+        || segment.required.as_ref().is_some_and(|required| !required.contains(document))
     {
         return false;
     }

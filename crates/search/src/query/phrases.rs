@@ -5,23 +5,38 @@ use super::{
     parse::{Phrase, Query},
 };
 use crate::{
-    analysis::{DocumentRecord, term_hash},
+    analysis::{DocumentRecord, TermHash, term_hash},
     document::SearchField,
-    text::{TokenKind, Tokenizer},
+    text::{Beginnings, TokenKind, Tokenizer},
 };
 
-/// Most documents whose text is searched for phrases. A text of 4 KB takes 0.1 ms.
-const MAX_CHECKS: usize = 400;
+/// Most bytes of texts that are searched for phrases.
+const MAX_BYTES: usize = 2 * 1024 * 1024;
+/// Bytes that a text counts beside its own, for the work that does not depend on its length.
+const TEXT_BYTES: usize = 1024;
 
 /// Check of the phrases of a query, with a bound on the texts it reads.
 pub(super) struct PhraseCheck<'a> {
     query: &'a Query,
+    /// Hashes of the terms of the phrases, then of the excluded ones.
+    hashes: Vec<Vec<TermHash>>,
+    tokenizer: Tokenizer,
+    /// Bytes that may still be read.
     left: usize,
 }
 
 impl<'a> PhraseCheck<'a> {
-    pub(super) const fn new(query: &'a Query) -> Self {
-        Self { query, left: MAX_CHECKS }
+    pub(super) fn new(query: &'a Query) -> Self {
+        let phrases = || query.phrases.iter().chain(&query.excluded_phrases);
+        let hashes = |phrase: &Phrase| phrase.terms.iter().map(|term| term_hash(term)).collect();
+        let mut beginnings = Beginnings::default();
+        phrases().flat_map(|phrase| &phrase.terms).for_each(|term| beginnings.insert(term));
+        Self {
+            query,
+            hashes: phrases().map(hashes).collect(),
+            tokenizer: Tokenizer::wanting(beginnings),
+            left: MAX_BYTES,
+        }
     }
 
     /// Returns whether no further document can be accepted.
@@ -32,42 +47,52 @@ impl<'a> PhraseCheck<'a> {
     /// Returns whether a document has all phrases and none of the excluded ones. A document that may have an excluded phrase
     /// counts as one that has it where too many texts were read already.
     pub(super) fn accepts(&mut self, candidate: &Candidate<'_>) -> bool {
-        let Query { phrases, excluded_phrases, .. } = self.query;
+        let wanted = self.query.phrases.len();
         let is_suspect = candidate.segment.phrase_suspects.contains(candidate.document);
-        if phrases.is_empty() && !is_suspect {
+        if wanted == 0 && !is_suspect {
             return true;
         }
         if self.left == 0 {
             return false;
         }
-        self.left -= 1;
-        let has_phrase = |phrase: &Phrase| contains_phrase(candidate.record(), &phrase.terms);
-        phrases.iter().all(has_phrase) && !(is_suspect && excluded_phrases.iter().any(has_phrase))
+        let found = self.find(candidate.record());
+        let (has_wanted, has_excluded) = found.split_at(wanted);
+        has_wanted.iter().all(|found| *found) && !(is_suspect && has_excluded.contains(&true))
     }
-}
 
-/// Returns whether a document has a phrase, in its short fields or in its text.
-fn contains_phrase(record: &DocumentRecord, phrase: &[String]) -> bool {
-    let hashes: Vec<u32> = phrase.iter().map(|term| term_hash(term)).collect();
-    if record.short.windows(hashes.len()).any(|window| *window == *hashes) {
-        return true;
+    /// Returns which phrases a document has, in its short fields or in its text.
+    fn find(&mut self, record: &DocumentRecord) -> Vec<bool> {
+        let Self { hashes, tokenizer, left, .. } = self;
+        let is_short = |phrase: &Vec<TermHash>| {
+            record.short.windows(phrase.len()).any(|window| *window == **phrase)
+        };
+        let mut found: Vec<bool> = hashes.iter().map(is_short).collect();
+        if !found.contains(&false) {
+            return found;
+        }
+        *left = left.saturating_sub(record.text.len() + TEXT_BYTES);
+        let texts = record.text.read();
+        let longest = hashes.iter().map(Vec::len).max().unwrap_or(0);
+        let mut recent: Vec<TermHash> = Vec::new();
+        for field in [SearchField::Description, SearchField::Body] {
+            let mut next = 0;
+            tokenizer.for_each(texts.field(field), |token| {
+                if !matches!(token.kind, TokenKind::Word | TokenKind::Bigram) {
+                    return;
+                }
+                // Words that were skipped are in no phrase.
+                if token.ordinal != next || recent.len() >= 64 * longest {
+                    let kept = if token.ordinal == next { longest } else { 0 };
+                    recent.drain(..recent.len() - kept.min(recent.len()));
+                }
+                next = token.ordinal + 1;
+                recent.push(term_hash(token.term));
+                for (phrase, found) in hashes.iter().zip(&mut found) {
+                    *found |= recent.ends_with(phrase);
+                }
+            });
+            recent.clear();
+        }
+        found
     }
-    let texts = record.text.read();
-    let mut tokenizer = Tokenizer::default();
-    let mut recent: Vec<u32> = Vec::new();
-    let mut is_found = false;
-    for field in [SearchField::Description, SearchField::Body] {
-        recent.clear();
-        tokenizer.for_each(texts.field(field), |token| {
-            if is_found || !matches!(token.kind, TokenKind::Word | TokenKind::Bigram) {
-                return;
-            }
-            recent.push(term_hash(token.term));
-            is_found = recent.ends_with(&hashes);
-            if recent.len() > 64 * 1024 {
-                recent.drain(..recent.len() - hashes.len());
-            }
-        });
-    }
-    is_found
 }

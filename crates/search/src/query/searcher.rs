@@ -1,11 +1,11 @@
 //! Evaluation of a query over partitions.
 
 use super::{
-    candidate::{BestFirst, Candidate},
+    candidate::{BestFirst, Candidate, TopCandidates},
     corpus::Corpus,
     document_filter::{SearchedSegment, is_eligible},
-    evaluation::SegmentScores,
-    expansion::{self, Concept, Expansion},
+    evaluation::Scorer,
+    expansion::{self, Expansion},
     fusion, names,
     parse::Query,
     phrases::PhraseCheck,
@@ -15,7 +15,6 @@ use super::{
     synonyms::SynonymTable,
 };
 use crate::{
-    analysis::weights::weight_table,
     document::{DocumentKey, HitKind},
     index::Partition,
     model::EmbeddingModel,
@@ -23,6 +22,10 @@ use crate::{
 
 /// Documents whose order is refined by names and descriptions. The same for every page, so that pages fit together.
 const REFINED: usize = 160;
+/// Documents that are kept when all are scored for the first time. More than are refined: some may be hidden.
+const FIRST_SCORED: usize = 256;
+/// Factor by which more documents are kept each further time.
+const SCORED_GROWTH: usize = 8;
 /// Most results of all pages together.
 pub const MAX_RESULTS: usize = 1000;
 /// Smallest cosine of documents with a similar meaning.
@@ -222,21 +225,40 @@ impl<'a> RunningSearch<'a> {
         })
     }
 
-    /// Returns the documents with a score, the best first.
+    /// Returns the documents with a score, the best first. Most searches need the first few only; the documents are scored
+    /// again for more.
     fn scored(&self) -> impl Iterator<Item = Candidate<'a>> {
-        let weights = weight_table();
-        let concepts: &[Concept] = &self.expansion.concepts;
-        let total: f32 = concepts.iter().map(|concept| concept.weight).sum();
-        let mut found = Vec::new();
+        let mut passed = 0;
+        let mut limit = FIRST_SCORED;
+        let mut is_complete = false;
+        let batches = std::iter::from_fn(move || {
+            if is_complete {
+                return None;
+            }
+            let (found, has_all) = self.best(limit);
+            is_complete = has_all;
+            let next = found.into_iter().skip(std::mem::replace(&mut passed, limit));
+            limit = limit.saturating_mul(SCORED_GROWTH);
+            Some(next)
+        });
+        batches.flatten()
+    }
+
+    /// Returns the best documents in order, and whether these are all.
+    fn best(&self, limit: usize) -> (Vec<Candidate<'a>>, bool) {
+        let mut scorer = Scorer::new(&self.expansion.concepts);
+        let mut top = TopCandidates::new(limit);
         for segment in self.segments {
-            let scores = SegmentScores::evaluate(segment.view, self.query, concepts, &weights);
-            let candidates = scores
-                .iter(total)
-                .map(|(document, score)| Candidate::new(segment, document, score))
-                .filter(|candidate| is_eligible(self.query, candidate));
-            found.extend(candidates);
+            scorer.for_each(&segment.view.segment, |document, score| {
+                if score >= top.threshold() {
+                    let candidate = Candidate::new(segment, document, score);
+                    if is_eligible(self.query, &candidate) {
+                        top.push(candidate);
+                    }
+                }
+            });
         }
-        BestFirst::new(found, Candidate::compare)
+        top.into_sorted()
     }
 
     /// Refines the order of the best documents.

@@ -38,6 +38,8 @@ pub(crate) struct Token<'a> {
     pub(crate) start: usize,
     /// End in the text, in bytes.
     pub(crate) end: usize,
+    /// Position among the words and pairs of the text, including those that were skipped.
+    pub(crate) ordinal: usize,
 }
 
 /// Tokenizer with its buffers.
@@ -51,6 +53,8 @@ pub(crate) struct Tokenizer {
     term: String,
     previous: String,
     parts: Vec<Range<usize>>,
+    /// Words and pairs of the text so far.
+    ordinal: usize,
 }
 
 /// Set of the first two letters of words. Stemming and folding keep them in plain words, so most words of a text need
@@ -103,6 +107,7 @@ impl Tokenizer {
     /// Calls `sink` with each token of a text, in order.
     pub(crate) fn for_each(&mut self, text: &str, mut sink: impl FnMut(Token<'_>)) {
         let mut previous_end = None;
+        self.ordinal = 0;
         for_each_run(text, |run| match run {
             Run::Word(range) => {
                 let is_joined = previous_end.is_some_and(|end| {
@@ -131,6 +136,7 @@ impl Tokenizer {
             if word.len() <= MAX_JOINED_PREFIX {
                 self.previous.push_str(&word.to_ascii_lowercase());
             }
+            self.ordinal += usize::from(word.len() <= MAX_TERM_BYTES);
             return;
         }
         self.folded.clear();
@@ -151,13 +157,16 @@ impl Tokenizer {
                 kind: TokenKind::Joined,
                 start: range.start,
                 end: range.end,
+                ordinal: self.ordinal,
             });
         }
         self.previous.clone_from(&self.folded);
         self.term.clone_from(&self.folded);
         stem(&mut self.term);
-        let Range { start, end } = range;
-        sink(Token { term: &self.term, folded: &self.folded, kind: TokenKind::Word, start, end });
+        let (Range { start, end }, ordinal) = (range.clone(), self.ordinal);
+        self.ordinal += 1;
+        let (term, folded) = (&self.term, &self.folded);
+        sink(Token { term, folded, kind: TokenKind::Word, start, end, ordinal });
         camel_case::parts(word, &self.folded, &mut self.parts);
         for part in &self.parts {
             let (start, end) = (range.start + part.start, range.start + part.end);
@@ -168,7 +177,8 @@ impl Tokenizer {
             self.term.clear();
             self.term.push_str(&text);
             stem(&mut self.term);
-            sink(Token { term: &self.term, folded: &text, kind: TokenKind::Part, start, end });
+            let (term, kind) = (&self.term, TokenKind::Part);
+            sink(Token { term, folded: &text, kind, start, end, ordinal });
         }
     }
 
@@ -190,7 +200,8 @@ impl Tokenizer {
             self.folded.push_str(&fold(&run[start..end]));
             let (term, kind) = (self.folded.as_str(), TokenKind::Bigram);
             let (start, end) = (range.start + start, range.start + end);
-            sink(Token { term, folded: term, kind, start, end });
+            sink(Token { term, folded: term, kind, start, end, ordinal: self.ordinal });
+            self.ordinal += 1;
         };
         let mut before = None;
         let mut pairs = 0;
