@@ -125,8 +125,10 @@ async fn a_backup_of_a_running_server_has_everything() {
     // The restored registry is served, and goes on where the other one was.
     let process = ServerProcess::start_with(BINARY, &restored, &[]);
     let worker = Worker::connect(&process.url).await;
-    assert_eq!(read(&worker, "iii://one").await, "# One\n\nThird.");
-    assert_eq!(read(&worker, "iii://one@stable").await, "# One\n\nFirst.");
+    assert_eq!(read(&worker, "iii://one").await, "# One\n\nFirst.", "the version labelled stable");
+    assert_eq!(read(&worker, "iii://one@latest").await, "# One\n\nThird.");
+    let collection = json_of(&on(&restored, &["collection", "show", "kit", "--json"]));
+    assert_eq!(collection["skills"], json!(["one@stable"]));
     let state = worker.ok("state::get", json!({ "scope": "s", "key": "k" })).await;
     assert_eq!(state, json!({ "a": [1, "é", null] }));
     register(&worker, "three", "# Three\n\nNew.").await;
