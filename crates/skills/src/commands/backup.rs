@@ -84,8 +84,10 @@ fn report_json(report: &CopyReport) -> Value {
 
 fn describe(report: &CopyReport) -> String {
     let CopyReport { rows, blobs, bytes, revision } = report;
+    let rows = output::counted(usize::try_from(*rows).unwrap_or(usize::MAX), "row");
+    let blobs = output::counted(usize::try_from(*blobs).unwrap_or(usize::MAX), "blob");
     let size = output::size(*bytes);
-    format!("{rows} rows up to revision {revision}; {blobs} bodies ({size}) have their digests")
+    format!("{rows} up to revision {revision}, {blobs} ({size}), every digest verified")
 }
 
 pub(super) async fn copy(command: StoreCommand) -> Result<(), Failure> {

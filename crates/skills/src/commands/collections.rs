@@ -130,6 +130,11 @@ async fn list(skills: &dyn SkillRegistry, json: bool) -> Result<(), Failure> {
     if json {
         return Ok(output::json(&json!({ "collections": collections }))?);
     }
+    if collections.is_empty() {
+        return Ok(output::line(
+            "No collections. Create one with `skills collection create NAME ID…`.",
+        )?);
+    }
     let cells = |info: &CollectionInfo| {
         let count = info.collection.skills.len().to_string();
         let (tier, title) = (info.tier.to_string(), plain(&info.collection.title));

@@ -16,6 +16,9 @@ use crate::{
     sources::{self, SourceState},
 };
 
+const NO_SOURCES: &str =
+    "The configuration has no sources. `skills help sources` shows how to add one.";
+
 pub(super) async fn run(
     command: SourceCommand,
     mut target: Target,
@@ -55,6 +58,9 @@ fn list(config: &Config, json: bool) -> Result<(), Failure> {
         let sources: Vec<Value> = config.sources.iter().map(row).collect();
         return Ok(output::json(&json!({ "sources": sources }))?);
     }
+    if config.sources.is_empty() {
+        return Ok(output::line(NO_SOURCES)?);
+    }
     let cells = |source: &SourceSettings| {
         let seconds = source.interval.as_secs();
         let (name, tier) = (source.name.clone(), source.tier.to_string());
@@ -89,6 +95,9 @@ fn status(target: &Target, config: &Config, json: bool) -> Result<(), Failure> {
         };
         let rows: Vec<Value> = states.iter().map(row).collect();
         return Ok(output::json(&json!({ "sources": rows }))?);
+    }
+    if states.is_empty() {
+        return Ok(output::line(NO_SOURCES)?);
     }
     let cells = |state: &SourceState| {
         let time =
