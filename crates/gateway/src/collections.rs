@@ -16,6 +16,7 @@ use crate::{
     error::GatewayError,
     extractors::{JsonBody, PathParam, Query},
     openapi::ErrorResponse,
+    parsed_field::Id,
     response::{Success, json_response},
     skills::TierName,
 };
@@ -71,6 +72,7 @@ struct CollectionResponse {
 #[derive(Debug, Deserialize, ToSchema)]
 struct PutCollection {
     /// Title for people.
+    #[schema(pattern = r"\S")]
     title: String,
     /// What the collection is for.
     #[serde(default)]
@@ -138,10 +140,11 @@ async fn list(
     get,
     path = "/v1/collections/{name}",
     tag = "collections",
-    params(("name" = String, Path, description = "Name of the collection")),
+    params(("name" = inline(Id), Path, description = "Name of the collection")),
     responses(
         (status = 200, description = "The collection", body = CollectionResponse),
         (status = 404, response = ErrorResponse),
+        (status = 422, response = ErrorResponse),
     ),
 )]
 async fn read(
@@ -160,7 +163,7 @@ async fn read(
     put,
     path = "/v1/collections/{name}",
     tag = "collections",
-    params(("name" = String, Path, description = "Name of the collection"), TierQuery),
+    params(("name" = inline(Id), Path, description = "Name of the collection"), TierQuery),
     request_body = PutCollection,
     responses(
         (status = 200, description = "The collection is stored", body = StoredCollection),
@@ -193,9 +196,10 @@ async fn put(
     delete,
     path = "/v1/collections/{name}",
     tag = "collections",
-    params(("name" = String, Path, description = "Name of the collection"), TierQuery),
+    params(("name" = inline(Id), Path, description = "Name of the collection"), TierQuery),
     responses(
         (status = 200, description = "There is no such collection any more", body = RemovedCollection),
+        (status = 422, response = ErrorResponse),
         (status = 429, response = ErrorResponse),
     ),
     security(("key" = []), ("admin" = [])),
