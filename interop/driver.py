@@ -353,11 +353,13 @@ def parse_arguments():
     parser.add_argument("--skills-ref", required=True, help="version of the Python package skills-ref")
     parser.add_argument("--schemathesis", required=True, help="version of the Python package schemathesis")
     parser.add_argument("--npx-skills", required=True, help="version of the npm package skills")
+    parser.add_argument("--npx-skills-22", required=True, help="version of it for Node 22")
     parser.add_argument("--codex", required=True, help="version of @openai/codex")
     parser.add_argument("--copilot", required=True, help="version of @github/copilot")
     parser.add_argument("--clawhub", required=True, help="version of the npm package clawhub")
     parser.add_argument("--gemini", required=True, help="version of @google/gemini-cli")
     parser.add_argument("--claude-code", required=True, help="version of @anthropic-ai/claude-code")
+    parser.add_argument("--claude-code-22", required=True, help="version of it for Node 22")
     parser.add_argument("--only", nargs="*", default=[], help="words that a client's name must contain")
     return parser.parse_args()
 

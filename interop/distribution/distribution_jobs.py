@@ -10,6 +10,7 @@ import subprocess
 from pathlib import Path
 
 SECONDS = 180
+NODE = Path(__file__).resolve().parent.parent / ".cache" / "distribution-node" / "node_modules" / "node" / "bin"
 
 SKILL = """---
 name: {name}
@@ -25,8 +26,8 @@ description: Does {name} for the tests of installers.
 def jobs(options, failure):
     yield "distribution git", lambda bench: git_job(bench, failure)
     folder = options.cache / "distribution-node" / "node_modules" / ".bin"
-    yield f"distribution npx skills {options.npx_skills}", lambda bench: npx_job(bench, folder, failure)
-    yield f"distribution claude-code {options.claude_code}", lambda bench: claude_job(bench, folder, failure)
+    yield f"distribution npx skills {options.npx_skills_22}", lambda bench: npx_job(bench, folder, failure)
+    yield f"distribution claude-code {options.claude_code_22}", lambda bench: claude_job(bench, folder, failure)
 
 
 class Site:
@@ -40,7 +41,8 @@ class Site:
         self.home.mkdir(exist_ok=True)
 
     def env(self, **more):
-        quiet = {"DISABLE_TELEMETRY": "1", "DO_NOT_TRACK": "1", "CI": "1", "GIT_TERMINAL_PROMPT": "0"}
+        # Clients need a newer Node than Debian's, which a package brings.
+        quiet = {"PATH": f"{NODE}:{os.environ['PATH']}", "DISABLE_TELEMETRY": "1", "DO_NOT_TRACK": "1", "CI": "1", "GIT_TERMINAL_PROMPT": "0"}
         return os.environ | quiet | {"HOME": str(self.home), "GIT_CONFIG_NOSYSTEM": "1"} | more
 
     def attempt(self, *command, cwd=None, **env):
@@ -81,14 +83,15 @@ class Site:
         return json.loads(self.skills("key", "create", "--uid", uid, "--json"))["key"]
 
 
-def same_files(site, folder, clone):
+def same_files(site, folder, clone, has_modes=True):
     expected = sorted(path.relative_to(folder) for path in folder.rglob("*") if path.is_file())
     found = sorted(path.relative_to(clone) for path in clone.rglob("*") if path.is_file())
     site.check(found == expected, f"{clone} has {found}, not {expected}")
     for path in expected:
         left, right = folder / path, clone / path
         site.check(left.read_bytes() == right.read_bytes(), f"{path} differs")
-        site.check(os.access(left, os.X_OK) == os.access(right, os.X_OK), f"the mode of {path} differs")
+        if has_modes:
+            site.check(os.access(left, os.X_OK) == os.access(right, os.X_OK), f"the mode of {path} differs")
 
 
 def git_job(bench, failure):
@@ -198,7 +201,54 @@ def npx_job(bench, folder, failure):
         site.check(installed.read_bytes() == (source / "SKILL.md").read_bytes(), f"{address}: another document")
         data = installed.parent / "data.bin"
         site.check(data.read_bytes() == (source / "data.bin").read_bytes(), f"{address}: another file")
+    lockfiles(site, folder)
     bench.stop_server(site.server)
+
+
+def lockfiles(site, folder):
+    """Both programs read the lockfile of the other, and leave it as it is."""
+    bench = site.bench
+    source = site.write("sheet", "Two.")
+    # Paths of more than 100 bytes, names whose order depends on the collation, and files that `npx skills` leaves out.
+    long = Path("d" * 60, "e" * 60, "f.md")
+    for path in long, Path("_a.md"), Path("A.md"), Path("a-b.md"), Path("metadata.json"), Path("__pycache__", "a.pyc"):
+        (source / path).parent.mkdir(parents=True, exist_ok=True)
+        (source / path).write_text(f"{path.name}\n")
+    site.skills("add", source)
+    own = lambda project, *words: site.run(bench.server_binary, *words, cwd=project, SKILLS_DATA_DIR=bench.folder / "none")
+    npx = lambda project, *words: site.run(folder / "skills", *words, cwd=project)
+    options = ["--skill", "sheet", "--agent", "claude-code", "--yes", "--copy"]
+    for name, address in ("git", f"{bench.http}/git/all.git"), ("site", f"{bench.http}/skill/sheet"):
+        project = bench.folder / f"lock-{name}"
+        project.mkdir()
+        npx(project, "add", address, *options)
+        lock = project / "skills-lock.json"
+        text, installed = lock.read_bytes(), project / ".claude" / "skills" / "sheet"
+        site.check((installed / long).read_text() == "f.md\n", f"{name}: a long path was cut")
+        site.check("0 outdated" in own(project, "outdated"), f"{name}: the hash of the source is another one")
+        own(project, "install", "--frozen")
+        own(project, "verify")
+        own(project, "lock")
+        site.check(lock.read_bytes() == text, f"{name}: the lockfile was changed")
+        # Over discovery `npx skills` loses executable bits.
+        same_files(site, source, installed, has_modes=name == "git")
+
+        # A change is seen and installed by both.
+        (source / "A.md").write_text(f"changed for {name}\n")
+        site.skills("add", source)
+        site.check("1 outdated" in own(project, "outdated"), f"{name}: the change is not seen")
+        npx(project, "update", "--yes")
+        site.check((installed / "A.md").read_text() == f"changed for {name}\n", f"{name}: npx did not update")
+        site.check("0 outdated" in own(project, "outdated"), f"{name}: the lockfile is not the updated one")
+        own(project, "install", "--frozen")
+        (source / "A.md").write_text(f"changed again for {name}\n")
+        site.skills("add", source)
+        own(project, "update", "--yes")
+        site.check((installed / "A.md").read_text() == f"changed again for {name}\n", f"{name}: update changed nothing")
+        own(project, "verify")
+        text = lock.read_bytes()
+        npx(project, "update", "--yes")
+        site.check(lock.read_bytes() == text, f"{name}: npx changes the lockfile after an update")
 
 
 def claude_job(bench, folder, failure):
@@ -215,6 +265,13 @@ def claude_job(bench, folder, failure):
         found = [path for path in Path(site.home, ".claude", "plugins", "cache").rglob("SKILL.md")]
         site.check(any(path.read_bytes() == (source / "SKILL.md").read_bytes() for path in found),
                    f"{address}: the skill is not in the cache of plugins")
+        # A change reaches the client with a higher version.
+        changed = site.add("pdf", f"Changed for {address}.")
+        site.run(claude, "plugin", "marketplace", "update", "skills")
+        site.run(claude, "plugin", "update", "pdf@skills")
+        found = [path for path in Path(site.home, ".claude", "plugins", "cache").rglob("SKILL.md")]
+        site.check(any(path.read_bytes() == (changed / "SKILL.md").read_bytes() for path in found),
+                   f"{address}: the update is not installed")
         site.run(claude, "plugin", "uninstall", "pdf@skills")
         site.run(claude, "plugin", "marketplace", "remove", "skills")
         shutil.rmtree(Path(site.home, ".claude"), ignore_errors=True)

@@ -40,6 +40,9 @@ impl FoundBundles {
     }
 }
 
+/// Folders of repositories that programs write, such as the plugins in the remotes of a server.
+const GENERATED_FOLDERS: [&str; 2] = ["build", "dist"];
+
 /// Finds the bundles at a path: a folder with a `SKILL.md`, a folder of such folders, an archive of either, or a text
 /// file, which is a document that stands alone. The content of a file decides what it is.
 ///
@@ -94,7 +97,12 @@ pub(crate) fn in_entries(
     let cache_budget = CacheBudget::default();
     let tree = SearchedTree { root, base: None, name, origin, cache_budget: &cache_budget };
     let candidate = |group| BundleCandidate::from_group(group, &tree);
-    let candidates = groups.into_iter().map(candidate).collect();
+    let mut candidates: Vec<BundleCandidate> = groups.into_iter().map(candidate).collect();
+    // Of two copies of a skill the first counts, and one in a folder of generated files is the copy.
+    candidates.sort_by_key(|candidate| {
+        let path = candidate.provenance().map_or("", |provenance| provenance.path.as_str());
+        path.split('/').any(|folder| GENERATED_FOLDERS.contains(&folder))
+    });
     FoundBundles { candidates, faults: vec![] }.or_none(root)
 }
 

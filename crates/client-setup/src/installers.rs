@@ -8,6 +8,11 @@ pub const KEY_PLACEHOLDER: &str = "KEY";
 /// Placeholder of the name of a skill in the lines.
 pub const NAME_PLACEHOLDER: &str = "NAME";
 
+/// Name of the marketplace of all skills that everyone sees.
+pub const MARKETPLACE: &str = "skills";
+/// Name of the marketplace of all skills that the user of a key sees.
+pub const OWN_MARKETPLACE: &str = "my-skills";
+
 /// Address and caller that the lines are for.
 #[derive(Debug, Clone, Copy)]
 pub struct InstallTarget<'a> {
@@ -15,6 +20,8 @@ pub struct InstallTarget<'a> {
     pub server: &'a str,
     /// Name of the skill, or [`NAME_PLACEHOLDER`].
     pub skill: &'a str,
+    /// Id of the skill, or [`NAME_PLACEHOLDER`]. It differs from the name if that is no id, or another skill has it.
+    pub id: &'a str,
     /// Key of a user, or [`KEY_PLACEHOLDER`]; `None` for what everyone sees.
     pub key: Option<&'a str>,
 }
@@ -26,7 +33,7 @@ pub struct Installer {
     pub name: &'static str,
     /// Name of the product.
     pub title: &'static str,
-    /// Lines for what everyone sees. `{server}`, `{git}` and `{skill}` are replaced.
+    /// Lines for what everyone sees. `{server}`, `{git}`, `{market}`, `{skill}` and `{id}` are replaced.
     public: &'static [&'static str],
     /// Lines for what the user of a key sees; `{key}` is replaced too.
     private: &'static [&'static str],
@@ -45,22 +52,16 @@ pub const INSTALLERS: &[Installer] = &[
     Installer {
         name: "claude",
         title: "Claude Code",
-        public: &[
-            "claude plugin marketplace add {git}",
-            "claude plugin install {skill}@MARKETPLACE",
-        ],
-        private: &[
-            "claude plugin marketplace add {git}",
-            "claude plugin install {skill}@MARKETPLACE",
-        ],
-        note: "The first command prints the name of the marketplace. `claude plugin marketplace update` fetches changes.",
+        public: &["claude plugin marketplace add {git}", "claude plugin install {skill}@{market}"],
+        private: &["claude plugin marketplace add {git}", "claude plugin install {skill}@{market}"],
+        note: "`claude plugin marketplace update` fetches changes.",
     },
     Installer {
         name: "codex",
         title: "Codex",
-        public: &["codex plugin marketplace add {git}", "codex plugin add {skill}@MARKETPLACE"],
-        private: &["codex plugin marketplace add {git}", "codex plugin add {skill}@MARKETPLACE"],
-        note: "The first command prints the name of the marketplace.",
+        public: &["codex plugin marketplace add {git}", "codex plugin add {skill}@{market}"],
+        private: &["codex plugin marketplace add {git}", "codex plugin add {skill}@{market}"],
+        note: "`codex plugin marketplace upgrade` fetches changes.",
     },
     Installer {
         name: "cursor",
@@ -74,13 +75,13 @@ pub const INSTALLERS: &[Installer] = &[
         title: "Copilot CLI",
         public: &[
             "copilot plugin marketplace add {git}",
-            "copilot plugin install {skill}@MARKETPLACE",
+            "copilot plugin install {skill}@{market}",
         ],
         private: &[
             "copilot plugin marketplace add {git}",
-            "copilot plugin install {skill}@MARKETPLACE",
+            "copilot plugin install {skill}@{market}",
         ],
-        note: "The first command prints the name of the marketplace.",
+        note: "`copilot plugin update NAME` fetches changes.",
     },
     Installer {
         name: "vscode",
@@ -99,10 +100,10 @@ pub const INSTALLERS: &[Installer] = &[
     Installer {
         name: "openclaw",
         title: "OpenClaw",
-        public: &["clawhub --registry {server} install {skill}"],
+        public: &["clawhub --registry {server} install {id}"],
         private: &[
             "clawhub --registry {server} login --token {key}",
-            "clawhub --registry {server} install {skill}",
+            "clawhub --registry {server} install {id}",
         ],
         note: "The program `clawhub` is an npm package that needs Node 22 or newer. With a key, \
                `publish FOLDER` in place of `install NAME` publishes a folder for the key's user.",
@@ -133,16 +134,19 @@ impl Installer {
     /// Returns the lines for a shell. With a key, those that give it to git come first.
     #[must_use]
     pub fn lines(&self, target: InstallTarget<'_>) -> Vec<String> {
-        let InstallTarget { server, skill, key } = target;
+        let InstallTarget { server, skill, id, key } = target;
         let server = server.trim_end_matches('/');
-        let view = if key.is_some() { "mine" } else { "all" };
+        let (view, market) =
+            if key.is_some() { ("mine", OWN_MARKETPLACE) } else { ("all", MARKETPLACE) };
         let own = if key.is_some() { self.private } else { self.public };
         let uses_git = own.iter().any(|line| line.contains("{git}"));
         let credential = CREDENTIAL.iter().filter(|_| key.is_some() && uses_git);
         let fill = |line: &&str| {
             line.replace("{git}", &format!("{server}/git/{view}.git"))
                 .replace("{server}", server)
+                .replace("{market}", market)
                 .replace("{skill}", skill)
+                .replace("{id}", id)
                 .replace("{key}", key.unwrap_or(KEY_PLACEHOLDER))
         };
         credential.chain(own).map(fill).collect()
@@ -154,7 +158,12 @@ mod tests {
     use super::*;
 
     fn lines(name: &str, key: Option<&str>) -> Vec<String> {
-        let target = InstallTarget { server: "https://skills.example.com/", skill: "pdf", key };
+        let target = InstallTarget {
+            server: "https://skills.example.com/",
+            skill: "pdf",
+            id: "pdf_id",
+            key,
+        };
         Installer::find(name).unwrap().lines(target)
     }
 
@@ -169,6 +178,17 @@ mod tests {
             assert_eq!(with_key.len(), 1, "{private:?}");
             assert!(!private.iter().any(|line| line.contains("s3cret@")), "{private:?}");
         }
+        assert_eq!(
+            lines("claude", None)[1..],
+            ["claude plugin install pdf@skills"],
+            "the name of the marketplace"
+        );
+        assert_eq!(
+            lines("codex", Some(KEY_PLACEHOLDER))[3..],
+            ["codex plugin add pdf@my-skills"],
+            "the name of the user's own marketplace"
+        );
+        assert!(lines("openclaw", None)[0].ends_with(" install pdf_id"), "a slug is an id");
         assert_eq!(
             lines("git", Some(KEY_PLACEHOLDER)),
             [

@@ -22,7 +22,10 @@ use serde::Serialize;
 
 pub use self::{
     clients::{CLIENTS, Client, Settings},
-    installers::{INSTALLERS, InstallTarget, Installer, KEY_PLACEHOLDER, NAME_PLACEHOLDER},
+    installers::{
+        INSTALLERS, InstallTarget, Installer, KEY_PLACEHOLDER, MARKETPLACE, NAME_PLACEHOLDER,
+        OWN_MARKETPLACE,
+    },
     page::page,
 };
 

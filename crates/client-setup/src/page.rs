@@ -37,7 +37,8 @@ const INSTALLATION: &str = "\
 # Installing skills as files
 
 Clients that have an installer of their own get copies of skills with it. `skills connect CLIENT` prints these lines too,
-with the address of the server: `--server URL`, else that of the server that runs on the data directory. With a key
+with the address of the server: `--server URL`, else `public_url` of the configuration, else that of the server that runs on
+the data directory. With a key
 (`SKILLS_KEY`), they are those for what its user sees. The key is printed as `KEY`, and with `--show-key` in full. It goes into
 git's credential helper and not into a URL, because clients write URLs into lockfiles and settings.
 ";
@@ -47,7 +48,8 @@ const EXAMPLE_SERVER: &str = "https://skills.example.com";
 
 fn installer_section(installer: &Installer) -> String {
     let lines = |key| {
-        let target = InstallTarget { server: EXAMPLE_SERVER, skill: NAME_PLACEHOLDER, key };
+        let (skill, id) = (NAME_PLACEHOLDER, NAME_PLACEHOLDER);
+        let target = InstallTarget { server: EXAMPLE_SERVER, skill, id, key };
         installer.lines(target).join("\n")
     };
     let Installer { name, title, note, .. } = installer;

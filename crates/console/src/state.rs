@@ -3,7 +3,7 @@
 use std::{ops::Deref, sync::Arc};
 
 use skills_client_setup::ServerCommand;
-use skills_core::{Label, MemoryBudget};
+use skills_core::{Label, MemoryBudget, PublicUrl};
 use skills_execution::{CallerLimiter, ToolExecutor};
 use skills_http::{Guard, ServerInfo};
 use skills_registry::SkillRegistry;
@@ -31,6 +31,8 @@ pub struct ConsoleParts {
     pub budget: MemoryBudget,
     /// Command by which an MCP client of this machine uses the registry.
     pub command: ServerCommand,
+    /// Address by which clients reach the server; without one, that of each request.
+    pub public_url: Option<PublicUrl>,
 }
 
 /// Handle of the console's state; cheap to clone.

@@ -91,9 +91,12 @@ impl Visit {
         Ok(())
     }
 
-    /// Returns the address of the server for clients of the person, without a path: the one that their browser used.
-    /// Every page that shows an address takes it from here.
+    /// Returns the address of the server for clients of the person: `public_url`, else the one that their browser used,
+    /// without a path. Every page that shows an address takes it from here.
     pub(crate) fn server_address(&self) -> String {
+        if let Some(url) = &self.console.parts.public_url {
+            return url.to_string();
+        }
         let scheme = if self.is_tls { "https" } else { "http" };
         format!("{scheme}://{}", self.host)
     }

@@ -1,4 +1,4 @@
-//! `/api/search` as `npx skills find` asks for it (tried with 1.5.18).
+//! `/api/search` as `npx skills find` asks for it (tried with 1.7.4).
 //!
 //! The client prints `source@name` and installs with `add SOURCE --skill NAME`, so a source is the address of a discovery
 //! index of that skill alone. It sends no credential.

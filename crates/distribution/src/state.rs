@@ -136,8 +136,10 @@ impl DistributionState {
     fn mcp_url(&self) -> Option<String> {
         let url = self.settings.public_url.as_ref()?;
         let host = url.as_str().strip_prefix("http://").unwrap_or_default();
-        let host = host.split(['/', ':']).next().unwrap_or_default();
-        let is_local = matches!(host, "127.0.0.1" | "localhost");
+        let is_local = ["127.0.0.1", "localhost", "[::1]"].iter().any(|local| {
+            host.strip_prefix(local)
+                .is_some_and(|rest| rest.is_empty() || rest.starts_with([':', '/']))
+        });
         (url.is_https() || is_local).then(|| format!("{url}/mcp"))
     }
 

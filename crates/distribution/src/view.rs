@@ -92,8 +92,8 @@ impl View {
             (Selection::All, None) => "skills".to_owned(),
             (Selection::All, Some(_)) => "my-skills".to_owned(),
             (Selection::Tier(tier), _) => format!("skills-{tier}"),
-            (Selection::Skill(id), _) => format!("skill-{}", plain_name(id)),
-            (Selection::List { name, .. }, _) => format!("collection-{}", plain_name(name)),
+            (Selection::Skill(id), _) => plain_name(&format!("skill-{id}")),
+            (Selection::List { name, .. }, _) => plain_name(&format!("collection-{name}")),
         }
     }
 }
@@ -119,6 +119,8 @@ mod tests {
             assert_eq!(plain_name(text), name, "{text}");
         }
         assert_eq!(plain_name(&"x".repeat(80)).len(), 64);
+        let view = View { owner: None, selection: Selection::Skill("x".repeat(64).into()) };
+        assert_eq!(view.marketplace_name().len(), 64, "the longest name of an Agent Plugin");
     }
 
     #[test]

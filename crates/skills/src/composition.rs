@@ -230,6 +230,7 @@ impl Foundation {
                 server,
                 budget: self.budget.clone(),
                 command,
+                public_url: self.public_url.clone(),
             }));
             app.error_formats.push(console.error_format);
             app.route_groups.extend(console.groups);

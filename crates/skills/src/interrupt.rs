@@ -1,4 +1,5 @@
-//! Interruption of a command by the user: Ctrl-C ends it in order, and removes what it fetched.
+//! Interruption of a command by the user: Ctrl-C ends it in order, and removes what it fetched. What is being written is
+//! completed.
 
 use std::{
     sync::{
@@ -26,6 +27,19 @@ pub(crate) async fn interruptible<T>(
     cancelled: &Arc<AtomicBool>,
     command: impl Future<Output = Result<T, Failure>>,
 ) -> Result<T, Failure> {
+    interruptible_until(&AtomicBool::new(false), cancelled, command).await
+}
+
+/// Runs a command as [`interruptible`] does, until it sets `is_writing`: from then on it is completed, and signals have no
+/// effect.
+///
+/// # Errors
+/// The error of the command, or `interrupted`.
+pub(crate) async fn interruptible_until<T>(
+    is_writing: &AtomicBool,
+    cancelled: &Arc<AtomicBool>,
+    command: impl Future<Output = Result<T, Failure>>,
+) -> Result<T, Failure> {
     let mut interrupt = signal(SignalKind::interrupt())?;
     let mut terminate = signal(SignalKind::terminate())?;
     let is_done = async {
@@ -40,6 +54,10 @@ pub(crate) async fn interruptible<T>(
             biased;
             () = is_done => {}
             done = &mut command => return done,
+        }
+        // The command sets it while it is polled, so it cannot begin to write after this.
+        if is_writing.load(Ordering::Relaxed) {
+            return command.await;
         }
         cancelled.store(true, Ordering::Relaxed);
         // The command is dropped here, and with it its own clones.

@@ -27,6 +27,14 @@ pub fn folder_hash(files: &[HashedFile<'_>]) -> String {
     Digest::of(&text).to_string()
 }
 
+/// Returns whether `npx skills` copies a file of a repository. The hash in its lockfile counts the other files too.
+#[must_use]
+pub fn is_copied_by_npx(path: &str) -> bool {
+    let mut parts = path.rsplit('/');
+    parts.next() != Some("metadata.json")
+        && !parts.any(|folder| matches!(folder, "__pycache__" | "__pypackages__"))
+}
+
 /// Sorts files by their paths as JavaScript's `localeCompare` does in the root collation. Paths that only differ in a way
 /// that the collation ignores are in the order of their bytes.
 pub fn sort_by_locale<T>(files: &mut [T], path: impl Fn(&T) -> &str) {
@@ -84,5 +92,15 @@ mod tests {
         assert_eq!(folder_hash(&more), NODE_HASH, "folders that are left out");
         let plain: Vec<HashedFile<'_>> = vec![("node_modules", b"a file"), ("SKILL.md", b"x")];
         assert_ne!(folder_hash(&plain), folder_hash(&plain[1..]), "a file of that name counts");
+    }
+
+    #[test]
+    fn files_that_npx_leaves_out_are_known() {
+        for path in ["metadata.json", "a/metadata.json", "__pycache__/a", "a/__pypackages__/b/c"] {
+            assert!(!is_copied_by_npx(path), "{path}");
+        }
+        for path in ["SKILL.md", "a.metadata.json", "metadata.json/a", "__pycache__"] {
+            assert!(is_copied_by_npx(path), "{path}");
+        }
     }
 }

@@ -10,7 +10,7 @@ mod entry;
 mod hash;
 
 pub use entry::{LockEntry, LockSource};
-pub use hash::{HashedFile, folder_hash, sort_by_locale};
+pub use hash::{HashedFile, folder_hash, is_copied_by_npx, sort_by_locale};
 
 use std::{
     collections::BTreeMap,

@@ -1,10 +1,12 @@
 //! Lines that make a client use the skill, from the table of `skills connect`.
 
 use maud::{Markup, html};
+use skills_agent_skills::frontmatter::{is_skill_name, name_from_id};
 use skills_client_setup::{
     CLIENTS, Client, INSTALLERS, InstallTarget, Installer, KEY_PLACEHOLDER, SERVER_NAME,
     ServerCommand,
 };
+use skills_registry::SkillRow;
 
 use super::ShownSkill;
 use crate::{
@@ -15,6 +17,7 @@ use crate::{
 /// Renders the set-up of each client, and other ways to get the skill.
 pub(super) fn render(skill: &ShownSkill) -> Markup {
     let (id, address) = (&*skill.row.id, skill.visit.server_address());
+    let name = skill_name(&skill.row);
     html! {
         p.lead { "A client that is connected to this registry has every skill, and notices changes. Connect it once:" }
         (clients(&skill.visit))
@@ -28,7 +31,7 @@ pub(super) fn render(skill: &ShownSkill) -> Markup {
             p { "Only this skill, into a folder:" }
             (copyable(&shell_line(&["skills", "export", id, &format!("./{id}")])))
             p { "Clients with an installer of their own get a copy with it:" }
-            div.clients { @for installer in INSTALLERS { (installer_lines(installer, id, &address)) } }
+            div.clients { @for installer in INSTALLERS { (installer_lines(installer, &name, id, &address)) } }
         }
         h2 { "On the command line" }
         (copyable(&shell_line(&["skills", "read", &format!("iii://{id}")])))
@@ -47,9 +50,15 @@ pub(crate) fn clients(visit: &Visit) -> Markup {
     }
 }
 
+/// Returns the name by which installers know a skill: that of its frontmatter, or one made from its id.
+fn skill_name(row: &SkillRow) -> String {
+    let own = row.meta.agent.as_ref().map(|agent| &agent.name).filter(|name| is_skill_name(name));
+    own.cloned().unwrap_or_else(|| name_from_id(&row.id))
+}
+
 /// Renders the lines of an installer, for what everyone sees and for a key.
-fn installer_lines(installer: &Installer, skill: &str, server: &str) -> Markup {
-    let lines = |key| installer.lines(InstallTarget { server, skill, key });
+fn installer_lines(installer: &Installer, skill: &str, id: &str, server: &str) -> Markup {
+    let lines = |key| installer.lines(InstallTarget { server, skill, id, key });
     html! {
         details {
             summary { (installer.title) }

@@ -109,6 +109,7 @@ impl TestConsole {
             server: Arc::new(FixedServer),
             budget: MemoryBudget::default(),
             command: ServerCommand { program, arguments },
+            public_url: None,
         });
         let routes = routes(&console);
         let mut app = App::new(Router::new(), guard, Readiness::default());

@@ -1,4 +1,4 @@
-//! `.claude-plugin/marketplace.json`, read by Claude Code (tried with 2.1.197) and Copilot CLI (1.0.102).
+//! `.claude-plugin/marketplace.json`, read by Claude Code (tried with 2.1.327) and Copilot CLI (1.0.102).
 //!
 //! An entry points at the skill's own folder and says itself what is in it (`strict: false`): `npx skills update` skips
 //! skills that it finds twice, and it looks into every folder that this file names.

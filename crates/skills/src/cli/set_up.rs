@@ -53,7 +53,7 @@ pub struct ConnectArgs {
     /// Change the client's settings file, after printing the difference and making a backup
     #[arg(long)]
     pub write: bool,
-    /// URL of the server that the client installs skills from [default: the server of the data directory, or http://127.0.0.1:47372]
+    /// URL of the server that the client installs skills from [default: public_url of the configuration, else the server of the data directory, or http://127.0.0.1:47372]
     #[arg(long, value_name = "URL")]
     pub server: Option<String>,
     /// Print the key in the lines for the installer instead of KEY

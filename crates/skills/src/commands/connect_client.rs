@@ -12,7 +12,7 @@ use skills_client_setup::{
     CLIENTS, Client, INSTALLERS, InstallTarget, Installer, KEY_PLACEHOLDER, NAME_PLACEHOLDER,
     ServerCommand,
 };
-use skills_core::Code;
+use skills_core::{Code, PublicUrl};
 use uuid::Uuid;
 
 use crate::{
@@ -30,9 +30,13 @@ const MAX_BYTES: u64 = 16 << 20;
 /// Most backups of one file.
 const MAX_BACKUPS: usize = 1000;
 
-pub(super) fn run(args: &ConnectArgs, target: &Target) -> Result<(), Failure> {
+pub(super) fn run(
+    args: &ConnectArgs,
+    target: &Target,
+    public_url: Option<&PublicUrl>,
+) -> Result<(), Failure> {
     let Some(name) = args.client.as_deref() else { return list(args.format) };
-    let install = install_lines(args, target, name)?;
+    let install = install_lines(args, target, public_url, name)?;
     if !CLIENTS.iter().any(|client| client.name == name)
         && let Some((installer, lines)) = &install
         && !args.write
@@ -64,11 +68,12 @@ type InstallLines = (&'static Installer, Vec<String>);
 fn install_lines(
     args: &ConnectArgs,
     target: &Target,
+    public_url: Option<&PublicUrl>,
     name: &str,
 ) -> Result<Option<InstallLines>, Failure> {
     let Some(installer) = Installer::find(name) else { return Ok(None) };
-    let server = match &args.server {
-        Some(server) => {
+    let server = match (&args.server, public_url) {
+        (Some(server), _) => {
             let is_web = server.starts_with("https://") || server.starts_with("http://");
             let is_plain =
                 |c: char| !c.is_whitespace() && !c.is_control() && !"'\"\\$`@".contains(c);
@@ -79,14 +84,16 @@ fn install_lines(
             }
             server.clone()
         }
-        None => {
+        (None, Some(url)) => url.to_string(),
+        (None, None) => {
             let running = server_file::addresses(&data_dir::locate(target));
             let address = running.map(|(_, http)| http.to_string());
             format!("http://{}", address.unwrap_or_else(|| super::DEFAULT_HTTP.to_owned()))
         }
     };
     let key = target.key.as_deref().map(|key| if args.show_key { key } else { KEY_PLACEHOLDER });
-    let lines = installer.lines(InstallTarget { server: &server, skill: NAME_PLACEHOLDER, key });
+    let (skill, id) = (NAME_PLACEHOLDER, NAME_PLACEHOLDER);
+    let lines = installer.lines(InstallTarget { server: &server, skill, id, key });
     Ok(Some((installer, lines)))
 }
 

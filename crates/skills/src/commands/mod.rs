@@ -114,7 +114,9 @@ pub async fn run(cli: Cli) -> Result<(), Failure> {
         Some(Command::Sync(args)) => sync::run(args, target, &load()?).await,
         Some(Command::Validate(args)) => validate::run(&args),
         Some(Command::Init(args)) => init::run(&args),
-        Some(Command::Connect(args)) => connect_client::run(&args, &target),
+        Some(Command::Connect(args)) => {
+            connect_client::run(&args, &target, load()?.public_url.as_ref())
+        }
         Some(Command::Status { format }) => status::run(&target, &load()?, format).await,
         Some(Command::Doctor(DoctorArgs { command: None, format })) => {
             doctor::run(&target, config.as_deref(), format).await

@@ -2,8 +2,8 @@
 
 use std::{
     fs::File,
-    io::{Read as _, Seek as _},
-    time::Duration,
+    io::{self, Read as _, Seek as _, Write},
+    time::{Duration, Instant},
 };
 
 use bytes::Bytes;
@@ -13,7 +13,7 @@ use skills_upstream::{Settings, UpstreamClient, UpstreamError, UpstreamOrigin};
 use url::Url;
 
 use super::public_url;
-use crate::Failure;
+use crate::{Failure, output, progress::Progress};
 
 /// Time for one download.
 const DOWNLOAD_TIMEOUT: Duration = Duration::from_secs(600);
@@ -50,10 +50,14 @@ pub(super) fn check_digest(bytes: &[u8], expected: &str, shown: &str) -> Result<
     Err(failed(shown, &reason))
 }
 
-/// Downloads an archive.
-pub(super) async fn download(url: Url, may_be_local: bool) -> Result<Downloaded, Failure> {
+/// Downloads an archive. With `has_progress`, a terminal shows how much of it has arrived.
+pub(super) async fn download(
+    url: Url,
+    may_be_local: bool,
+    has_progress: bool,
+) -> Result<Downloaded, Failure> {
     let shown = public_url(url.as_str());
-    let downloaded = transfer_file(url, may_be_local).await?;
+    let downloaded = transfer_file(url, may_be_local, has_progress).await?;
     downloaded.map_err(|error| failed(&shown, &error.to_string()))
 }
 
@@ -61,9 +65,10 @@ pub(super) async fn download(url: Url, may_be_local: bool) -> Result<Downloaded,
 pub(super) async fn download_if_found(
     url: Url,
     may_be_local: bool,
+    has_progress: bool,
 ) -> Result<Option<Downloaded>, Failure> {
     let shown = public_url(url.as_str());
-    match transfer_file(url, may_be_local).await? {
+    match transfer_file(url, may_be_local, has_progress).await? {
         Ok(downloaded) => Ok(Some(downloaded)),
         Err(error) if is_absent(&error) => Ok(None),
         Err(error) => Err(failed(&shown, &error.to_string())),
@@ -73,11 +78,35 @@ pub(super) async fn download_if_found(
 async fn transfer_file(
     url: Url,
     may_be_local: bool,
+    has_progress: bool,
 ) -> Result<Result<Downloaded, UpstreamError>, Failure> {
     let shown = public_url(url.as_str());
-    let mut file = tempfile::tempfile().map_err(|error| failed(&shown, &error.to_string()))?;
+    let file = tempfile::tempfile().map_err(|error| failed(&shown, &error.to_string()))?;
     let max = usize::try_from(MAX_UNPACKED_BYTES).unwrap_or(usize::MAX);
-    Ok(transfer(url, may_be_local, max, &mut file).await.map(|()| Downloaded(file)))
+    let mut target = CountedFile { file, bytes: 0, progress: Progress::new(0, !has_progress) };
+    let transferred = transfer(url, may_be_local, max, &mut target).await;
+    target.progress.clear();
+    Ok(transferred.map(|()| Downloaded(target.file)))
+}
+
+/// File that shows on a terminal how much was written to it.
+struct CountedFile {
+    file: File,
+    bytes: u64,
+    progress: Progress<anstream::Stderr>,
+}
+
+impl Write for CountedFile {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let written = self.file.write(bytes)?;
+        self.bytes += written as u64;
+        self.progress.show_text(&output::size(self.bytes), Instant::now());
+        Ok(written)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.flush()
+    }
 }
 
 /// Returns whether the server said that it does not have a file.
@@ -104,7 +133,7 @@ async fn transfer(
     url: Url,
     may_be_local: bool,
     max: usize,
-    target: &mut (dyn std::io::Write + Send),
+    target: &mut (dyn Write + Send),
 ) -> Result<(), UpstreamError> {
     let client = UpstreamClient::new(Settings {
         timeout: DOWNLOAD_TIMEOUT,

@@ -105,6 +105,8 @@ impl Fetcher {
             return Err(local_address(url));
         }
         let SourceSpec::Git(source) = spec else { return Ok(Found::default()) };
+        // Nor may a host that the marketplace chose lead there.
+        let source = if is_named { source } else { source.without_redirects() };
         Ok(self.find_in_git(source).await?.into())
     }
 

@@ -77,7 +77,7 @@ impl Fetcher {
         let mut all = Candidates::default();
         for argument in sources {
             let spec = SourceSpec::parse(&argument, self.rules())?;
-            match self.find(spec).await {
+            match self.find_named(spec).await {
                 Ok(found) => {
                     all.candidates.extend(found.candidates);
                     let faults = found.faults.into_iter();
@@ -87,6 +87,27 @@ impl Fetcher {
             }
         }
         Ok(all)
+    }
+
+    /// Finds the bundles of a source that the user names. A web address that is not one of a repository may be that of a
+    /// site, whose index is below it.
+    ///
+    /// # Errors
+    /// When the source cannot be fetched, or has no bundle.
+    pub(crate) async fn find_named(&self, spec: SourceSpec) -> Result<Found, Failure> {
+        let site = match &spec {
+            SourceSpec::Git(git) => SourceSpec::site_at(git, self.rules()),
+            _ => None,
+        };
+        match (self.find(spec).await, site) {
+            (Err(failure), Some(site)) if failure.code == Code::FetchFailed => {
+                if well_known::has_index(&site).await {
+                    return self.find(SourceSpec::Site(site)).await;
+                }
+                Err(failure)
+            }
+            (found, _) => found,
+        }
     }
 
     /// Finds the bundles of a source, and fetches it first if it is not on this machine.
@@ -129,6 +150,10 @@ impl Fetcher {
                         Err(failure) => found.faults.push(failure),
                     }
                 }
+                if found.candidates.is_empty() && found.faults.is_empty() {
+                    let shown = public_url(site.url.as_str());
+                    return Err(Failure::new(Code::NoBundle, format!("{shown} has no skills")));
+                }
                 Ok(found)
             }
             SourceSpec::Server(server) => {
@@ -162,7 +187,7 @@ impl Fetcher {
     async fn find_in_archive(&self, source: ArchiveSource) -> Result<FoundBundles, Failure> {
         let ArchiveSource { url, may_be_local, sha256 } = source;
         let shown = public_url(url.as_str());
-        let downloaded = download::download(url, may_be_local).await?;
+        let downloaded = download::download(url, may_be_local, self.interactive).await?;
         let origin = Provenance::new(SourceKind::Url, shown.as_str());
         bundles_of_archive(downloaded, sha256, shown, origin).await
     }

@@ -41,8 +41,9 @@ impl Fetcher {
         };
         let place = format!("{}/{address}", shown.trim_end_matches('/'));
         let archive = url(&format!("{address}.tar.gz"))?;
-        let Some(downloaded) = download::download_if_found(archive, site.may_be_local).await?
-        else {
+        let downloaded =
+            download::download_if_found(archive, site.may_be_local, self.interactive).await?;
+        let Some(downloaded) = downloaded else {
             // A served skill of one document has no archive.
             let document = url(&format!("{address}/{ROOT_PATH}"))?;
             let bytes = download::download_bytes(document, site.may_be_local, MAX_SKILL_BYTES);

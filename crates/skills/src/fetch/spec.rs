@@ -162,7 +162,12 @@ impl SourceSpec {
         if !location.contains("://") {
             return Ok(parse_ssh(location).filter(|git| git.url() == location).map(Self::Git));
         }
-        let spec = Self::parse_url(location, SourceRules { host: "", insecure: false })?;
+        let rules = SourceRules { host: "", insecure: false };
+        // The locations of sites end in a slash, those of repositories do not.
+        if location.ends_with('/') {
+            return Self::parse_site(location, rules).map(|site| Some(Self::Site(site)));
+        }
+        let spec = Self::parse_url(location, rules)?;
         let is_exact = match &spec {
             Self::Git(git) => git.url() == location,
             _ => true,
@@ -213,6 +218,15 @@ impl SourceSpec {
         let Self::Site(mut site) = Self::parse_url(url.as_str(), rules)? else { return Err(bad()) };
         site.url.set_path(&path);
         Ok(site)
+    }
+
+    /// Returns the site that the address of a repository may be instead: one over http without a reference, a folder and
+    /// `.git`.
+    pub(super) fn site_at(git: &GitSource, rules: SourceRules<'_>) -> Option<WebSource> {
+        let is_web = matches!(git.protocol(), GitProtocol::Http | GitProtocol::Https);
+        let is_plain = git.reference().is_none() && git.path().is_empty();
+        let is_candidate = is_web && is_plain && !git.url().ends_with(".git");
+        is_candidate.then(|| Self::parse_site(git.url(), rules).ok()).flatten()
     }
 
     /// Returns whether a source is on this machine or, as far as its text tells, in a local network.

@@ -1,6 +1,9 @@
 //! Sites that publish Agent Skills at well-known addresses, in the current format and the earlier one.
 
-use std::path::{Path, PathBuf};
+use std::{
+    path::{Path, PathBuf},
+    time::Instant,
+};
 
 use bytes::Bytes;
 use futures_util::{StreamExt as _, stream};
@@ -21,7 +24,7 @@ use super::{
     public_url,
     spec::{INDEX_PATHS, WebSource},
 };
-use crate::Failure;
+use crate::{Failure, progress::Progress};
 
 /// Downloads at a time.
 const CONCURRENCY: usize = 4;
@@ -79,8 +82,21 @@ impl Fetcher {
             });
             SiteSkill { name, digest, candidates }
         };
-        Ok(stream::iter(wanted).map(fetch).buffered(CONCURRENCY).collect().await)
+        let mut progress = Progress::new(wanted.len(), !self.interactive);
+        let mut skills = Vec::with_capacity(wanted.len());
+        let mut fetched = std::pin::pin!(stream::iter(wanted).map(fetch).buffered(CONCURRENCY));
+        while let Some(skill) = fetched.next().await {
+            skills.push(skill);
+            progress.show(skills.len(), Instant::now());
+        }
+        progress.clear();
+        Ok(skills)
     }
+}
+
+/// Returns whether a site has an index.
+pub(super) async fn has_index(site: &WebSource) -> bool {
+    fetch_index(site).await.is_ok()
 }
 
 /// Downloads the index of a site, in the newest format that it has.
@@ -135,7 +151,7 @@ async fn fetch_skill(
             Ok(vec![BundleCandidate::from_files(&place, name, files, provenance)])
         }
         Some("archive") => {
-            let downloaded = download::download(artifact, may_be_local).await?;
+            let downloaded = download::download(artifact, may_be_local, false).await?;
             let origin = provenance.clone();
             let found = bundles_of_archive(downloaded, digest.clone(), shown, origin).await?;
             let mut candidates = found.candidates;

@@ -89,15 +89,17 @@ struct ImportedSkill {
 /// Action for one skill.
 enum Action {
     Register,
-    /// The registry has this content; the digest is recorded.
+    /// The registry has this content from the source.
     Keep,
+    /// The registry has this content from elsewhere.
+    KeepOther,
     Skip(String),
 }
 
 impl Import<'_> {
     async fn run(mut self, fetcher: &Fetcher) -> Result<ImportSummary, Failure> {
         let spec = self.spec(fetcher)?;
-        let found = fetcher.find(spec).await?;
+        let found = fetcher.find_named(spec).await?;
         let mut skipped: BTreeMap<String, String> = BTreeMap::new();
         let faults = found.faults.len();
         for (number, fault) in found.faults.into_iter().enumerate() {
@@ -179,7 +181,8 @@ impl Import<'_> {
 
     /// Decides about a skill of the source by what the registry has and what was imported last.
     fn decide(&self, id: &str, bundle: &ReadBundle, row: Option<&SkillRow>) -> Action {
-        let recorded = self.state.skills.get(id);
+        let imported = self.state.skills.get(id);
+        let recorded = imported.or_else(|| self.state.equal.get(id));
         let is_from = |row: &SkillRow| {
             let stored = row.meta.provenance.as_deref();
             stored.is_some_and(|stored| bundle.candidate.is_from(stored))
@@ -189,9 +192,11 @@ impl Import<'_> {
                 Action::Skip("it was removed here, and the source has not changed it".to_owned())
             }
             (None, _) => Action::Register,
-            (Some(_), Some(recorded)) if *recorded == bundle.digest => Action::Keep,
-            (Some(row), _) if row.meta.digest() == bundle.digest => Action::Keep,
-            (Some(row), Some(recorded)) => {
+            (Some(_), _) if imported == Some(&bundle.digest) => Action::Keep,
+            (Some(row), _) if row.meta.digest() == bundle.digest => {
+                if imported.is_some() || is_from(row) { Action::Keep } else { Action::KeepOther }
+            }
+            (Some(row), Some(recorded)) if imported.is_some() => {
                 // A label may serve an older version than the last one that was imported.
                 let is_pinned = row.heads.as_ref().is_some_and(|it| it.served != it.latest);
                 if row.meta.digest() == *recorded || (is_pinned && is_from(row)) {
@@ -199,8 +204,8 @@ impl Import<'_> {
                 }
                 Action::Skip("it was edited here since it was imported".to_owned())
             }
-            (Some(row), None) if is_from(row) => Action::Register,
-            (Some(row), None) => {
+            (Some(row), _) if is_from(row) => Action::Register,
+            (Some(row), _) => {
                 let other = row.meta.provenance.as_deref().map(Provenance::to_string);
                 let other = other.unwrap_or_else(|| "an unknown source".to_owned());
                 Action::Skip(format!("it came from {other}"))
@@ -225,7 +230,13 @@ impl Import<'_> {
             }
             Action::Keep => {
                 summary.unchanged += 1;
+                self.state.equal.remove(id);
                 self.state.skills.insert(id.to_owned(), bundle.digest);
+                None
+            }
+            Action::KeepOther => {
+                summary.unchanged += 1;
+                self.state.equal.insert(id.to_owned(), bundle.digest);
                 None
             }
             Action::Register => {
@@ -252,6 +263,7 @@ impl Import<'_> {
             match result.map_err(Failure::from) {
                 Ok(_) => {
                     *(if is_new { &mut summary.added } else { &mut summary.changed }) += 1;
+                    self.state.equal.remove(&id);
                     self.state.skills.insert(id, digest);
                 }
                 Err(failure) if is_fatal(failure.code) => return Err(failure),
@@ -263,13 +275,14 @@ impl Import<'_> {
         Ok(())
     }
 
-    /// Removes skills that the source no longer has, unless they were edited here since.
+    /// Removes skills that the source no longer has, unless they came from elsewhere or were edited here since.
     async fn remove_missing(
         &mut self,
         present: &HashMap<String, ()>,
         catalog: &Catalog,
         summary: &mut ImportSummary,
     ) -> Result<(), Failure> {
+        self.state.equal.retain(|id, _| present.contains_key(id));
         let missing = self.state.skills.iter().filter(|(id, _)| !present.contains_key(*id));
         let missing: Vec<(String, Digest)> =
             missing.map(|(id, digest)| (id.clone(), *digest)).collect();

@@ -42,6 +42,10 @@ pub(crate) struct SourceState {
     /// Imported skills, with the digest of the version.
     #[serde(default)]
     pub(crate) skills: BTreeMap<String, Digest>,
+    /// Skills that came from elsewhere and had the content of the source, with its digest. They are never removed, and
+    /// are not imported again after they were removed here.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub(crate) equal: BTreeMap<String, Digest>,
 }
 
 impl SourceState {

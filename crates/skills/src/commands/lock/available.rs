@@ -7,7 +7,7 @@ use std::{
 
 use skills_bundles::{
     BundleCandidate,
-    lock::{LockSource, Lockfile, folder_hash},
+    lock::{HashedFile, LockSource, Lockfile, folder_hash, is_copied_by_npx},
     sync::{DesiredFile, DesiredSkill, check_folder_name},
 };
 use skills_core::{Code, skill::ROOT_PATH};
@@ -37,6 +37,8 @@ impl LockedSkill {
 /// A skill as its source has it now.
 pub(super) struct AvailableSkill {
     pub(super) hash: String,
+    /// Hash of the files that `npx skills` copies from a repository or a folder.
+    pub(super) npx_hash: String,
     /// Digest of the artifact of a site.
     pub(super) digest: Option<String>,
     pub(super) desired: DesiredSkill,
@@ -195,7 +197,10 @@ async fn read(
     blocking(move || {
         let (meta, root, others) = candidate.read()?.into_bundle()?.into_parts();
         let files = others.iter().map(|(path, bytes)| (path.as_str(), bytes.as_ref()));
-        let hash = folder_hash(&files.chain([(ROOT_PATH, root.as_bytes())]).collect::<Vec<_>>());
+        let mut files: Vec<HashedFile<'_>> = files.chain([(ROOT_PATH, root.as_bytes())]).collect();
+        let hash = folder_hash(&files);
+        files.retain(|(path, _)| is_copied_by_npx(path));
+        let npx_hash = folder_hash(&files);
         let files = meta.files.iter().skip(1).zip(others);
         let others = files.map(|(meta, (path, bytes))| {
             let executable = meta.is_executable(&bytes);
@@ -204,7 +209,7 @@ async fn read(
         let others = others.collect();
         let (version, id) = (meta.digest(), name.clone());
         let desired = DesiredSkill { name, id, version, root: root.into(), others };
-        Ok(AvailableSkill { hash, digest, desired })
+        Ok(AvailableSkill { hash, npx_hash, digest, desired })
     })
     .await?
 }

@@ -3,7 +3,10 @@
 use std::{
     collections::HashSet,
     path::{Path, PathBuf},
-    sync::{Arc, atomic::AtomicBool},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
 };
 
 use skills_bundles::{
@@ -28,7 +31,7 @@ use crate::{
     },
     config::Config,
     fetch::Fetcher,
-    interrupt::interruptible,
+    interrupt::interruptible_until,
     output::{self, counted},
 };
 
@@ -36,10 +39,11 @@ pub(in super::super) async fn install(args: InstallArgs, config: &Config) -> Res
     let cancelled = Arc::new(AtomicBool::new(false));
     let fetcher =
         Fetcher::new(host(config), args.insecure, args.format.json, Arc::clone(&cancelled));
-    interruptible(&cancelled, run(args, fetcher)).await
+    let is_writing = AtomicBool::new(false);
+    interruptible_until(&is_writing, &cancelled, run(args, fetcher, &is_writing)).await
 }
 
-async fn run(args: InstallArgs, fetcher: Fetcher) -> Result<(), Failure> {
+async fn run(args: InstallArgs, fetcher: Fetcher, is_writing: &AtomicBool) -> Result<(), Failure> {
     let InstallArgs { dirs, to, frozen, force, dry_run, format, .. } = args;
     let mut lock = load()?;
     let locations = folders::from_args(&dirs, &to, false)?;
@@ -50,6 +54,7 @@ async fn run(args: InstallArgs, fetcher: Fetcher) -> Result<(), Failure> {
     if frozen {
         check_frozen(&skills)?;
     }
+    let adopted = copied_by_npx(&skills, &locations)?;
     let options = Options { force, dry_run, writer: Writer::Install };
     let mut report = SyncReport::default();
     let (mut ready, mut changed) = (Vec::new(), Vec::new());
@@ -65,7 +70,8 @@ async fn run(args: InstallArgs, fetcher: Fetcher) -> Result<(), Failure> {
             Err(failure) => report.rows.push(failed_row(skill.name, failure)),
         }
     }
-    let written = write_skills(locations, ready, names, options, &lock, HashSet::new()).await?;
+    is_writing.store(true, Ordering::Relaxed);
+    let written = write_skills(locations, ready, names, options, &lock, adopted).await?;
     report.rows.extend(written);
     for (name, hash, digest) in changed {
         set_entry(&mut lock, &report.rows, &name, &hash, digest.as_deref());
@@ -94,6 +100,26 @@ fn stale_skills(lock: &Lockfile, locations: &[FolderLocation]) -> Result<Vec<Str
         }
     }
     Ok(stale)
+}
+
+/// Returns the folders and names of skills that `npx skills` copied from the locked source. It leaves files out that the
+/// hash in the lockfile counts.
+fn copied_by_npx(
+    skills: &[LockedSkill],
+    locations: &[FolderLocation],
+) -> Result<HashSet<(PathBuf, String)>, Failure> {
+    let folders = open_for_reading(locations)?;
+    let mut copied = HashSet::new();
+    for skill in skills.iter().filter(|skill| skill.is_as_locked()) {
+        let Ok(available) = &skill.available else { continue };
+        for folder in &folders {
+            let hash = folder.installed_hash(&skill.name).ok().flatten();
+            if hash.as_ref() == Some(&available.npx_hash) {
+                copied.insert((folder.path().to_owned(), skill.name.clone()));
+            }
+        }
+    }
+    Ok(copied)
 }
 
 /// Fails if a source does not have the content of the lockfile.

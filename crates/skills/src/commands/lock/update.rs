@@ -3,7 +3,10 @@
 use std::{
     collections::HashSet,
     path::{Path, PathBuf},
-    sync::{Arc, atomic::AtomicBool},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
 };
 
 use serde_json::{Value, json};
@@ -29,7 +32,7 @@ use crate::{
     config::Config,
     environment,
     fetch::Fetcher,
-    interrupt::interruptible,
+    interrupt::{interruptible, interruptible_until},
     output::{self, Confirmation, counted, plain},
 };
 
@@ -52,10 +55,16 @@ pub(in super::super) async fn update(
     }
     let json = args.format.json;
     let fetcher = Fetcher::new(host(config), args.insecure, json, Arc::clone(&cancelled));
-    interruptible(&cancelled, update_lock(args, fetcher)).await
+    let is_writing = AtomicBool::new(false);
+    let update = update_lock(args, fetcher, &is_writing);
+    interruptible_until(&is_writing, &cancelled, update).await
 }
 
-async fn update_lock(args: UpdateArgs, fetcher: Fetcher) -> Result<(), Failure> {
+async fn update_lock(
+    args: UpdateArgs,
+    fetcher: Fetcher,
+    is_writing: &AtomicBool,
+) -> Result<(), Failure> {
     let UpdateArgs { ids, yes, plan, force, format, .. } = args;
     let mut lock = load()?;
     let skills = available::fetch(&lock, &ids, &fetcher).await?;
@@ -87,7 +96,7 @@ async fn update_lock(args: UpdateArgs, fetcher: Fetcher) -> Result<(), Failure> 
     let (mut ready, mut hashes) = (Vec::new(), Vec::new());
     for skill in skills {
         match skill.available {
-            Ok(AvailableSkill { hash, digest, desired })
+            Ok(AvailableSkill { hash, digest, desired, .. })
                 if Some(&hash) != skill.locked.as_ref() =>
             {
                 hashes.push((skill.name, hash, digest));
@@ -99,6 +108,7 @@ async fn update_lock(args: UpdateArgs, fetcher: Fetcher) -> Result<(), Failure> 
     }
     let names = lock.entries().map(|(name, _)| name.to_owned()).collect();
     let options = Options { force, dry_run: false, writer: Writer::Install };
+    is_writing.store(true, Ordering::Relaxed);
     report.rows.extend(write_skills(locations, ready, names, options, &lock, adopted).await?);
     for (name, hash, digest) in hashes {
         set_entry(&mut lock, &report.rows, &name, &hash, digest.as_deref());

@@ -30,10 +30,17 @@ pub(super) async fn history(
     if format.json {
         return Ok(output::json(&page)?);
     }
-    output::table(
-        &["VERSION", "STATE", "LABELS", "CREATED", "BY", "FILES", "SIZE", "DIGEST", "MESSAGE"],
-        &page.data.iter().map(cells).collect::<Vec<_>>(),
-    )?;
+    let mut header =
+        vec!["VERSION", "STATE", "LABELS", "CREATED", "BY", "FILES", "SIZE", "DIGEST", "MESSAGE"];
+    let mut rows: Vec<Vec<String>> = page.data.iter().map(cells).collect();
+    if page.data.iter().any(|version| version.source.is_some()) {
+        header.push("SOURCE");
+        for (row, version) in rows.iter_mut().zip(&page.data) {
+            let source = version.source.as_ref().map(|source| output::plain(&source.to_string()));
+            row.push(source.unwrap_or_else(|| "-".to_owned()));
+        }
+    }
+    output::table(&header, &rows)?;
     if page.next.is_some() {
         output::notice("note", "there are older versions; see more with --limit");
     }

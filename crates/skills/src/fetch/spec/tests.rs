@@ -85,6 +85,10 @@ fn sites_servers_and_marketplaces_are_told_from_repositories() {
         assert_eq!((server.id.as_str(), server.version.as_deref()), (id, version), "{text}");
         assert_eq!(server.site.url.path(), "/", "{text}");
     }
+    let stored = Provenance::new(SourceKind::Url, "https://example.com/official/");
+    let again = SourceSpec::from_provenance(&stored, ChosenBy::Registry).unwrap();
+    let SourceSpec::Site(site) = again else { panic!("{again:?}") };
+    assert_eq!((site.url.path(), site.may_be_local), ("/official/", false));
     let market = "https://example.com/.claude-plugin/marketplace.json";
     assert!(matches!(parse(market), SourceSpec::Marketplace(_)));
     for text in [

@@ -54,6 +54,48 @@ fn a_site_is_added_with_all_its_skills() {
 }
 
 #[test]
+fn a_site_below_a_path_is_added_and_updated() {
+    let server = TestServer::new();
+    let project = Project::new();
+    project.put("own/pdf/SKILL.md", document("pdf", "First."));
+    project.put("own/one/SKILL.md", document("one", "First."));
+    let own = project.path("own");
+    let publish = || project.ok(&["--url", &server.process.url, "add", own.to_str().unwrap()]);
+    publish();
+    let http = &server.process.http;
+    let added = project.ok(&["add", &format!("{http}/skill/pdf")]);
+    assert!(added.contains("registered iii://pdf"), "{added}");
+    assert_eq!(project.json(&["show", "pdf"])["source"]["location"], format!("{http}/skill/pdf/"));
+    let index = format!("{http}/official/.well-known/agent-skills/index.json");
+    project.ok(&["add", &index, "--on-conflict", "skip"]);
+    assert_eq!(project.json(&["list"])["skills"].as_array().map(Vec::len), Some(2));
+    for id in ["pdf", "one"] {
+        project.put(&format!("own/{id}/SKILL.md"), document(id, "Second."));
+    }
+    publish();
+    let updated = project.ok(&["update", "--yes"]);
+    assert!(updated.contains("changed 2"), "{updated}");
+    // What is neither keeps the message of git.
+    let ran = project.run(&["add", &format!("{http}/absent")]);
+    assert!(
+        ran.stderr.contains("cannot fetch") && ran.stderr.contains("repository"),
+        "{}",
+        ran.stderr
+    );
+}
+
+#[test]
+fn copies_in_generated_folders_are_not_preferred() {
+    let server = TestServer::new();
+    let project = Project::new();
+    project.put("own/pdf/SKILL.md", document("pdf", "First."));
+    let own = project.path("own");
+    project.ok(&["--url", &server.process.url, "add", own.to_str().unwrap()]);
+    project.ok(&["add", &format!("{}/git/all.git", server.process.http)]);
+    assert_eq!(project.json(&["show", "pdf"])["source"]["path"], "skills/pdf");
+}
+
+#[test]
 fn a_skill_of_another_server_is_added_in_a_version() {
     let server = TestServer::new();
     let project = Project::new();

@@ -2,11 +2,11 @@
 
 use std::process::{Command, Stdio};
 
-use skills_client_setup::INSTALLERS;
-use skills_testkit::{program, run};
+use skills_client_setup::{INSTALLERS, InstallTarget, MARKETPLACE, OWN_MARKETPLACE};
+use skills_testkit::{Request, program, run};
 
 use super::Project;
-use crate::support::BINARY;
+use crate::support::{BINARY, TestServer};
 
 const KEY: &str = "us-0123456789abcdef";
 
@@ -45,6 +45,46 @@ fn every_installer_has_lines_without_the_key_unless_it_is_asked_for() {
         assert_eq!(code, "bad_argument", "{server}");
     }
     assert_eq!(project.error_code(&["connect", "git", "--write"]), "bad_argument");
+}
+
+#[test]
+fn the_lines_use_the_public_address_and_the_names_of_the_marketplaces() {
+    let project = Project::new();
+    project.put("project/config.yaml", "public_url: https://skills.example/registry\n");
+    let lines = connect(&project, &["claude"], false);
+    let remote = "claude plugin marketplace add https://skills.example/registry/git/all.git";
+    assert!(lines.contains(remote), "{lines}");
+    assert!(lines.contains(&format!("NAME@{MARKETPLACE}")), "{lines}");
+    let named = connect(&project, &["git", "--server", "https://other.example"], false);
+    assert!(named.contains("https://other.example/git/all.git"), "{named}");
+
+    let server = TestServer::with_admin();
+    let (key, _) = server.create_key("ann");
+    for (key, name) in [(None, MARKETPLACE), (Some(key.as_str()), OWN_MARKETPLACE)] {
+        let path = "/.claude-plugin/marketplace.json";
+        let market = server.ask(key, "GET", path, &serde_json::Value::Null).json();
+        assert_eq!(market["name"], name, "{market}");
+    }
+}
+
+#[test]
+fn the_console_shows_the_lines_of_the_command_with_the_public_address() {
+    let server = TestServer::with_config("public_url: https://skills.example\n");
+    let project = Project::new();
+    // The name in the frontmatter is not the id.
+    let text = "---\nname: my-pdf\ndescription: Reads PDF. Use when asked to.\n---\n# PDF\n";
+    project.put("own/SKILL.md", text);
+    let own = project.path("own");
+    let arguments = ["--url", &server.process.url, "add", own.to_str().unwrap(), "--id", "pdf_id"];
+    project.ok(&arguments);
+    let page = Request::get("/ui/skills/pdf_id?tab=install").send(&server.process.http);
+    let page = String::from_utf8_lossy(&page.body).into_owned();
+    for installer in INSTALLERS {
+        let (server, skill, id) = ("https://skills.example", "my-pdf", "pdf_id");
+        for line in installer.lines(InstallTarget { server, skill, id, key: None }) {
+            assert!(page.contains(&line), "{line} is not in {page}");
+        }
+    }
 }
 
 /// The lines for git's credential helper do what they say.

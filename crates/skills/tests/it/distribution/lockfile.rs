@@ -1,11 +1,12 @@
 //! `skills-lock.json`: written, installed, verified and updated.
 
-use std::fs;
+use std::{fs, net::TcpListener};
 
 use serde_json::Value;
+use skills_testkit::{Process, program};
 
 use super::{Project, commit, document};
-use crate::support::TestServer;
+use crate::support::{BINARY, TestServer};
 
 const LOCK: &str = "project/skills-lock.json";
 
@@ -189,6 +190,90 @@ fn broken_and_hostile_lockfiles_are_refused() {
         entry("a", source);
         assert_eq!(project.error_code(&["install"]), "not_all_synced", "{source}");
     }
+}
+
+#[test]
+fn files_that_npx_leaves_out_are_added_by_an_install() {
+    let project = Project::new();
+    let url = project.repository("host/acme/skills", &["pdf"]);
+    project.put("host/acme/skills/skills/pdf/metadata.json", "{}\n");
+    project.put("host/acme/skills/skills/pdf/lib/__pycache__/a.pyc", "x");
+    commit(&project.path("host/acme/skills"), "second");
+    project.ok(&["add", &url]);
+    project.ok(&["sync"]);
+    project.ok(&["lock"]);
+    let text = project.read(LOCK);
+    // As `npx skills` writes it.
+    let folder = project.path("project/.agents/skills/pdf");
+    fs::remove_dir_all(project.path("project/.agents")).unwrap();
+    project.put("project/.agents/skills/pdf/SKILL.md", document("pdf", "First."));
+    project.put("project/.agents/skills/pdf/notes/a.md", "Edited.\n");
+    assert_eq!(project.error_code(&["install", "--frozen"]), "kept", "an edited file");
+    project.put("project/.agents/skills/pdf/notes/a.md", "# Notes of pdf\n");
+    assert_eq!(project.error_code(&["verify"]), "lock_mismatch");
+    project.ok(&["install", "--frozen"]);
+    assert!(folder.join("metadata.json").exists() && folder.join("lib/__pycache__/a.pyc").exists());
+    project.ok(&["verify"]);
+    project.ok(&["lock"]);
+    assert_eq!(project.read(LOCK), text, "the lockfile stays as it is");
+}
+
+/// Starts a command of a project that ends with a signal.
+fn start(project: &Project, arguments: &[&str]) -> Process {
+    let mut command = program(BINARY);
+    command.args(arguments).current_dir(project.path("project"));
+    command.env("SKILLS_DATA_DIR", project.path("data")).env("HOME", project.path("home"));
+    Process::start(&mut command)
+}
+
+#[test]
+fn an_interrupted_fetch_changes_neither_folders_nor_the_lockfile() {
+    let (project, url) = installed();
+    fs::remove_dir_all(project.path("project/.agents")).unwrap();
+    // A server that accepts a connection and never answers.
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let slow = format!("http://{}/a.git", listener.local_addr().unwrap());
+    let mut value = lock(&project);
+    value["skills"]["xlsx"]["source"] = slow.as_str().into();
+    value["skills"]["xlsx"]["sourceUrl"] = slow.as_str().into();
+    assert_eq!(value["skills"]["pdf"]["source"], url.as_str());
+    project.put(LOCK, value.to_string());
+    for arguments in [&["install"][..], &["install", "--frozen"], &["update", "--yes"]] {
+        let process = start(&project, arguments);
+        let _connection = listener.accept().unwrap();
+        process.signal("INT");
+        let (code, output) = process.wait();
+        assert_eq!(code, Some(1), "{arguments:?}: {output}");
+        assert!(!project.path("project/.agents").exists(), "{arguments:?}");
+        assert_eq!(project.read(LOCK), value.to_string(), "{arguments:?}");
+    }
+}
+
+#[test]
+fn an_install_that_writes_is_completed() {
+    let project = Project::new();
+    let names: Vec<String> = (0..200).map(|number| format!("skill-{number}")).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let url = project.repository("host/acme/skills", &names);
+    project.ok(&["add", &url]);
+    project.ok(&["sync"]);
+    project.ok(&["lock"]);
+    fs::remove_dir_all(project.path("project/.agents")).unwrap();
+    // A changed source makes the install write the lockfile too.
+    project.put("host/acme/skills/skills/skill-7/SKILL.md", document("skill-7", "Second."));
+    commit(&project.path("host/acme/skills"), "second");
+    let mut process = start(&project, &["install"]);
+    let folder = project.path("project/.agents/skills");
+    let has_begun = || fs::read_dir(&folder).is_ok_and(|entries| entries.count() > 0);
+    while process.is_running() && !has_begun() {
+        std::thread::yield_now();
+    }
+    assert!(process.is_running() && has_begun(), "it ended before it could be interrupted");
+    process.signal("INT");
+    let (code, output) = process.wait();
+    assert_eq!(code, Some(0), "{output}");
+    project.ok(&["verify"]);
+    project.ok(&["install", "--frozen"]);
 }
 
 #[test]

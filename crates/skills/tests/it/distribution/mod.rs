@@ -2,7 +2,7 @@
 //!
 //! - `lockfile`: `lock`, `install`, `verify`, `outdated` and `update` with `skills-lock.json`
 //! - `sources`: sources of the configuration; `collections`: named lists of skills
-//! - `clawhub`: the API of ClawHub clients
+//! - `clawhub`: the API of ClawHub clients; `git_remotes`: servers with a token
 //! - `installers`: the lines of `skills connect` for installers
 //! - `add_sources`: `skills add` from sites, servers, marketplaces and repositories over http
 //!
@@ -11,6 +11,7 @@
 mod add_sources;
 mod clawhub;
 mod collections;
+mod git_remotes;
 mod installers;
 mod lockfile;
 mod sources;

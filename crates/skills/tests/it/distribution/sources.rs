@@ -49,6 +49,8 @@ fn a_source_is_kept_in_step_and_what_was_edited_stays() {
     assert_eq!(version["labels"], json!(["imported"]));
     assert_eq!(version["source"]["path"], "skills/pdf");
     assert_eq!(version["source"]["commit"].as_str().map(str::len), Some(40));
+    let table = project.ok(&["history", "pdf"]);
+    assert!(table.contains("SOURCE") && table.contains("acme/skills skills/pdf ("), "{table}");
     let again = project.ok(&["source", "sync", "acme"]);
     assert_eq!(again, "acme: added 0, changed 0, unchanged 3, removed 0, skipped 0\n");
 
@@ -194,4 +196,38 @@ fn two_servers_that_are_the_source_of_each_other_come_to_rest() {
             assert_eq!(history["data"].as_array().map(Vec::len), Some(1), "{history}");
         }
     }
+    let has = |server: &TestServer, id: &str| {
+        Request::get(&format!("/v1/skills/{id}")).send(&server.process.http).status == 200
+    };
+    // A skill that the other server drops stays where it comes from.
+    project.ok(&["--url", &other.process.url, "remove", "first", "--yes"]);
+    assert_eq!(sync(&one, &other)["removed"], 0);
+    assert!(has(&one, "first"), "its own skill");
+    assert_eq!(sync(&other, &one)["added"], 0, "it was removed there");
+    // Where it comes from, it is not brought back by the other server, which then drops it too.
+    project.ok(&["--url", &other.process.url, "remove", "second", "--yes"]);
+    project.put("third/third/SKILL.md", document("third", "Text."));
+    let third = project.path("third");
+    project.ok(&["--url", &other.process.url, "add", third.to_str().unwrap()]);
+    assert_eq!(sync(&other, &one)["added"], 0);
+    assert!(!has(&other, "second"), "it is not brought back");
+    assert_eq!(sync(&one, &other)["removed"], 1);
+    assert!(!has(&one, "second") && has(&one, "third"));
+}
+
+#[test]
+fn a_site_without_skills_counts_as_a_failure() {
+    let server = TestServer::new();
+    let project = Project::new();
+    project.put("own/pdf/SKILL.md", document("pdf", "Text."));
+    let own = project.path("own");
+    project.ok(&["--url", &server.process.url, "add", own.to_str().unwrap()]);
+    let from = format!("{}/official", server.process.http);
+    configure(&project, &json!([{ "name": "peer", "from": from, "tier": "market" }]));
+    project.ok(&["source", "sync"]);
+    assert_eq!(ids(&project), ["pdf"]);
+    project.ok(&["--url", &server.process.url, "remove", "pdf", "--yes"]);
+    assert_eq!(project.error_code(&["source", "sync"]), "no_bundle");
+    assert_eq!(state(&project, "peer")["status"], "failed");
+    assert_eq!(ids(&project), ["pdf"], "the last good state is kept");
 }
