@@ -63,6 +63,9 @@ const LISTINGS: [(&str, &str, &str); 3] = [
     ("iii://skills", "skills::resources-read", r#"{"uri":"iii://skills"}"#),
 ];
 
+/// Measures a part and reports it.
+type Section = fn(&mut Report);
+
 /// The engine and the attached worker.
 struct AttachedSetup {
     url: String,
@@ -136,7 +139,7 @@ fn main() -> ExitCode {
     report.machine();
     // Skips the option that Cargo adds.
     let chosen: Vec<_> = std::env::args().skip(1).filter(|word| !word.starts_with('-')).collect();
-    let sections: [(&str, fn(&mut Report)); 4] = [
+    let sections: [(&str, Section); 4] = [
         ("reads", reads),
         ("alone", register_alone),
         ("together", register_together),
