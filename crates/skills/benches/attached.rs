@@ -8,8 +8,9 @@
 //! - Registrations are measured alternately with a bare `state::set` of the same body and the echo of its result, then
 //!   with several callers at once.
 //!
-//! `cargo bench --bench attached` prints Markdown; `BENCH_SECONDS` sets the time of one series (default 1.5). A
-//! missed target makes the run fail.
+//! `cargo bench --bench attached` prints Markdown; `BENCH_SECONDS` sets the time of one series (default 1.5). Words after
+//! `--` choose sections: reads, alone, together, instances. `SKILLS_BIN` names another worker binary. A missed target
+//! makes the run fail.
 
 #![allow(
     clippy::unwrap_used,
@@ -23,7 +24,7 @@ mod support;
 
 use std::{
     process::ExitCode,
-    sync::Arc,
+    sync::{Arc, LazyLock},
     time::{Duration, Instant},
 };
 
@@ -39,7 +40,10 @@ use tokio_util::sync::CancellationToken;
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-const WORKER: &str = env!("CARGO_BIN_EXE_skills");
+/// Worker binary: the one built with this, unless `SKILLS_BIN` names another.
+static WORKER: LazyLock<String> = LazyLock::new(|| {
+    std::env::var("SKILLS_BIN").unwrap_or_else(|_| env!("CARGO_BIN_EXE_skills").to_owned())
+});
 
 const BODY: usize = 2000;
 const DATASETS: [usize; 3] = [10, 1000, 10_000];
@@ -58,6 +62,9 @@ const LISTINGS: [(&str, &str, &str); 3] = [
     ("skills::resources-list", "skills::resources-list", "{}"),
     ("iii://skills", "skills::resources-read", r#"{"uri":"iii://skills"}"#),
 ];
+
+/// Measures a part and reports it.
+type Section = fn(&mut Report);
 
 /// The engine and the attached worker.
 struct AttachedSetup {
@@ -101,7 +108,7 @@ impl AttachedSetup {
         });
         let dir = tempfile::tempdir().unwrap();
         let url = format!("ws://{address}");
-        let mut command = program(WORKER);
+        let mut command = program(&WORKER);
         command.current_dir(dir.path()).args(["--url", &url]);
         let worker = Some(Process::start(&mut command));
         let setup = Self { url, worker, store, registry, shutdown, _runtime: runtime, _dir: dir };
@@ -130,6 +137,24 @@ impl Drop for AttachedSetup {
 fn main() -> ExitCode {
     let mut report = Report::new();
     report.machine();
+    // Skips the option that Cargo adds.
+    let chosen: Vec<_> = std::env::args().skip(1).filter(|word| !word.starts_with('-')).collect();
+    let sections: [(&str, Section); 4] = [
+        ("reads", reads),
+        ("alone", register_alone),
+        ("together", register_together),
+        ("instances", instances),
+    ];
+    for (name, run) in sections {
+        if chosen.is_empty() || chosen.iter().any(|word| word == name) {
+            run(&mut report);
+        }
+    }
+    report.finish()
+}
+
+/// Target: a read costs little more than an echo by hand.
+fn reads(report: &mut Report) {
     report.section("Reads", &["call", "skills", "result", "call", "echo by hand", "ratio"]);
     for skills in DATASETS {
         let setup = AttachedSetup::start();
@@ -137,7 +162,7 @@ fn main() -> ExitCode {
         assert_eq!(setup.store.state_size("skills").unwrap().0, skills as u64);
         let echo = Echo::start(&setup.url);
         let mut bench =
-            Bench { report: &mut report, caller: Caller::connect(&setup.url), echo, skills };
+            Bench { report: &mut *report, caller: Caller::connect(&setup.url), echo, skills };
         for (name, function, payload) in LISTINGS {
             bench.measure(name, function, true, &|_| payload.to_owned());
         }
@@ -151,10 +176,6 @@ fn main() -> ExitCode {
         }
         bench.measure("iii://{id}", function, true, &payload);
     }
-    register_alone(&mut report);
-    register_together(&mut report);
-    instances(&mut report);
-    report.finish()
 }
 
 /// Target: a registration is one state call and the answer to its caller.

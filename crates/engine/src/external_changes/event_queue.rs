@@ -33,14 +33,19 @@ pub struct StateTriggerEvent {
 
 impl StateTriggerEvent {
     /// Decodes the record after the change; `None` if the scope is not one of the registry's.
-    pub(super) fn decode_new(&self, scopes: &StateScopes) -> Option<(EntryKey, Option<Record>)> {
-        let kind = scopes.kind(&self.scope)?;
-        let new = self.decode(kind, self.new_value.as_deref()).unwrap_or_else(|reason| {
+    pub(super) fn decode_new(
+        &self,
+        scopes: &StateScopes,
+        decode: impl FnOnce(&EntryKey, &str) -> Result<Record, String>,
+    ) -> Option<(EntryKey, Option<Record>)> {
+        let key = entry_key(scopes.kind(&self.scope)?, &self.key);
+        let new = self.new_value.as_deref().map(|value| decode(&key, value.get())).transpose();
+        let new = new.unwrap_or_else(|reason| {
             tracing::warn!(scope = self.scope, key = self.key, reason, "invalid record ignored");
             // An entry that becomes undecodable counts as removed.
             None
         });
-        Some((entry_key(kind, &self.key), new))
+        Some((key, new))
     }
 
     fn decode(&self, kind: EntryKind, value: Option<&RawValue>) -> Result<Option<Record>, String> {
@@ -230,7 +235,8 @@ mod tests {
             json!({ "scope": "skills", "key": id, "new_value": { "id": id, "skill": body } });
         let scopes = StateScopes { skills: "skills".into(), prompts: "prompts".into() };
         let event: StateTriggerEvent = serde_json::from_value(event).unwrap();
-        let (key, new) = event.decode_new(&scopes).unwrap();
+        let decode = |key: &EntryKey, value: &str| Record::decode(key.kind, Some(&key.id), value);
+        let (key, new) = event.decode_new(&scopes, decode).unwrap();
         StateEvent::new(&event, key, new)
     }
 

@@ -36,7 +36,8 @@ impl Follower {
 
     /// Queues an event. Events keep the order of these calls.
     pub fn push(&self, event: &StateTriggerEvent) {
-        let Some((key, new)) = event.decode_new(self.scopes()) else { return };
+        let decode = |key: &EntryKey, value: &str| self.store.decode_event(key, value);
+        let Some((key, new)) = event.decode_new(self.scopes(), decode) else { return };
         let is_known = || {
             self.store.confirm_open_write(&key, new.as_ref())
                 || self.store.confirm_known(&key, new.as_ref(), Timestamp::now())

@@ -1,10 +1,13 @@
 //! Applies events of the `state` trigger to the index. Runs on the writer thread and makes no call.
 
 use parking_lot::Mutex;
-use skills_core::{EntryKey, Timestamp};
+use skills_core::{EntryKey, EntryKind, Timestamp};
 use skills_store::Change;
 
-use super::{FetchedRecord, StaleRead, StateStore, record::Record};
+use super::{
+    FetchedRecord, StaleRead, StateStore,
+    record::{Record, SkillIdentity},
+};
 use crate::external_changes::{EventQueue, StateEvent};
 
 /// Events that are applied at once: writes wait that long.
@@ -60,6 +63,17 @@ impl StateStore {
             index.pending_events.confirm(key, new, now);
         }
         is_known
+    }
+
+    /// Decodes the record of an event. That of a known skill is not decoded again: most events report own writes.
+    pub(crate) fn decode_event(&self, key: &EntryKey, value: &str) -> Result<Record, String> {
+        if key.kind == EntryKind::Skill
+            && let Some(identity) = SkillIdentity::read(value)
+            && let Some(record) = self.index().known_skill(key, &identity)
+        {
+            return Ok(record.clone());
+        }
+        Record::decode(key.kind, Some(&key.id), value)
     }
 
     /// Confirms the event of a write that has no answer yet. Valid only if no earlier event of its record is queued.

@@ -8,7 +8,10 @@ use std::{
 use skills_core::{Digest, EntryKey, EntryKind, Timestamp};
 use skills_store::{Change, StoreError, StoredEntry};
 
-use super::{pending_events::PendingEvents, record::Record};
+use super::{
+    pending_events::PendingEvents,
+    record::{Record, SkillIdentity},
+};
 
 /// Changes that the log holds for subscribers that fall behind. The state itself has no log.
 const LOG_CAPACITY: usize = 100_000;
@@ -160,6 +163,15 @@ impl Index {
 
     pub(super) fn get(&self, key: &EntryKey) -> Option<&Record> {
         self.records.get(key).map(|(record, _)| record)
+    }
+
+    /// Returns the record that is being written, or else the indexed one, if a stored skill is of it.
+    pub(super) fn known_skill(&self, key: &EntryKey, identity: &SkillIdentity) -> Option<&Record> {
+        let record = match self.writing.get(key) {
+            Some(write) => write.record.as_ref(),
+            None => self.get(key),
+        };
+        record.filter(|record| identity.is_of(record))
     }
 
     /// Returns the timestamp for a new version of a record: later than the indexed one.

@@ -6,7 +6,7 @@ use std::{borrow::Cow, sync::Arc};
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use skills_core::{
-    EntryKey, EntryKind, PromptArgument, PromptDefinition, PromptName, SkillId, Timestamp,
+    Digest, EntryKey, EntryKind, PromptArgument, PromptDefinition, PromptName, SkillId, Timestamp,
 };
 use skills_store::EntryContent;
 
@@ -47,6 +47,37 @@ pub(super) struct StoredPrompt {
     registered_at: String,
 }
 
+/// Parts of a stored skill that determine its record.
+///
+/// Reading them costs far less than decoding the record, whose document is parsed.
+#[derive(Debug)]
+pub(crate) struct SkillIdentity {
+    id: String,
+    digest: Digest,
+    registered_at: Timestamp,
+}
+
+impl SkillIdentity {
+    /// Reads a stored value; `None` if it is not that of a skill.
+    pub(crate) fn read(value: &str) -> Option<Self> {
+        let stored: StoredSkill<'_> = serde_json::from_str(value).ok()?;
+        Some(Self {
+            id: stored.id.into_owned(),
+            digest: Digest::of(stored.skill.as_bytes()),
+            registered_at: parse_timestamp(&stored.registered_at),
+        })
+    }
+
+    /// Returns whether a record is that of the value.
+    pub(super) fn is_of(&self, record: &Record) -> bool {
+        let Self { id, digest, registered_at } = self;
+        matches!(&*record.content, EntryContent::Skill(_))
+            && *id == record.id
+            && *registered_at == record.registered_at
+            && *digest == record.content.digest()
+    }
+}
+
 impl Record {
     /// Creates a record. It has no provenance: the stored shape has no field for it, and a record must equal the decoded
     /// one for its own event to be recognised.
@@ -83,8 +114,7 @@ impl Record {
         if key.is_some_and(|key| key != id) {
             return Err(format!("its id is {id:?}, not its key"));
         }
-        // A record without a valid timestamp counts as the oldest, so that the next registration is later.
-        let registered_at = registered_at.parse().unwrap_or(Timestamp::from_micros(0));
+        let registered_at = parse_timestamp(&registered_at);
         Ok(Self { id, content: Arc::new(content), registered_at })
     }
 
@@ -122,6 +152,12 @@ pub(super) fn extract_body(value: &str) -> Option<Bytes> {
     serde_json::from_str::<StoredSkill<'_>>(value)
         .ok()
         .map(|stored| stored.skill.into_owned().into())
+}
+
+/// Parses the timestamp of a record. One without a valid timestamp counts as the oldest, so that the next registration is
+/// later.
+fn parse_timestamp(text: &str) -> Timestamp {
+    text.parse().unwrap_or(Timestamp::from_micros(0))
 }
 
 fn parse<'a, T: Deserialize<'a>>(value: &'a str) -> Result<T, String> {
@@ -165,6 +201,16 @@ mod tests {
         };
         let record = Record::new(&key, EntryContent::Skill(meta), Timestamp::from_micros(5));
         let value = serde_json::to_string(&record.encode(Some(&body)).ok()).unwrap();
+        let identity = SkillIdentity::read(&value).unwrap();
+        assert!(identity.is_of(&record));
+        assert!(
+            !identity.is_of(&Record { registered_at: Timestamp::from_micros(6), ..record.clone() })
+        );
+        assert!(!identity.is_of(&Record { id: "b".to_owned(), ..record.clone() }));
+        let other = skill(
+            &json!({"id": "a", "skill": "# B", "registered_at": "1970-01-01T00:00:00.000005Z"}),
+        );
+        assert!(!identity.is_of(&other.unwrap()));
         assert_eq!(Record::decode(EntryKind::Skill, Some("a"), &value), Ok(record));
         assert_eq!(extract_body(&value), Some(body));
         let fields: serde_json::Value = serde_json::from_str(&value).unwrap();
