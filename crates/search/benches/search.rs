@@ -33,6 +33,8 @@ const QUERIES: usize = 500;
 const MAX_P50: Duration = Duration::from_millis(2);
 const MAX_P99: Duration = Duration::from_millis(10);
 const MAX_BAD_P99: Duration = Duration::from_millis(50);
+/// Searches with each bad query. The slowest but one of them is the 99th percentile.
+const BAD_RUNS: usize = 100;
 const MAX_ADD: Duration = Duration::from_millis(1);
 
 /// Generator of reproducible numbers (xorshift).
@@ -129,7 +131,7 @@ fn by_files(dir: &Path, queries: &[String]) -> (&'static str, Duration) {
     let (name, program, flags): (_, _, &[&str]) = if has_rg {
         ("`rg -il`", "rg", &["-il"])
     } else {
-        ("`grep -ril`, because `rg` is not installed,", "grep", &["-ril"])
+        ("`grep -ril` (for `rg`: `apt-get install ripgrep`)", "grep", &["-ril"])
     };
     let run = |query: &String| {
         let word = query.split(' ').next().unwrap();
@@ -206,17 +208,25 @@ fn main() -> ExitCode {
         format!("kind:skill -{}", words[0]),
         format!("{} -\"{} {}\"", words[3], words[0], words[1]),
         "-a ".repeat(5000),
+        (0..10_000).map(|number| format!("missing{number} ")).collect(),
+        words.iter().take(2000).map(|word| format!("-{word} ")).collect(),
+        "ba".to_owned(),
     ];
     let mut worst = Vec::new();
     for query in &bad {
-        let (_, slowest) = searches(&partition, &hidden, &vec![query.clone(); 10]);
+        let (_, slowest) = searches(&partition, &hidden, &vec![query.clone(); BAD_RUNS]);
         worst.push((
             slowest,
-            query.chars().filter(|c| !c.is_control()).take(24).collect::<String>(),
+            query
+                .chars()
+                .filter(|c| !c.is_control())
+                .take(24)
+                .collect::<String>()
+                .trim()
+                .to_owned(),
         ));
     }
     worst.sort();
-    let (bad_p99, bad_name) = worst.pop().unwrap();
     let (name, files) = by_files(dir.path(), &queries);
     let add = quantile(&mut adds, 0.5);
     println!(
@@ -241,12 +251,14 @@ fn main() -> ExitCode {
         format!("{MAX_P99:?}"),
         caller_p99 <= MAX_P99,
     );
-    row(
-        &format!("slowest bad query (`{bad_name}`)"),
-        format!("{bad_p99:.1?}"),
-        format!("{MAX_BAD_P99:?}"),
-        bad_p99 <= MAX_BAD_P99,
-    );
+    for (slowest, name) in worst.iter().rev() {
+        row(
+            &format!("bad query `{name}`, p99"),
+            format!("{slowest:.1?}"),
+            format!("{MAX_BAD_P99:?}"),
+            *slowest <= MAX_BAD_P99,
+        );
+    }
     row("index memory / text", format!("{memory:.2}"), "1.0".to_owned(), memory <= 1.0);
     row("adding a skill, median", format!("{add:.1?}"), format!("{MAX_ADD:?}"), add <= MAX_ADD);
     println!("| building, one thread | {build:.1?} | | |");

@@ -22,7 +22,7 @@ mod token_estimate;
 
 pub use self::query::{
     MAX_QUERY_BYTES, MAX_RESULTS, MatchedField, Query, QueryFilters, SearchHit, SearchResults,
-    Searcher, SynonymTable, Visibility, Visible,
+    SearchWork, Searcher, SynonymTable, Visibility, Visible,
 };
 pub use self::{
     analysis::{AnalyzedDocument, Analyzer},

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use crate::analysis::term_hash;
+use crate::analysis::{TermHash, term_hash};
 
 /// Free slot of the hash table.
 const FREE: u32 = u32::MAX;
@@ -38,7 +38,7 @@ impl DictionaryBuilder {
             table: vec![FREE; slots].into_boxed_slice(),
         };
         for number in 0..dictionary.ends.len() {
-            let mut slot = dictionary.slot(dictionary.term(number));
+            let mut slot = dictionary.slot(term_hash(dictionary.term(number)));
             while dictionary.table[slot] != FREE {
                 slot = (slot + 1) % slots;
             }
@@ -63,15 +63,14 @@ impl Dictionary {
         &self.text[start..self.ends[number] as usize]
     }
 
-    fn slot(&self, term: &str) -> usize {
+    fn slot(&self, hash: TermHash) -> usize {
         // The table's length is a power of two; high bits of FNV are the better ones.
-        let hash = term_hash(term);
         (hash ^ (hash >> 15)) as usize % self.table.len()
     }
 
-    /// Returns the number of a term.
-    pub(super) fn find(&self, term: &str) -> Option<usize> {
-        let mut slot = self.slot(term);
+    /// Returns the number of a term with its hash.
+    pub(super) fn find(&self, term: &str, hash: TermHash) -> Option<usize> {
+        let mut slot = self.slot(hash);
         loop {
             match self.table[slot] {
                 FREE => return None,
@@ -117,9 +116,10 @@ mod tests {
             terms.iter().for_each(|term| builder.push(term));
             let dictionary = builder.finish();
             for (number, term) in terms.iter().enumerate() {
-                prop_assert_eq!(dictionary.find(term), Some(number));
+                prop_assert_eq!(dictionary.find(term, term_hash(term)), Some(number));
             }
-            prop_assert_eq!(dictionary.find(&prefix).is_some(), terms.contains(&prefix));
+            let known = dictionary.find(&prefix, term_hash(&prefix)).is_some();
+            prop_assert_eq!(known, terms.contains(&prefix));
             let found: Vec<&str> =
                 dictionary.prefixed(&prefix).map(|number| dictionary.term(number)).collect();
             let expected: Vec<&String> =

@@ -24,5 +24,5 @@ pub use self::{
 pub(crate) use self::{
     partition::{DocumentSet, SegmentView},
     postings::{Postings, PostingsForm, SparsePostings},
-    segment::{NameKind, Segment},
+    segment::{IdSignature, Segment},
 };

@@ -59,9 +59,13 @@ impl SegmentView {
         self.segment.len() - self.deleted.count
     }
 
-    /// Returns the number of documents that have a term and are not deleted.
-    pub(crate) fn frequency(&self, term: &str) -> u32 {
-        self.segment.postings(term).map_or(0, |list| self.live_documents(list))
+    /// Returns the steps that counting the documents of a posting list takes.
+    pub(crate) fn counting_steps(&self, list: Postings<'_>) -> usize {
+        match list.form() {
+            _ if self.deleted.count == 0 => 1,
+            PostingsForm::Dense(_) => self.deleted.count,
+            PostingsForm::Sparse(_) => list.documents() as usize,
+        }
     }
 
     /// Returns the number of documents of a posting list that are not deleted. A sparse list is read if there are deleted

@@ -2,6 +2,8 @@
 
 use std::{collections::HashMap, sync::Arc};
 
+use skills_core::EntryKind;
+
 use super::{
     dictionary::{Dictionary, DictionaryBuilder},
     postings::{Postings, PostingsBuilder},
@@ -19,6 +21,33 @@ pub(crate) enum NameKind {
     Title,
 }
 
+/// Letters and length of a folded id. Two ids at a small distance have similar ones, and comparing signatures reads no id.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct IdSignature(u64);
+
+impl IdSignature {
+    /// Bits of the length in bytes, above those of the letters.
+    const LENGTH_BITS: u32 = 8;
+    const LETTER_BITS: u32 = u64::BITS - Self::LENGTH_BITS;
+
+    /// Returns the signature of a folded id.
+    pub(crate) fn of(id: &str) -> Self {
+        let letters =
+            id.bytes().fold(0, |bits, byte| bits | 1 << (u32::from(byte) % Self::LETTER_BITS));
+        let length = u64::from(u8::try_from(id.len()).unwrap_or(u8::MAX));
+        Self(letters | length << Self::LETTER_BITS)
+    }
+
+    /// Returns whether two ids may be at most `edits` changes of a character apart. `bytes` is the length of the longest
+    /// character of the ids that are compared.
+    pub(crate) fn may_be_near(self, other: Self, edits: usize, bytes: usize) -> bool {
+        let length = |signature: Self| (signature.0 >> Self::LETTER_BITS) as usize;
+        let letters = ((self.0 ^ other.0) << Self::LENGTH_BITS).count_ones() as usize;
+        // A change of a character takes its bytes away and adds those of another.
+        letters <= 2 * edits * bytes && length(self).abs_diff(length(other)) <= edits * bytes
+    }
+}
+
 /// Documents with their terms, sorted in several ways.
 #[derive(Debug)]
 pub(crate) struct Segment {
@@ -27,8 +56,14 @@ pub(crate) struct Segment {
     /// End of each term's posting list.
     ends: Box<[u32]>,
     postings: Box<[u8]>,
-    /// Documents sorted by the text of a name.
+    /// Documents sorted by key.
+    by_key: Box<[u32]>,
+    /// Documents sorted by the folded id, then by key.
+    by_id: Box<[u32]>,
+    /// Names and titles sorted by text, then by kind and key.
     names: Box<[(u32, NameKind)]>,
+    /// Letters and lengths of the folded ids, by document.
+    id_signatures: Box<[IdSignature]>,
     aliases: Box<[(Alias, u32)]>,
     /// Positions of aliases by the hashes of their acronyms and of their first words.
     alias_index: HashMap<TermHash, Vec<u32>>,
@@ -71,7 +106,12 @@ impl Segment {
 
     /// Returns the posting list of a term.
     pub(crate) fn postings(&self, term: &str) -> Option<Postings<'_>> {
-        Some(self.list(self.dictionary.find(term)?))
+        self.hashed_postings(term, term_hash(term))
+    }
+
+    /// Returns the posting list of a term with its hash, which is the same for all segments.
+    pub(crate) fn hashed_postings(&self, term: &str, hash: TermHash) -> Option<Postings<'_>> {
+        Some(self.list(self.dictionary.find(term, hash)?))
     }
 
     /// Iterates over the terms that begin with a text, with their lists.
@@ -103,16 +143,54 @@ impl Segment {
         self.aliases.iter().map(|(alias, document)| (alias, *document))
     }
 
-    /// Returns the documents with a name that begins with a folded text, in the order of these names.
-    pub(crate) fn names_with_prefix(
-        &self,
-        prefix: &str,
-    ) -> impl Iterator<Item = (&str, NameKind, u32)> {
-        let start = self.names.partition_point(|&name| self.name(name) < prefix);
-        let named = self.names[start..]
-            .iter()
-            .map(|&(document, kind)| (self.name((document, kind)), kind, document));
-        named.take_while(move |(name, _, _)| name.starts_with(prefix))
+    /// Iterates over the documents in the order of their keys.
+    pub(crate) fn documents_by_key(&self) -> &[u32] {
+        &self.by_key
+    }
+
+    /// Iterates over the documents whose id begins with a text, in the order of their keys.
+    pub(crate) fn with_id_prefix<'a>(&'a self, prefix: &'a str) -> impl Iterator<Item = u32> + 'a {
+        let key = |document: &u32| &self.records[*document as usize].key;
+        EntryKind::ALL.into_iter().flat_map(move |kind| {
+            let start = self.by_key.partition_point(|document| {
+                let key = key(document);
+                (key.kind, &*key.id) < (kind, prefix)
+            });
+            let is_found = move |document: &u32| {
+                let key = key(document);
+                key.kind == kind && key.id.starts_with(prefix)
+            };
+            self.by_key[start..].iter().copied().take_while(is_found)
+        })
+    }
+
+    /// Iterates over the documents whose folded id begins with a text, in the order of these ids.
+    pub(crate) fn with_folded_id_prefix<'a>(
+        &'a self,
+        prefix: &'a str,
+    ) -> impl Iterator<Item = u32> + 'a {
+        let id = |document: &u32| &*self.records[*document as usize].id_key;
+        let start = self.by_id.partition_point(|document| id(document) < prefix);
+        let found = self.by_id[start..].iter().copied();
+        found.take_while(move |document| id(document).starts_with(prefix))
+    }
+
+    /// Iterates over the documents that have a folded id, name or title, the best kind of name first, each kind in the
+    /// order of keys.
+    pub(crate) fn named<'a>(&'a self, name: &'a str) -> impl Iterator<Item = (NameKind, u32)> + 'a {
+        let ids = self
+            .with_folded_id_prefix(name)
+            .take_while(move |document| *self.records[*document as usize].id_key == *name);
+        let start = self.names.partition_point(|&found| self.name(found) < name);
+        let others = self.names[start..].iter().copied();
+        let others = others.take_while(move |&found| self.name(found) == name);
+        ids.map(|document| (NameKind::Id, document))
+            .chain(others.map(|(document, kind)| (kind, document)))
+    }
+
+    /// Returns the letters and lengths of the folded ids, by document.
+    pub(crate) fn id_signatures(&self) -> &[IdSignature] {
+        &self.id_signatures
     }
 
     fn name(&self, (document, kind): (u32, NameKind)) -> &str {
@@ -129,6 +207,7 @@ impl Segment {
             + self.ends.len() * size_of::<u32>()
             + self.postings.len()
             + self.names.len() * size_of::<(u32, NameKind)>()
+            + self.records.len() * (2 * size_of::<u32>() + size_of::<IdSignature>())
             + aliases.sum::<usize>()
     }
 }
@@ -184,12 +263,22 @@ impl SegmentBuilder {
 
     pub(super) fn finish(self) -> Segment {
         let count = u32::try_from(self.records.len()).unwrap_or(u32::MAX);
-        let kinds = [NameKind::Id, NameKind::Name, NameKind::Title];
-        let mut names: Vec<(u32, NameKind)> = (0..count)
-            .flat_map(|document| kinds.map(|kind| (document, kind)))
-            .filter(|&(document, kind)| name_of(&self.records[document as usize], kind).is_some())
+        let record = |document: u32| &*self.records[document as usize];
+        let mut by_key: Vec<u32> = (0..count).collect();
+        by_key.sort_unstable_by(|one, other| record(*one).key.cmp(&record(*other).key));
+        // Sorts that are stable keep the order of keys among equal names.
+        let mut by_id = by_key.clone();
+        by_id.sort_by(|one, other| record(*one).id_key.cmp(&record(*other).id_key));
+        let kinds = [NameKind::Name, NameKind::Title];
+        let mut names: Vec<(u32, NameKind)> = kinds
+            .into_iter()
+            .flat_map(|kind| by_key.iter().map(move |document| (*document, kind)))
+            .filter(|&(document, kind)| name_of(record(document), kind).is_some())
             .collect();
-        names.sort_by_key(|&(document, kind)| name_of(&self.records[document as usize], kind));
+        names.sort_by(|one, other| {
+            name_of(record(one.0), one.1).cmp(&name_of(record(other.0), other.1))
+        });
+        let id_signatures = self.records.iter().map(|record| IdSignature::of(&record.id_key));
         let mut alias_index: HashMap<TermHash, Vec<u32>> = HashMap::new();
         for ((alias, _), at) in self.aliases.iter().zip(0..) {
             for term in [Some(&alias.acronym), alias.words.first()].into_iter().flatten() {
@@ -197,6 +286,9 @@ impl SegmentBuilder {
             }
         }
         Segment {
+            by_key: by_key.into_boxed_slice(),
+            by_id: by_id.into_boxed_slice(),
+            id_signatures: id_signatures.collect(),
             records: self.records.into_boxed_slice(),
             dictionary: self.dictionary.finish(),
             ends: self.ends.into_boxed_slice(),

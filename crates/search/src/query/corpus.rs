@@ -2,19 +2,26 @@
 
 use std::{cell::RefCell, collections::HashMap};
 
-use crate::index::{Partition, SegmentView};
+use super::work::{SearchLimits, WorkCounter};
+use crate::{
+    analysis::term_hash,
+    index::{Partition, Postings, SegmentView},
+};
 
 /// Partitions of a search with their statistics.
 pub(super) struct Corpus<'a> {
     partitions: &'a [&'a Partition],
     documents: usize,
     frequencies: RefCell<HashMap<Box<str>, u32>>,
+    /// Steps of the search.
+    pub(super) work: WorkCounter,
 }
 
 impl<'a> Corpus<'a> {
-    pub(super) fn new(partitions: &'a [&'a Partition]) -> Self {
+    pub(super) fn new(partitions: &'a [&'a Partition], limits: SearchLimits) -> Self {
         let documents = partitions.iter().map(|partition| partition.len()).sum();
-        Self { partitions, documents, frequencies: RefCell::default() }
+        let work = WorkCounter::new(limits);
+        Self { partitions, documents, frequencies: RefCell::default(), work }
     }
 
     /// Iterates over the segments with the positions of their partitions.
@@ -37,7 +44,27 @@ impl<'a> Corpus<'a> {
 
     /// Returns the number of documents that have a term, without remembering it.
     pub(super) fn probe(&self, term: &str) -> u32 {
-        self.segments().map(|(_, view)| view.frequency(term)).sum()
+        let hash = term_hash(term);
+        let lists = self.segments().filter_map(|(_, view)| {
+            view.segment.hashed_postings(term, hash).map(|list| (view, list))
+        });
+        lists.map(|(view, list)| self.live_documents(view, list)).sum()
+    }
+
+    /// Returns the number of documents of a posting list that are not deleted.
+    pub(super) fn live_documents(&self, view: &SegmentView, list: Postings<'_>) -> u32 {
+        self.work.count(|work| work.counted += view.counting_steps(list));
+        view.live_documents(list)
+    }
+
+    /// Returns whether the documents of no further words may be counted.
+    pub(super) const fn is_counted_out(&self) -> bool {
+        self.work.get().counted > self.work.limits.counted
+    }
+
+    /// Returns an upper bound of the postings that scoring a term reads. A frequent term is read for all documents.
+    pub(super) fn scoring_steps(&self, term: &str) -> usize {
+        (self.frequency(term) as usize).saturating_mul(3).min(self.documents)
     }
 
     /// Returns the weight of a term that this many documents have: the rarer, the more it tells.

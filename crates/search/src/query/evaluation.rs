@@ -29,11 +29,15 @@ pub(super) struct Scorer<'a> {
     concept: Vec<f32>,
     /// Documents of the window with a score of the concept at hand.
     touched: Vec<usize>,
+    /// Postings that were read.
+    postings: usize,
 }
 
 /// Documents of a segment that an alternative stands for.
 struct AlternativeList<'a> {
     score: f32,
+    /// Postings that are read for them.
+    postings: usize,
     documents: Documents<'a>,
 }
 
@@ -51,6 +55,11 @@ impl<'a> AlternativeList<'a> {
     fn new(segment: &'a Segment, alternative: &Alternative) -> Option<Self> {
         let lists = alternative.terms.iter().map(|term| segment.postings(term));
         let lists: Vec<_> = lists.collect::<Option<_>>()?;
+        let postings = lists.iter().map(|list| match list.form() {
+            PostingsForm::Dense(weights) => weights.len(),
+            PostingsForm::Sparse(_) => list.documents() as usize,
+        });
+        let postings = postings.sum();
         let documents = match &lists[..] {
             [] => return None,
             [list] => match list.form() {
@@ -63,7 +72,7 @@ impl<'a> AlternativeList<'a> {
                 Documents::Intersection(found.into_iter().peekable())
             }
         };
-        Some(Self { score: alternative.score, documents })
+        Some(Self { score: alternative.score, postings, documents })
     }
 
     /// Returns the next document before `end`, unless the list is dense.
@@ -88,7 +97,13 @@ impl<'a> Scorer<'a> {
             covered: zeros(),
             concept: zeros(),
             touched: Vec::new(),
+            postings: 0,
         }
+    }
+
+    /// Returns the number of postings that were read.
+    pub(super) const fn postings(&self) -> usize {
+        self.postings
     }
 
     /// Calls `sink` with each document of a segment that has a score, in order.
@@ -103,6 +118,8 @@ impl<'a> Scorer<'a> {
         if concepts.is_empty() {
             return;
         }
+        let lists = concepts.iter().flat_map(|(_, lists)| lists);
+        self.postings += lists.map(|list| list.postings).sum::<usize>();
         for start in (0..segment.len()).step_by(WINDOW) {
             let length = WINDOW.min(segment.len() - start);
             self.scores[..length].fill(0.0);

@@ -5,8 +5,8 @@ use super::{
     parse::{Query, QueryWord},
     synonyms::SynonymTable,
     typos, word_forms,
+    work::MIN_CONCEPTS,
 };
-use crate::index::SegmentView;
 
 /// Most concepts of a query. The ones that tell most are used.
 const MAX_CONCEPTS: usize = 32;
@@ -18,11 +18,13 @@ const MAX_CORRECTED: usize = 8;
 const MAX_COMPLETIONS: usize = 8;
 /// Shortest beginning of a word.
 const MIN_PREFIX: usize = 3;
+/// Most explained acronyms of a word that are read in a segment.
+const MAX_ALIASES: usize = 64;
 
 const FORM_WEIGHT: f32 = 0.8;
 const JOINED_WEIGHT: f32 = 0.9;
 const PARTS_WEIGHT: f32 = 0.6;
-const SYNONYM_WEIGHT: f32 = 0.5;
+const SYNONYM_WEIGHT: f32 = 0.35;
 const ALIAS_WEIGHT: f32 = 0.6;
 const COMPLETION_WEIGHT: f32 = 0.7;
 const CORRECTION_WEIGHT: f32 = 0.85;
@@ -66,7 +68,25 @@ pub(super) fn expand(query: &Query, corpus: &Corpus<'_>, synonyms: &SynonymTable
         expansion.concepts.truncate(MAX_CONCEPTS);
         expansion.concepts.sort_by_key(|concept| concept.position);
     }
+    limit_postings(&mut expansion.concepts, corpus);
     expansion
+}
+
+/// Drops alternatives that would make scoring read too many postings. The best word of each of the best concepts stays.
+fn limit_postings(concepts: &mut Vec<Concept>, corpus: &Corpus<'_>) {
+    let mut order: Vec<usize> = (0..concepts.len()).collect();
+    order.sort_by(|one, other| concepts[*other].weight.total_cmp(&concepts[*one].weight));
+    let mut left = corpus.work.limits.postings;
+    for (rank, at) in order.into_iter().enumerate() {
+        let mut is_best = rank < MIN_CONCEPTS;
+        concepts[at].alternatives.retain(|alternative| {
+            let steps = alternative.terms.iter().map(|term| corpus.scoring_steps(term)).sum();
+            let is_kept = std::mem::take(&mut is_best) || steps <= left;
+            left = left.saturating_sub(if is_kept { steps } else { 0 });
+            is_kept
+        });
+    }
+    concepts.retain(|concept| !concept.alternatives.is_empty());
 }
 
 struct Expander<'a> {
@@ -106,12 +126,18 @@ impl Expander<'_> {
             if self.words[..at].iter().any(|word| word.term == self.words[at].term) {
                 continue;
             }
+            if self.corpus.is_counted_out() {
+                break;
+            }
             self.add_own(at, &mut candidates);
             self.add_synonyms(at, &mut candidates);
             self.add_aliases(at, &mut candidates[at]);
         }
         let mut corrected = 0;
         for (at, word) in self.words.iter().enumerate() {
+            if self.corpus.is_counted_out() {
+                break;
+            }
             let is_last = at + 1 == self.words.len();
             let has_own = self.corpus.frequency(&word.term) > 0;
             self.expansion.last_is_incomplete |= is_last && !has_own && !word.is_bigram;
@@ -171,13 +197,15 @@ impl Expander<'_> {
         }
         let following = &self.words[at..];
         for (_, view) in self.corpus.segments() {
-            for (alias, document) in view.segment.aliases_of(&word.term) {
-                if *alias.acronym == *word.term && !view.is_deleted(document) {
+            let aliases = view.segment.aliases_of(&word.term);
+            let aliases = aliases.filter(|(_, document)| !view.is_deleted(*document));
+            for (alias, _) in aliases.take(MAX_ALIASES) {
+                if *alias.acronym == *word.term {
                     candidates.add(self.corpus, alias.words.to_vec(), ALIAS_WEIGHT, false);
                 }
                 let is_spelled_out = alias.words.len() <= following.len()
                     && alias.words.iter().zip(following).all(|(one, word)| **one == *word.term);
-                if is_spelled_out && !view.is_deleted(document) {
+                if is_spelled_out {
                     candidates.add(self.corpus, vec![alias.acronym.clone()], ALIAS_WEIGHT, false);
                 }
             }
@@ -191,7 +219,7 @@ impl Expander<'_> {
             candidates.add(corpus, parts, JOINED_WEIGHT, false);
         }
         if word.folded.chars().count() >= MIN_PREFIX {
-            for completion in completions(corpus.segments().map(|(_, view)| view), &word.folded) {
+            for completion in completions(corpus, &word.folded) {
                 candidates.add(corpus, vec![completion], COMPLETION_WEIGHT, false);
             }
         }
@@ -253,13 +281,16 @@ fn split_word(word: &str, corpus: &Corpus<'_>) -> Option<Vec<Box<str>>> {
 }
 
 /// Returns the most frequent terms that begin with a text.
-fn completions<'a>(segments: impl Iterator<Item = &'a SegmentView>, prefix: &str) -> Vec<Box<str>> {
+fn completions(corpus: &Corpus<'_>, prefix: &str) -> Vec<Box<str>> {
     /// Terms that are looked at in a segment.
     const MAX_SCANNED: usize = 512;
     let mut found: std::collections::BTreeMap<&str, u32> = std::collections::BTreeMap::new();
-    for view in segments {
+    for (_, view) in corpus.segments() {
         for (term, list) in view.segment.prefixed(prefix).take(MAX_SCANNED) {
-            *found.entry(term).or_default() += view.live_documents(list);
+            if corpus.is_counted_out() {
+                break;
+            }
+            *found.entry(term).or_default() += corpus.live_documents(view, list);
         }
     }
     let mut found: Vec<(&str, u32)> = found.into_iter().filter(|(_, count)| *count > 0).collect();

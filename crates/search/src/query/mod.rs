@@ -8,6 +8,7 @@
 //! - [`names`]: exact names and beginnings of ids, moved up
 //! - [`fusion`]: that order with the one of a model of meaning
 //! - [`snippet`]: matched fields and the best passage; [`suggestions`]: near ids
+//! - [`work`]: bounds of all of it, and counted steps
 //! - [`searcher`]: all of it
 
 mod candidate;
@@ -27,10 +28,12 @@ mod suggestions;
 mod synonyms;
 mod typos;
 mod word_forms;
+mod work;
 
 pub use self::{
     parse::{MAX_QUERY_BYTES, Query, QueryFilters},
     searcher::{MAX_RESULTS, SearchHit, SearchResults, Searcher, Visibility, Visible},
     snippet::MatchedField,
     synonyms::SynonymTable,
+    work::SearchWork,
 };

@@ -2,10 +2,9 @@
 
 use super::{
     candidate::{Candidate, promote},
-    phrases::PhraseCheck,
+    document_filter::SearchedSegment,
     searcher::RunningSearch,
 };
-use crate::index::NameKind;
 
 /// Most documents whose names are the query that are moved up. Any number may share a title.
 const MAX_EXACT: usize = 64;
@@ -62,25 +61,18 @@ fn find<'a>(search: &RunningSearch<'a>, wanted: &str) -> Named<'a> {
     let raw = search.query.raw.as_str();
     // Separators alone are no part of the form in which names are compared.
     let has_words = wanted.contains(|c: char| c.is_alphanumeric() || matches!(c, '+' | '#'));
-    let beginning = if has_words { wanted } else { "" };
-    let mut phrases = PhraseCheck::new(search.query);
-    let (mut exact, mut as_written, mut prefixed) = (Vec::new(), Vec::new(), Vec::new());
+    let mut phrases = search.phrase_check();
+    let mut examined = 0;
+    let mut listed = |segment: &'a SearchedSegment<'a>, document: u32| {
+        examined += 1;
+        search.listed(Candidate::new(segment, document, 0.0), &mut phrases)
+    };
+    let mut exact = Vec::new();
     for segment in search.segments {
-        for (name, kind, document) in segment.view.segment.names_with_prefix(beginning) {
-            let candidate = Candidate::new(segment, document, 0.0);
-            if name == wanted {
-                exact.push((kind, candidate));
-                continue;
-            }
-            let list = match kind {
-                NameKind::Id if candidate.record().key.id.starts_with(raw) => &mut as_written,
-                NameKind::Id if has_words => &mut prefixed,
-                NameKind::Id | NameKind::Name | NameKind::Title => continue,
-            };
-            if list.len() <= MAX_PREFIXED {
-                list.extend(search.listed(candidate, &mut phrases));
-            }
-        }
+        // The best ones of a segment come first.
+        let named = segment.view.segment.named(wanted);
+        let found = named.filter_map(|(kind, document)| Some((kind, listed(segment, document)?)));
+        exact.extend(found.take(MAX_EXACT));
     }
     let is_other = |candidate: &Candidate<'_>| *candidate.record().key.id != *raw;
     exact.sort_by(|(one, left), (other, right)| {
@@ -92,10 +84,27 @@ fn find<'a>(search: &RunningSearch<'a>, wanted: &str) -> Named<'a> {
             break;
         }
         if !named.exact.iter().any(|known| known.is_same(&candidate)) {
-            named.exact.extend(search.listed(candidate, &mut phrases));
+            named.exact.push(candidate);
         }
     }
-    named.prefixed = if as_written.is_empty() { prefixed } else { as_written };
-    named.prefixed.retain(|found| !named.exact.iter().any(|known| known.is_same(found)));
+    let is_exact = |found: &Candidate<'_>| named.exact.iter().any(|known| known.is_same(found));
+    let mut prefixed = Vec::new();
+    for segment in search.segments {
+        let found = segment.view.segment.with_id_prefix(raw);
+        let found = found.filter_map(|document| listed(segment, document));
+        prefixed.extend(found.filter(|found| !is_exact(found)).take(MAX_PREFIXED + 1));
+    }
+    if prefixed.is_empty() && has_words {
+        for segment in search.segments {
+            let found = segment.view.segment.with_folded_id_prefix(wanted);
+            let found = found.filter_map(|document| listed(segment, document));
+            prefixed.extend(found.filter(|found| !is_exact(found)).take(MAX_PREFIXED + 1));
+        }
+    }
+    named.prefixed = prefixed;
+    search.work.count(|work| {
+        work.documents += examined;
+        work.phrase_bytes += phrases.bytes();
+    });
     named
 }

@@ -10,8 +10,6 @@ use crate::{
     text::{Beginnings, TokenKind, Tokenizer},
 };
 
-/// Most bytes of texts that are searched for phrases.
-const MAX_BYTES: usize = 2 * 1024 * 1024;
 /// Bytes that a text counts beside its own, for the work that does not depend on its length.
 const TEXT_BYTES: usize = 1024;
 
@@ -23,10 +21,13 @@ pub(super) struct PhraseCheck<'a> {
     tokenizer: Tokenizer,
     /// Bytes that may still be read.
     left: usize,
+    /// Bytes that were read.
+    bytes: usize,
 }
 
 impl<'a> PhraseCheck<'a> {
-    pub(super) fn new(query: &'a Query) -> Self {
+    /// Creates a check that reads a number of bytes.
+    pub(super) fn new(query: &'a Query, bytes: usize) -> Self {
         let phrases = || query.phrases.iter().chain(&query.excluded_phrases);
         let hashes = |phrase: &Phrase| phrase.terms.iter().map(|term| term_hash(term)).collect();
         let mut beginnings = Beginnings::default();
@@ -35,13 +36,20 @@ impl<'a> PhraseCheck<'a> {
             query,
             hashes: phrases().map(hashes).collect(),
             tokenizer: Tokenizer::wanting(beginnings),
-            left: MAX_BYTES,
+            left: bytes,
+            bytes: 0,
         }
     }
 
-    /// Returns whether no further document can be accepted.
+    /// Returns whether no further text is searched: documents that may have a phrase count as if they lacked it, or had it
+    /// if it is excluded.
     pub(super) const fn is_exhausted(&self) -> bool {
-        self.left == 0 && !self.query.phrases.is_empty()
+        self.left == 0
+    }
+
+    /// Returns the bytes of texts that were searched.
+    pub(super) const fn bytes(&self) -> usize {
+        self.bytes
     }
 
     /// Returns whether a document has all phrases and none of the excluded ones. A document that may have an excluded phrase
@@ -62,7 +70,7 @@ impl<'a> PhraseCheck<'a> {
 
     /// Returns which phrases a document has, in its short fields or in its text.
     fn find(&mut self, record: &DocumentRecord) -> Vec<bool> {
-        let Self { hashes, tokenizer, left, .. } = self;
+        let Self { hashes, tokenizer, left, bytes, .. } = self;
         let is_short = |phrase: &Vec<TermHash>| {
             record.short.windows(phrase.len()).any(|window| *window == **phrase)
         };
@@ -71,6 +79,7 @@ impl<'a> PhraseCheck<'a> {
             return found;
         }
         *left = left.saturating_sub(record.text.len() + TEXT_BYTES);
+        *bytes += record.text.len();
         let texts = record.text.read();
         let longest = hashes.iter().map(Vec::len).max().unwrap_or(0);
         let mut recent: Vec<TermHash> = Vec::new();

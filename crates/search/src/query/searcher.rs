@@ -13,6 +13,7 @@ use super::{
     snippet::{Explainer, MatchedField},
     suggestions,
     synonyms::SynonymTable,
+    work::{SearchLimits, SearchWork, WorkCounter},
 };
 use crate::{
     document::{DocumentKey, HitKind},
@@ -73,6 +74,8 @@ pub struct SearchResults {
     pub did_you_mean: Vec<String>,
     /// Whether the query has results that were left out.
     pub has_omitted: bool,
+    /// Steps that the search took.
+    pub work: SearchWork,
 }
 
 /// Search over the partitions that a caller sees, in the order of resolution.
@@ -83,13 +86,15 @@ pub struct Searcher<'a> {
     /// Partition whose documents are listed last where a query has no words.
     last: Option<usize>,
     model: Option<&'a EmbeddingModel>,
+    limits: SearchLimits,
 }
 
 impl<'a> Searcher<'a> {
     /// Creates a search over partitions.
     #[must_use]
-    pub const fn new(partitions: &'a [&'a Partition], synonyms: &'a SynonymTable) -> Self {
-        Self { partitions, synonyms, last: None, model: None }
+    pub fn new(partitions: &'a [&'a Partition], synonyms: &'a SynonymTable) -> Self {
+        let limits = SearchLimits::default();
+        Self { partitions, synonyms, last: None, model: None, limits }
     }
 
     /// Lists the documents of a partition after all others where a query has no words.
@@ -113,13 +118,14 @@ impl<'a> Searcher<'a> {
         limit: usize,
         visible: &Visible<'_>,
     ) -> SearchResults {
-        let corpus = Corpus::new(self.partitions);
+        let corpus = Corpus::new(self.partitions, self.limits);
         let expansion = expansion::expand(query, &corpus, self.synonyms);
         let segments = SearchedSegment::all(&corpus, query);
         let search = RunningSearch {
             query,
             segments: &segments,
             expansion: &expansion,
+            work: &corpus.work,
             visible,
             last: self.last,
             model: self.model,
@@ -155,7 +161,32 @@ impl<'a> Searcher<'a> {
                 snippet: explained.snippet,
             }
         });
-        SearchResults { hits: hits.collect(), has_more, did_you_mean, has_omitted }
+        let (hits, work) = (hits.collect(), corpus.work.get());
+        SearchResults { hits, has_more, did_you_mean, has_omitted, work }
+    }
+}
+
+/// Candidates in order.
+struct Batch<I> {
+    candidates: I,
+    /// Whether no others follow.
+    is_last: bool,
+}
+
+/// Candidates that were examined.
+struct Progress<'a> {
+    /// The last one of them.
+    last: Option<Candidate<'a>>,
+    /// Whether documents that may have an excluded phrase are skipped from now on.
+    skips_suspects: bool,
+}
+
+impl<'a> Progress<'a> {
+    /// Returns whether a candidate comes after those that were examined, and can be listed.
+    fn is_left(&self, candidate: &Candidate<'a>) -> bool {
+        let is_suspect = || candidate.segment.phrase_suspects.contains(candidate.document);
+        self.last.as_ref().is_none_or(|last| last.compare(candidate).is_lt())
+            && !(self.skips_suspects && is_suspect())
     }
 }
 
@@ -164,18 +195,25 @@ pub(super) struct RunningSearch<'a> {
     pub(super) query: &'a Query,
     pub(super) segments: &'a [SearchedSegment<'a>],
     pub(super) expansion: &'a Expansion,
+    pub(super) work: &'a WorkCounter,
     visible: &'a Visible<'a>,
     last: Option<usize>,
     model: Option<&'a EmbeddingModel>,
 }
 
 impl<'a> RunningSearch<'a> {
+    /// Creates a check of the query's phrases.
+    pub(super) fn phrase_check(&self) -> PhraseCheck<'a> {
+        PhraseCheck::new(self.query, self.work.limits.phrase_bytes)
+    }
+
     /// Returns results in order, until `count` of them are shown. Results before these may be left out.
     fn order(&self, count: usize) -> Vec<Candidate<'a>> {
         if self.query.is_listing() {
-            return self.collect(self.all(), count, 0);
+            return self.collect(|_, _| self.all(), count, 0);
         }
-        let mut ordered = self.collect(self.scored(), count, REFINED);
+        let scored = |limit: usize, progress: &Progress<'a>| self.best(limit, progress);
+        let mut ordered = self.collect(scored, count, REFINED);
         self.refine(&mut ordered);
         let refined = self.fuse_by_meaning(&mut ordered);
         names::promote_names(self, &mut ordered, refined);
@@ -183,82 +221,108 @@ impl<'a> RunningSearch<'a> {
     }
 
     /// Takes candidates until `count` of them are shown, and at least `refined`. Documents that are left out count
-    /// among the latter only, so that they neither displace shown ones nor change their order.
-    fn collect(
+    /// among the latter only, so that they neither displace shown ones nor change their order. `next` returns the best
+    /// candidates of those that are left; most searches need the first few only.
+    fn collect<I: IntoIterator<Item = Candidate<'a>>>(
         &self,
-        candidates: impl Iterator<Item = Candidate<'a>>,
+        next: impl Fn(usize, &Progress<'a>) -> Batch<I>,
         count: usize,
         refined: usize,
     ) -> Vec<Candidate<'a>> {
-        let mut phrases = PhraseCheck::new(self.query);
+        let mut phrases = self.phrase_check();
         let mut ordered = Vec::new();
-        let mut shown = 0;
-        for mut candidate in candidates {
-            if (shown >= count && ordered.len() >= refined) || phrases.is_exhausted() {
+        let (mut shown, mut examined) = (0, 0);
+        // A listing is in order as a whole and is never selected again.
+        let mut progress = Progress { last: None, skips_suspects: self.query.is_listing() };
+        let mut limit = FIRST_SCORED;
+        'batches: loop {
+            let batch = next(limit, &progress);
+            for mut candidate in batch.candidates {
+                let is_spent = phrases.is_exhausted();
+                if (shown >= count && ordered.len() >= refined)
+                    || (is_spent && !self.query.phrases.is_empty())
+                {
+                    break 'batches;
+                }
+                if is_spent && !progress.skips_suspects {
+                    // The rest is selected again, without documents that would have to be read.
+                    progress.skips_suspects = true;
+                    continue 'batches;
+                }
+                examined += 1;
+                progress.last = Some(candidate);
+                if !self.set_visibility(&mut candidate) || !phrases.accepts(&candidate) {
+                    continue;
+                }
+                shown += usize::from(candidate.is_shown);
+                ordered.push(candidate);
+            }
+            if batch.is_last {
                 break;
             }
-            if !self.set_visibility(&mut candidate) || !phrases.accepts(&candidate) {
-                continue;
-            }
-            shown += usize::from(candidate.is_shown);
-            ordered.push(candidate);
+            limit = limit.saturating_mul(SCORED_GROWTH);
         }
+        self.work.count(|work| {
+            work.documents += examined;
+            work.phrase_bytes += phrases.bytes();
+        });
         ordered
     }
 
-    /// Returns the documents that fit the filters, sorted by id.
-    fn all(&self) -> impl Iterator<Item = Candidate<'a>> {
-        let mut found = Vec::new();
-        for segment in self.segments {
-            let documents = 0..u32::try_from(segment.view.segment.len()).unwrap_or(u32::MAX);
-            let candidates = documents.map(|document| Candidate::new(segment, document, 0.0));
-            found.extend(candidates.filter(|candidate| is_eligible(self.query, candidate)));
-        }
-        let last = self.last;
-        let is_last = move |candidate: &Candidate<'a>| Some(candidate.segment.partition) == last;
-        BestFirst::new(found, move |one: &Candidate<'a>, other: &Candidate<'a>| {
-            let ids = || one.record().key.cmp(&other.record().key);
-            is_last(one)
-                .cmp(&is_last(other))
-                .then_with(ids)
-                .then(one.segment.partition.cmp(&other.segment.partition))
-        })
-    }
-
-    /// Returns the documents with a score, the best first. Most searches need the first few only; the documents are scored
-    /// again for more.
-    fn scored(&self) -> impl Iterator<Item = Candidate<'a>> {
-        let mut passed = 0;
-        let mut limit = FIRST_SCORED;
-        let mut is_complete = false;
-        let batches = std::iter::from_fn(move || {
-            if is_complete {
-                return None;
-            }
-            let (found, has_all) = self.best(limit);
-            is_complete = has_all;
-            let next = found.into_iter().skip(std::mem::replace(&mut passed, limit));
-            limit = limit.saturating_mul(SCORED_GROWTH);
-            Some(next)
+    /// Returns the documents that fit the filters, sorted by id. Segments have them in this order, so the first ones cost
+    /// little.
+    fn all(&self) -> Batch<impl Iterator<Item = Candidate<'a>>> {
+        let next = |segment: &'a SearchedSegment<'a>, documents: &mut std::slice::Iter<'a, u32>| {
+            let candidates = documents.map(|&document| Candidate::new(segment, document, 0.0));
+            let mut eligible = candidates.filter(|candidate| is_eligible(self.query, candidate));
+            eligible.next()
+        };
+        let segments = self.segments.iter().map(|segment| {
+            let mut documents = segment.view.segment.documents_by_key().iter();
+            (next(segment, &mut documents), documents)
         });
-        batches.flatten()
+        let mut heads: Vec<_> = segments.filter(|(head, _)| head.is_some()).collect();
+        let is_last = |candidate: &Candidate<'a>| Some(candidate.segment.partition) == self.last;
+        let order = move |one: &Candidate<'a>, other: &Candidate<'a>| {
+            is_last(one).cmp(&is_last(other)).then_with(|| {
+                let ids = one.record().key.cmp(&other.record().key);
+                ids.then(one.segment.partition.cmp(&other.segment.partition))
+            })
+        };
+        let candidates = std::iter::from_fn(move || {
+            let candidates = heads.iter().enumerate();
+            let candidates = candidates.filter_map(|(at, (head, _))| Some((at, (*head)?)));
+            let (at, first) = candidates.min_by(|(_, one), (_, other)| order(one, other))?;
+            let (head, documents) = &mut heads[at];
+            *head = next(first.segment, documents);
+            if head.is_none() {
+                drop(heads.swap_remove(at));
+            }
+            Some(first)
+        });
+        Batch { candidates, is_last: true }
     }
 
-    /// Returns the best documents in order, and whether these are all.
-    fn best(&self, limit: usize) -> (Vec<Candidate<'a>>, bool) {
+    /// Returns the best documents after those that were examined, in order.
+    fn best(&self, limit: usize, progress: &Progress<'a>) -> Batch<Vec<Candidate<'a>>> {
         let mut scorer = Scorer::new(&self.expansion.concepts);
         let mut top = TopCandidates::new(limit);
         for segment in self.segments {
             scorer.for_each(&segment.view.segment, |document, score| {
                 if score >= top.threshold() {
                     let candidate = Candidate::new(segment, document, score);
-                    if is_eligible(self.query, &candidate) {
+                    if progress.is_left(&candidate) && is_eligible(self.query, &candidate) {
                         top.push(candidate);
                     }
                 }
             });
         }
-        top.into_sorted()
+        self.work.count(|work| {
+            work.passes += 1;
+            work.postings += scorer.postings();
+        });
+        let (candidates, is_last) = top.into_sorted();
+        Batch { candidates, is_last }
     }
 
     /// Refines the order of the best documents.
@@ -292,7 +356,7 @@ impl<'a> RunningSearch<'a> {
             }
         }
         let near = BestFirst::new(near, Candidate::compare);
-        let mut phrases = PhraseCheck::new(self.query);
+        let mut phrases = self.phrase_check();
         let near = near.filter_map(|found| self.listed(found, &mut phrases));
         let near: Vec<_> = near.take(REFINED).collect();
         let mut others = ordered.split_off(best);
@@ -359,6 +423,81 @@ mod tests {
         });
         writer.add(analyzed.collect());
         writer.snapshot()
+    }
+
+    /// Searches many documents that share their words, some of them deleted, with limits that every bad query reaches.
+    #[test]
+    fn the_work_of_every_query_is_limited() {
+        const COUNT: usize = 3000;
+        let words: Vec<String> = (0..64).map(|number| format!("word{number}x")).collect();
+        let mut analyzer = Analyzer::default();
+        let mut writer = PartitionWriter::default();
+        let document = |number: usize| {
+            let mut document = SearchDocument::new(HitKind::Skill, format!("dodo-{number}").into());
+            document.title = "Shared".to_owned();
+            let rotated = words.iter().cycle().skip(number % 7).step_by(1 + number % 3).take(24);
+            document.body = rotated.map(|word| format!("{word} ")).collect();
+            document
+        };
+        for chunk in 0..COUNT / 1000 {
+            let numbers = chunk * 1000..(chunk + 1) * 1000;
+            writer.add(numbers.map(|number| analyzer.analyze(&document(number))).collect());
+        }
+        for number in (0..COUNT).step_by(101) {
+            writer.remove(&document(number).key);
+        }
+        let (partition, synonyms) = (writer.snapshot(), SynonymTable::with_groups([]));
+        let partitions = [&partition];
+        let limits = SearchLimits {
+            postings: 5 * COUNT,
+            counted: 5 * COUNT,
+            edits: 500,
+            phrase_bytes: 20_000,
+            compared_ids: 100,
+        };
+        let all = words.join(" ");
+        let queries = [
+            String::new(),
+            "x".repeat(100_000),
+            ".*+?()[]{}|^$\\".repeat(1000),
+            "a\0b\0".repeat(1000),
+            "the of and to".to_owned(),
+            "the ".repeat(3000),
+            all.clone(),
+            all.repeat(40),
+            (0..10_000).map(|number| format!("term{number} ")).collect(),
+            "mispelled wurds evrywhere withuot anny knwon wordd ".repeat(3),
+            format!("\"{} {}\"", words[0], words[1]),
+            format!("\"{} {}\" \"{} {}\"", words[0], words[1], words[1], words[2]),
+            format!("{} -\"{} {}\"", words[3], words[0], words[1]),
+            format!("-\"{} {}\"", words[0], words[1]),
+            format!("kind:skill -{}", words[0]),
+            words.iter().map(|word| format!("-{word} ")).collect(),
+            "-a ".repeat(5000),
+            "tag:none".to_owned(),
+            "do".to_owned(),
+            "dodo".to_owned(),
+            "dodo-".to_owned(),
+            "dod-9999".to_owned(),
+            "shared".to_owned(),
+            "wor".to_owned(),
+        ];
+        for query in &queries {
+            let name: String = query.chars().take(40).collect();
+            let searcher = Searcher { limits, ..Searcher::new(&partitions, &synonyms) };
+            let found = searcher.search(&Query::parse(query), 0, 10, &|_, _| Visibility::Shown);
+            let work = found.work;
+            // The best words are scored in any case.
+            let scored = limits.postings + super::super::work::MIN_CONCEPTS * COUNT;
+            assert!(work.passes <= 2, "{name}: {work:?}");
+            assert!(work.postings <= work.passes * scored, "{name}: {work:?}");
+            assert!(work.counted <= limits.counted + 32 * COUNT, "{name}: {work:?}");
+            assert!(work.edits <= limits.edits, "{name}: {work:?}");
+            assert!(work.phrase_bytes <= 2 * (limits.phrase_bytes + 1024), "{name}: {work:?}");
+            assert!(work.compared_ids <= limits.compared_ids, "{name}: {work:?}");
+            assert!(work.documents <= FIRST_SCORED * 4, "{name}: {work:?}");
+            assert!(found.hits.len() <= 10);
+        }
     }
 
     #[test]

@@ -27,7 +27,13 @@ pub(super) struct Correction {
 pub(super) fn corrections(word: &str, corpus: &Corpus<'_>) -> Vec<Correction> {
     let mut found: Vec<Correction> = Vec::new();
     let mut term = String::new();
+    let mut edits = corpus.work.get().edits;
+    let (before, limit) = (edits, corpus.work.limits.edits);
     for_each_edit(word, |edited| {
+        if edits >= limit {
+            return;
+        }
+        edits += 1;
         term.clear();
         term.push_str(edited);
         stem(&mut term);
@@ -42,6 +48,7 @@ pub(super) fn corrections(word: &str, corpus: &Corpus<'_>) -> Vec<Correction> {
             found.push(Correction { folded, term, frequency });
         }
     });
+    corpus.work.count(|work| work.edits += edits - before);
     found.sort_by(|one, other| {
         other.frequency.cmp(&one.frequency).then_with(|| one.term.cmp(&other.term))
     });

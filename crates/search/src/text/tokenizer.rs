@@ -171,7 +171,9 @@ impl Tokenizer {
         for part in &self.parts {
             let (start, end) = (range.start + part.start, range.start + part.end);
             let text = fold(&word[part.clone()]);
-            if text.len() < 2 && !text.bytes().all(|byte| byte.is_ascii_digit()) {
+            let is_digit = text.bytes().all(|byte| byte.is_ascii_digit());
+            // A mark alone folds to nothing.
+            if text.is_empty() || (text.len() < 2 && !is_digit) {
                 continue;
             }
             self.term.clear();
