@@ -1,20 +1,19 @@
 //! Packs of a history, streamed object by object. Which objects are sent is decided first, because a pack begins with
-//! their number; their bytes are read and compressed one at a time.
+//! their number; their bytes are read and compressed one at a time, unless the cache of pack entries has them.
 
-use std::{
-    collections::{HashMap, HashSet},
-    sync::Arc,
-};
+use std::{collections::HashSet, sync::Arc};
 
 use bytes::Bytes;
+use foldhash::{HashMap, HashMapExt as _, HashSet as IdSet, HashSetExt as _};
 use skills_core::{MemoryBudget, VersionSelector};
 use skills_git::{ObjectId, ObjectKind, PackWriter, SideBand, delta::delta};
-use skills_registry::SkillRegistry;
+use skills_registry::{Catalog, SkillRegistry, SkillRow};
 use tokio::sync::mpsc;
 
 use crate::{
     error::DistributionError,
     history::{self, FolderSkill, Folders, History, Slot, wrapper},
+    pack_entries::PackEntries,
     skill_tree::{BlobIds, read_file},
 };
 
@@ -33,6 +32,7 @@ const DELTA_SLOTS: [Slot; 6] =
 pub(crate) struct PackPlan {
     items: Vec<Item>,
     objects: usize,
+    commits: usize,
     is_thin: bool,
 }
 
@@ -44,10 +44,37 @@ enum Item {
         parent: Parent,
     },
     /// Objects of a skill that the client lacks.
-    Skill(Arc<FolderSkill>, Vec<ObjectId>),
+    Skill(Arc<FolderSkill>, Lacking),
     /// Objects of a plugin wrapper that the client lacks.
-    Wrapper(Arc<FolderSkill>, Vec<ObjectId>),
+    Wrapper(Arc<FolderSkill>, Lacking),
     Slot(Slot),
+}
+
+/// Objects of a list that the client lacks.
+#[derive(Debug)]
+enum Lacking {
+    All,
+    Some(Box<[ObjectId]>),
+}
+
+impl Lacking {
+    /// Returns the objects that are new in a set, and their number.
+    fn new(ids: &[ObjectId], known: &mut IdSet<ObjectId>) -> (Self, usize) {
+        // Most objects are new, so the first known one decides whether a list is needed.
+        let known_at = ids.iter().position(|id| !known.insert(*id));
+        let Some(at) = known_at else { return (Self::All, ids.len()) };
+        let rest = ids[at..].iter().filter(|id| known.insert(**id));
+        let lacking: Box<[ObjectId]> = ids[..at].iter().chain(rest).copied().collect();
+        let count = lacking.len();
+        (Self::Some(lacking), count)
+    }
+
+    fn has(&self, id: &ObjectId) -> bool {
+        match self {
+            Self::All => true,
+            Self::Some(ids) => ids.contains(id),
+        }
+    }
 }
 
 /// Commit before the one that is sent.
@@ -69,10 +96,11 @@ impl PackPlan {
         had: &HashSet<ObjectId>,
         is_thin: bool,
     ) -> Self {
-        let mut plan = Self { items: Vec::new(), objects: 0, is_thin };
+        let mut plan = Self { items: Vec::new(), objects: 0, commits: 0, is_thin };
+        let mut known = IdSet::new();
         // No commit has an object for the slots that it does not use.
-        let mut known: HashSet<ObjectId> = HashSet::from([ObjectId::ZERO]);
-        let mut sent = HashSet::new();
+        known.insert(ObjectId::ZERO);
+        let mut sent = IdSet::new();
         let mut cursor = Cursor::default();
         for number in commits.iter().filter_map(|id| history.number(id)) {
             let commit = &history.commits[number];
@@ -82,6 +110,7 @@ impl PackPlan {
                 _ => Parent::Unavailable,
             };
             plan.push(Item::Commit { number, parent }, 1);
+            plan.commits += 1;
             let mut changed = Vec::new();
             if let Parent::Had(before) | Parent::Sent(before) = parent {
                 let slots = &history.commits[before].slots;
@@ -115,28 +144,32 @@ impl PackPlan {
         self.objects += objects;
     }
 
-    fn push_skill(&mut self, skill: &Arc<FolderSkill>, known: &mut HashSet<ObjectId>) {
-        let objects = skill.objects.iter().copied();
-        let lacking: Vec<ObjectId> = objects.filter(|id| known.insert(*id)).collect();
-        if !lacking.is_empty() {
-            let count = lacking.len();
+    fn push_skill(&mut self, skill: &Arc<FolderSkill>, known: &mut IdSet<ObjectId>) {
+        let (lacking, count) = Lacking::new(&skill.objects, known);
+        if count > 0 {
             self.push(Item::Skill(Arc::clone(skill), lacking), count);
         }
-        if known.contains(&skill.wrapper) {
+        if known.contains(&skill.wrapper_tree()) {
             return;
         }
-        let objects = wrapper(&skill.info, skill.tree);
-        let lacking = objects.iter().map(|object| object.id).filter(|id| known.insert(*id));
-        let lacking: Vec<ObjectId> = lacking.collect();
-        let count = lacking.len();
+        let (lacking, count) = Lacking::new(&skill.wrapper, known);
         self.push(Item::Wrapper(Arc::clone(skill), lacking), count);
     }
 
     /// Returns the memory of the plan and of what is rendered while it is carried out, in bytes.
     pub(crate) fn memory(&self, history: &History) -> usize {
-        // Lists and trees, as they are sent and as they were before.
-        let rendered = 2 * history.skills().map(|skill| 3 * skill.entry.len() + 128).sum::<usize>();
-        self.objects * 32 + self.items.len() * 64 + rendered + (1 << 20)
+        let lists: usize = history.skills().map(|skill| 3 * skill.entry.len() + 128).sum();
+        // Lists and trees of one commit are sent one by one; those of its parent are held for deltas.
+        let rendered = if self.commits > 1 { 2 * lists } else { lists / 2 };
+        let lacking = |item: &Item| match item {
+            Item::Skill(_, Lacking::Some(ids)) | Item::Wrapper(_, Lacking::Some(ids)) => ids.len(),
+            _ => 0,
+        };
+        let lacking: usize = self.items.iter().map(lacking).sum();
+        lacking * size_of::<ObjectId>()
+            + self.items.len() * size_of::<Item>()
+            + rendered
+            + (1 << 19)
     }
 }
 
@@ -144,7 +177,7 @@ impl PackPlan {
 #[derive(Debug, Default)]
 struct Cursor {
     number: Option<usize>,
-    folders: Folders,
+    folders: Arc<Folders>,
 }
 
 impl Cursor {
@@ -155,7 +188,7 @@ impl Cursor {
         }
         let commit = &history.commits[number];
         if commit.parent.is_some() && self.number == commit.parent {
-            history::apply_changes(&mut self.folders, &commit.changes);
+            history::apply_changes(Arc::make_mut(&mut self.folders), &commit.changes);
         } else {
             self.folders = history.folders_at(number);
         }
@@ -168,6 +201,7 @@ pub(crate) struct PackSender {
     pub(crate) history: Arc<History>,
     pub(crate) skills: Arc<dyn SkillRegistry>,
     pub(crate) blobs: Arc<BlobIds>,
+    pub(crate) entries: Arc<PackEntries>,
     pub(crate) budget: MemoryBudget,
     pub(crate) side_band: SideBand,
     pub(crate) chunks: mpsc::Sender<Bytes>,
@@ -183,11 +217,27 @@ enum SendError {
     Failed(#[from] DistributionError),
 }
 
-/// Bytes of a slot as they were last sent.
+/// Slot as it was last sent.
 struct SentSlot {
     id: ObjectId,
-    bytes: Vec<u8>,
+    /// Bytes, if they were rendered and a later commit may need them.
+    bytes: Option<Vec<u8>>,
     chain: u32,
+}
+
+/// Progress of a pack.
+struct PackState {
+    pack: PackWriter,
+    cursor: Cursor,
+    slots: HashMap<u8, SentSlot>,
+    /// Number of the commit whose objects are sent.
+    current: usize,
+    /// Commit whose slots are bases of deltas.
+    base: Option<usize>,
+    /// Commits that follow the current one.
+    commits_left: usize,
+    /// Snapshot in which the rows of served versions are looked up.
+    catalog: Option<Arc<Catalog>>,
 }
 
 impl PackSender {
@@ -206,45 +256,38 @@ impl PackSender {
 
     async fn try_send(&self, plan: PackPlan) -> Result<(), SendError> {
         let count = u32::try_from(plan.objects).unwrap_or(u32::MAX);
-        let mut pack = PackWriter::new(count);
-        let mut cursor = Cursor::default();
-        let mut slots: HashMap<u8, SentSlot> = HashMap::new();
-        let mut current = None;
+        let mut state = PackState {
+            pack: PackWriter::new(count),
+            cursor: Cursor::default(),
+            slots: HashMap::new(),
+            current: 0,
+            base: None,
+            commits_left: plan.commits,
+            catalog: None,
+        };
         for item in plan.items {
             match item {
                 Item::Commit { number, parent } => {
-                    if let Parent::Had(before) | Parent::Sent(before) = parent {
-                        cursor.move_to(&self.history, before);
-                        let is_base = plan.is_thin || matches!(parent, Parent::Sent(_));
-                        self.load_bases(&cursor, number, before, is_base, &mut slots);
-                    } else {
-                        slots.clear();
-                    }
-                    cursor.move_to(&self.history, number);
-                    let commit = &self.history.commits[number];
-                    pack.object(ObjectKind::Commit, &commit.bytes).map_err(into_error)?;
-                    current = Some(number);
+                    self.send_commit(number, parent, plan.is_thin, &mut state)?;
                 }
-                Item::Slot(slot) => {
-                    let Some(number) = current else { continue };
-                    self.send_slot(slot, number, &cursor, &mut slots, &mut pack)?;
-                }
-                Item::Wrapper(skill, ids) => {
+                Item::Slot(slot) => self.send_slot(slot, &mut state)?,
+                Item::Wrapper(skill, lacking) => {
                     let objects = wrapper(&skill.info, skill.tree);
-                    let lacking: HashSet<ObjectId> = ids.into_iter().collect();
-                    for object in objects.iter().filter(|object| lacking.contains(&object.id)) {
-                        pack.object(object.kind, &object.bytes).map_err(into_error)?;
+                    for object in objects.iter().filter(|object| lacking.has(&object.id)) {
+                        state.pack.object(object.kind, &object.bytes).map_err(into_error)?;
                     }
                 }
-                Item::Skill(skill, ids) => pack = self.send_skill(&skill, ids, pack).await?,
+                Item::Skill(skill, lacking) => {
+                    state = self.send_skill(&skill, &lacking, state).await?;
+                }
             }
-            if pack.pending() >= CHUNK {
+            if state.pack.pending() >= CHUNK {
                 self.check_key().await?;
-                self.send_chunk(pack.take()).await?;
+                self.send_chunk(state.pack.take()).await?;
             }
         }
         self.check_key().await?;
-        self.send_chunk(pack.finish()).await?;
+        self.send_chunk(state.pack.finish()).await?;
         self.send_bytes(self.side_band.end()).await
     }
 
@@ -256,96 +299,174 @@ impl PackSender {
         Ok(())
     }
 
-    /// Remembers the slots of a parent, against which those of a commit are sent as deltas. The cursor is at the parent.
-    fn load_bases(
+    fn send_commit(
         &self,
-        cursor: &Cursor,
         number: usize,
-        parent: usize,
-        is_base: bool,
-        slots: &mut HashMap<u8, SentSlot>,
-    ) {
-        let (commit, before) = (&self.history.commits[number], &self.history.commits[parent]);
-        for slot in DELTA_SLOTS {
-            let (id, key) = (before.slots.get(slot), slot as u8);
-            if !is_base {
-                slots.remove(&key);
-            } else if commit.slots.get(slot) != id
-                && slots.get(&key).is_none_or(|sent| sent.id != id)
-            {
-                let head = &self.history.head;
-                let bytes =
-                    history::render(slot, head, &cursor.folders, before.revision, &before.slots);
-                slots.insert(key, SentSlot { id, bytes, chain: 0 });
+        parent: Parent,
+        is_thin: bool,
+        state: &mut PackState,
+    ) -> Result<(), SendError> {
+        state.commits_left = state.commits_left.saturating_sub(1);
+        (state.current, state.base) = (number, None);
+        if let Parent::Had(before) | Parent::Sent(before) = parent {
+            state.cursor.move_to(&self.history, before);
+            if is_thin || matches!(parent, Parent::Sent(_)) {
+                state.base = Some(before);
+                self.load_bases(before, state);
             }
+        }
+        if state.base.is_none() {
+            state.slots.clear();
+        }
+        state.cursor.move_to(&self.history, number);
+        let commit = &self.history.commits[number];
+        state.pack.object(ObjectKind::Commit, &commit.bytes).map_err(into_error)
+    }
+
+    /// Renders the slots of a parent, against which those of a commit are sent as deltas, unless the entries are in the
+    /// cache. The cursor is at the parent.
+    fn load_bases(&self, parent: usize, state: &mut PackState) {
+        let (commit, before) =
+            (&self.history.commits[state.current], &self.history.commits[parent]);
+        for slot in DELTA_SLOTS {
+            let (id, base, key) = (commit.slots.get(slot), before.slots.get(slot), slot as u8);
+            if id == base || base == ObjectId::ZERO {
+                continue;
+            }
+            let sent = state.slots.get_mut(&key).filter(|sent| sent.id == base);
+            if self.entries.has(&id, Some(base)) {
+                match sent {
+                    Some(sent) => sent.bytes = None,
+                    None => {
+                        state.slots.insert(key, SentSlot { id: base, bytes: None, chain: 0 });
+                    }
+                }
+                continue;
+            }
+            if sent.as_ref().is_some_and(|sent| sent.bytes.is_some()) {
+                continue;
+            }
+            let chain = sent.map_or(0, |sent| sent.chain);
+            let (head, folders) = (&self.history.head, &state.cursor.folders);
+            let bytes = history::render(slot, head, folders, before.revision, &before.slots);
+            state.slots.insert(key, SentSlot { id: base, bytes: Some(bytes), chain });
         }
     }
 
-    fn send_slot(
-        &self,
-        slot: Slot,
-        number: usize,
-        cursor: &Cursor,
-        slots: &mut HashMap<u8, SentSlot>,
-        pack: &mut PackWriter,
-    ) -> Result<(), SendError> {
-        let commit = &self.history.commits[number];
-        let head = &self.history.head;
-        let bytes = history::render(slot, head, &cursor.folders, commit.revision, &commit.slots);
+    fn send_slot(&self, slot: Slot, state: &mut PackState) -> Result<(), SendError> {
+        let commit = &self.history.commits[state.current];
+        let (head, folders) = (&self.history.head, &state.cursor.folders);
+        let render = || history::render(slot, head, folders, commit.revision, &commit.slots);
+        if !DELTA_SLOTS.contains(&slot) {
+            return state.pack.object(slot.kind(), &render()).map_err(into_error);
+        }
         let (id, key) = (commit.slots.get(slot), slot as u8);
-        let base = slots.get(&key).filter(|base| base.chain < MAX_CHAIN);
-        let delta = base.and_then(|base| Some((base.id, base.chain, delta(&base.bytes, &bytes)?)));
-        let chain = match delta {
-            Some((base, chain, delta)) => {
-                pack.delta(&base, &delta).map_err(into_error)?;
-                chain + 1
+        let base = state.base.map(|base| self.history.commits[base].slots.get(slot));
+        let sent = base.and_then(|base| state.slots.remove(&key).filter(|sent| sent.id == base));
+        let next_chain = |form: &Option<ObjectId>| match (form, &sent) {
+            (Some(_), Some(sent)) => sent.chain + 1,
+            _ => 0,
+        };
+        let can_be_base = sent.as_ref().is_some_and(|sent| sent.chain < MAX_CHAIN);
+        let usable_base = base.filter(|_| can_be_base);
+        if let Some(form) = self.entries.append(&id, usable_base, &mut state.pack) {
+            let chain = next_chain(&form);
+            state.slots.insert(key, SentSlot { id, bytes: None, chain });
+            return Ok(());
+        }
+        let (bytes, before) = (render(), state.pack.pending());
+        let base_bytes = sent.as_ref().and_then(|sent| sent.bytes.as_deref());
+        let delta =
+            usable_base.zip(base_bytes).and_then(|(base, old)| Some((base, delta(old, &bytes)?)));
+        let form = match delta {
+            Some((base, delta)) => {
+                state.pack.delta(&base, &delta).map_err(into_error)?;
+                Some(base)
             }
             None => {
-                pack.object(slot.kind(), &bytes).map_err(into_error)?;
-                0
+                state.pack.object(slot.kind(), &bytes).map_err(into_error)?;
+                None
             }
         };
-        if DELTA_SLOTS.contains(&slot) {
-            slots.insert(key, SentSlot { id, bytes, chain });
-        }
+        self.entries.insert(id, form, state.pack.written_since(before));
+        let chain = next_chain(&form);
+        let bytes = (state.commits_left > 0).then_some(bytes);
+        state.slots.insert(key, SentSlot { id, bytes, chain });
         Ok(())
     }
 
     async fn send_skill(
         &self,
         skill: &FolderSkill,
-        ids: Vec<ObjectId>,
-        mut pack: PackWriter,
-    ) -> Result<PackWriter, SendError> {
-        let mut lacking: HashSet<ObjectId> = ids.into_iter().collect();
-        let number = VersionSelector::Number(skill.version);
-        let row = self.skills.skill_version(Some(skill.tier), &skill.id, &number).await;
-        let row = row.map_err(into_error)?;
+        lacking: &Lacking,
+        mut state: PackState,
+    ) -> Result<PackState, SendError> {
+        let ids = skill.objects.iter().filter(|id| lacking.has(id));
+        let missing: Vec<ObjectId> = ids
+            .filter(|id| self.entries.append(id, None, &mut state.pack).is_none())
+            .copied()
+            .collect();
+        if missing.is_empty() {
+            return Ok(state);
+        }
+        let mut missing: HashSet<ObjectId> = missing.into_iter().collect();
+        let row = self.row(skill, &mut state).await?;
         let objects = self.blobs.objects(&*self.skills, &row).await.map_err(into_error)?;
         for tree in &objects.trees {
-            if lacking.remove(&tree.id) {
-                pack.object(ObjectKind::Tree, &tree.bytes).map_err(into_error)?;
+            if missing.remove(&tree.id) {
+                let before = state.pack.pending();
+                state.pack.object(ObjectKind::Tree, &tree.bytes).map_err(into_error)?;
+                self.entries.insert(tree.id, None, state.pack.written_since(before));
             }
         }
         for file in &objects.files {
-            if !lacking.remove(&file.id) {
+            if !missing.remove(&file.id) {
                 continue;
             }
-            let bytes = read_file(&*self.skills, &row, &file.path).await.map_err(into_error)?;
+            let bytes = match &file.bytes {
+                Some(bytes) => bytes.clone(),
+                None => read_file(&*self.skills, &row, &file.path).await.map_err(into_error)?,
+            };
             if bytes.len() < LARGE_FILE {
-                pack.object(ObjectKind::Blob, &bytes).map_err(into_error)?;
+                let before = state.pack.pending();
+                state.pack.object(ObjectKind::Blob, &bytes).map_err(into_error)?;
+                self.entries.insert(file.id, None, state.pack.written_since(before));
             } else {
-                pack = self.send_large(bytes, pack).await?;
+                state.pack = self.send_large(bytes, state.pack).await?;
             }
-            if pack.pending() >= CHUNK {
-                self.send_chunk(pack.take()).await?;
+            if state.pack.pending() >= CHUNK {
+                self.send_chunk(state.pack.take()).await?;
             }
         }
         // Content that was replaced since the plan was made.
-        if !lacking.is_empty() {
+        if !missing.is_empty() {
             return Err(DistributionError::NotFound.into());
         }
-        Ok(pack)
+        Ok(state)
+    }
+
+    /// Returns the row of a version. Those of served versions are in the catalog.
+    async fn row(
+        &self,
+        skill: &FolderSkill,
+        state: &mut PackState,
+    ) -> Result<Arc<SkillRow>, SendError> {
+        let catalog = match &state.catalog {
+            Some(catalog) => Arc::clone(catalog),
+            None => self.skills.catalog().await.map_err(into_error)?,
+        };
+        let catalog = state.catalog.insert(catalog);
+        let served = catalog.exact_skill(skill.tier, &skill.id);
+        let is_served = |row: &&Arc<SkillRow>| {
+            row.heads.as_ref().is_some_and(|heads| heads.served == skill.version)
+                && row.corruption().is_none()
+        };
+        if let Some(row) = served.filter(is_served) {
+            return Ok(Arc::clone(row));
+        }
+        let number = VersionSelector::Number(skill.version);
+        let row = self.skills.skill_version(Some(skill.tier), &skill.id, &number).await;
+        row.map_err(into_error)
     }
 
     async fn send_large(

@@ -9,6 +9,7 @@ use tokio::sync::Mutex as AsyncMutex;
 
 use crate::{
     history::{History, Progress},
+    pack_entries::PackEntries,
     skill_tree::BlobIds,
     view::View,
 };
@@ -20,6 +21,7 @@ const MAX_BYTES: usize = 48 << 20;
 #[derive(Debug)]
 pub(crate) struct Repositories {
     pub(crate) blobs: Arc<BlobIds>,
+    pub(crate) entries: Arc<PackEntries>,
     cache: Mutex<LruCache<View, Slot>>,
 }
 
@@ -38,7 +40,11 @@ struct Cached {
 
 impl Default for Repositories {
     fn default() -> Self {
-        Self { blobs: Arc::default(), cache: Mutex::new(LruCache::unbounded()) }
+        Self {
+            blobs: Arc::default(),
+            entries: Arc::default(),
+            cache: Mutex::new(LruCache::unbounded()),
+        }
     }
 }
 
@@ -99,6 +105,8 @@ impl Repositories {
             if next.extend(skills, &self.blobs, page).await? == Progress::Complete {
                 return Ok(Arc::new(next));
             }
+            // Purged content is in no history any more, and has to leave the memory too.
+            self.entries.clear();
         }
         let mut history = History::new(view.clone());
         let page = skills.skill_log(&history.next_request()).await?;

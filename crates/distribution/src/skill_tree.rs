@@ -19,6 +19,8 @@ pub(crate) struct FileObject {
     pub(crate) path: String,
     pub(crate) mode: EntryMode,
     pub(crate) id: ObjectId,
+    /// Bytes of the root document, which had to be read for its id.
+    pub(crate) bytes: Option<Bytes>,
 }
 
 /// Tree of a folder.
@@ -71,13 +73,16 @@ impl BlobIds {
             }
             let is_root = file.path == ROOT_PATH;
             let known = if is_root { None } else { self.0.lock().get(&file.digest).copied() };
+            let mut root = None;
             let (id, is_script) = match known {
                 Some(known) => known,
                 None => {
                     let bytes = read_file(skills, row, &file.path).await?;
                     let id = ObjectId::of(ObjectKind::Blob, &bytes);
                     let is_script = bytes.starts_with(b"#!");
-                    if !is_root {
+                    if is_root {
+                        root = Some(bytes);
+                    } else {
                         self.remember(file.digest, (id, is_script));
                     }
                     (id, is_script)
@@ -85,7 +90,7 @@ impl BlobIds {
             };
             let is_executable = file.executable.unwrap_or(!is_root && is_script);
             let mode = if is_executable { EntryMode::Executable } else { EntryMode::File };
-            files.push(FileObject { path: file.path.clone(), mode, id });
+            files.push(FileObject { path: file.path.clone(), mode, id, bytes: root });
         }
         let trees = trees(&files);
         Ok(SkillObjects { files, trees })
@@ -106,7 +111,7 @@ pub(crate) async fn read_file(
     row: &SkillRow,
     path: &str,
 ) -> Result<Bytes, RegistryError> {
-    let body = skills.document(row, path).await?.body;
+    let body = skills.scanned_document(row, path).await?;
     if path != ROOT_PATH {
         return Ok(body);
     }
@@ -149,7 +154,8 @@ mod tests {
     #[test]
     fn folders_become_trees_with_the_root_last() {
         let blob = ObjectId::of(ObjectKind::Blob, b"x");
-        let file = |path: &str, mode| FileObject { path: path.to_owned(), mode, id: blob };
+        let file =
+            |path: &str, mode| FileObject { path: path.to_owned(), mode, id: blob, bytes: None };
         let files = [
             file("SKILL.md", EntryMode::File),
             file("scripts/a/run.sh", EntryMode::Executable),

@@ -29,18 +29,27 @@ impl BlobCache {
 
     /// Returns the bytes with this digest, or `None` when the store does not have them.
     pub(crate) async fn get(&self, digest: Digest) -> Result<Option<Bytes>, RegistryError> {
-        if let Some(bytes) = self.cache.get(&digest) {
-            return Ok(Some(bytes));
-        }
-        let bytes = if self.store.is_local() && self.direct_reads.are_fast() {
-            self.direct_reads.time(|| self.store.blob(&digest))?
-        } else {
-            self.read_on_blocking_thread(digest).await?
-        };
+        let bytes = self.get_uncached(digest).await?;
         if let Some(bytes) = &bytes {
             self.cache.put(digest, bytes.clone(), bytes.len());
         }
         Ok(bytes)
+    }
+
+    /// Returns the bytes with this digest without caching them, for passes over many blobs: each is read once, and would
+    /// displace those that are read often.
+    pub(crate) async fn get_uncached(
+        &self,
+        digest: Digest,
+    ) -> Result<Option<Bytes>, RegistryError> {
+        if let Some(bytes) = self.cache.get(&digest) {
+            return Ok(Some(bytes));
+        }
+        if self.store.is_local() && self.direct_reads.are_fast() {
+            Ok(self.direct_reads.time(|| self.store.blob(&digest))?)
+        } else {
+            self.read_on_blocking_thread(digest).await
+        }
     }
 
     /// Removes blobs that the store no longer has.

@@ -202,6 +202,14 @@ macro_rules! impl_skill_registry {
                 $registry.document_as($registry.check_key($caller)?, row, path).await
             }
 
+            async fn scanned_document(
+                &$self,
+                row: &SkillRow,
+                path: &str,
+            ) -> Result<Bytes, RegistryError> {
+                $registry.scanned_document_as($registry.check_key($caller)?, row, path).await
+            }
+
             async fn render_prompt(
                 &$self,
                 name: &str,

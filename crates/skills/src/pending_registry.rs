@@ -198,6 +198,10 @@ impl SkillRegistry for PendingRegistry {
         read!(self, skills => skills.document(row, path))
     }
 
+    async fn scanned_document(&self, row: &SkillRow, path: &str) -> Result<Bytes, RegistryError> {
+        read!(self, skills => skills.scanned_document(row, path))
+    }
+
     async fn render_prompt(
         &self,
         name: &str,

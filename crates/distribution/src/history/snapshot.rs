@@ -216,7 +216,7 @@ pub(crate) fn render(
             let name = format!("{name}/");
             let wrapper = (name.as_str(), ids.get(Slot::CollectionWrapper));
             let has_wrapper = ids.has(Slot::CollectionWrapper);
-            folder_tree(folders, |skill| skill.wrapper, has_wrapper.then_some(wrapper))
+            folder_tree(folders, super::FolderSkill::wrapper_tree, has_wrapper.then_some(wrapper))
         }
         Slot::Root => {
             let mut entries = vec![
