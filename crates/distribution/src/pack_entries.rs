@@ -43,6 +43,8 @@ struct Inner {
     /// Deltas by object and base.
     deltas: HashMap<(ObjectId, ObjectId), Place>,
     segments: BTreeMap<u32, Segment>,
+    /// True if there was no room for the last entry.
+    is_full: bool,
     /// True while a task frees old segments.
     is_checked: bool,
 }
@@ -63,10 +65,10 @@ struct Segment {
 }
 
 impl PackEntries {
-    /// Returns whether there is an entry of an object: whole, or as a delta against `base`.
-    pub(crate) fn has(&self, id: &ObjectId, base: Base) -> bool {
+    /// Returns whether a whole object should be added: there is room, and it is not there yet.
+    pub(crate) fn wants(&self, id: &ObjectId) -> bool {
         let inner = self.0.lock();
-        inner.place(id, None).or_else(|| inner.place(id, Some(base?))).is_some()
+        !inner.is_full && !inner.whole.contains_key(id)
     }
 
     /// Appends the entry of an object to a pack: as a delta against `base`, or else whole. Returns its form; `None` if
@@ -127,10 +129,12 @@ impl Inner {
         if entry.len() > MAX_ENTRY || self.place(&id, base).is_some() {
             return false;
         }
+        self.is_full = true;
         let Some((segment, bytes)) = self.segment_for(entry.len(), now) else { return false };
         let place = |value: usize| u32::try_from(value).unwrap_or(u32::MAX);
         let place = Place { segment, start: place(bytes.len()), length: place(entry.len()) };
         bytes.extend_from_slice(entry);
+        self.is_full = false;
         match base {
             Some(base) => self.deltas.insert((id, base), place),
             None => self.whole.insert(id, place),
@@ -179,6 +183,7 @@ impl Inner {
         let before = self.segments.len();
         self.segments.retain(|number, segment| !is_freed(*number, segment));
         if self.segments.len() < before {
+            self.is_full = false;
             let segments = &self.segments;
             self.whole.retain(|_, place| segments.contains_key(&place.segment));
             self.deltas.retain(|_, place| segments.contains_key(&place.segment));
@@ -237,8 +242,6 @@ mod tests {
         let before = pack.pending();
         pack.delta(&id(1), b"delta").unwrap();
         entries.insert(id(2), Some(id(1)), pack.written_since(before));
-        assert!(entries.has(&id(2), Some(id(1))));
-        assert!(!entries.has(&id(2), None) && !entries.has(&id(2), Some(id(3))));
         assert_eq!(entries.append(&id(2), Some(id(3)), &mut pack), None);
         assert_eq!(entries.append(&id(2), Some(id(1)), &mut pack), Some(Some(id(1))));
         let before = pack.pending();
@@ -246,6 +249,6 @@ mod tests {
         entries.insert(id(2), None, pack.written_since(before));
         assert_eq!(entries.append(&id(2), Some(id(3)), &mut pack), Some(None));
         entries.clear();
-        assert!(!entries.has(&id(2), Some(id(1))));
+        assert_eq!(entries.append(&id(2), Some(id(1)), &mut pack), None);
     }
 }

@@ -23,6 +23,10 @@ const CHUNK: usize = 32 << 10;
 const LARGE_FILE: usize = 128 << 10;
 /// Most deltas that have to be applied for one object, as in packs of git.
 const MAX_CHAIN: u32 = 50;
+/// Larger slots are rendered again for the next delta: many packs may be sent at once, and each waits for its client.
+const MAX_KEPT_SLOT: usize = 256 << 10;
+/// Memory of a folder in a map by name.
+const FOLDER: usize = 64;
 /// Slots that are large and change little.
 const DELTA_SLOTS: [Slot; 6] =
     [Slot::ClaudeFile, Slot::CodexFile, Slot::CursorFile, Slot::Readme, Slot::Skills, Slot::Dist];
@@ -158,18 +162,20 @@ impl PackPlan {
 
     /// Returns the memory of the plan and of what is rendered while it is carried out, in bytes.
     pub(crate) fn memory(&self, history: &History) -> usize {
-        let lists: usize = history.skills().map(|skill| 3 * skill.entry.len() + 128).sum();
-        // Lists and trees of one commit are sent one by one; those of its parent are held for deltas.
-        let rendered = if self.commits > 1 { 2 * lists } else { lists / 2 };
+        // Slots of one commit are rendered one by one and without waiting; some are held for the next delta.
+        let held = if self.commits > 1 {
+            let lists: usize = history.skills().map(|skill| 3 * skill.entry.len() + 128).sum();
+            let folders = history.skills().count() * 2 * FOLDER;
+            folders + lists.min(DELTA_SLOTS.len() * MAX_KEPT_SLOT)
+        } else {
+            0
+        };
         let lacking = |item: &Item| match item {
             Item::Skill(_, Lacking::Some(ids)) | Item::Wrapper(_, Lacking::Some(ids)) => ids.len(),
             _ => 0,
         };
         let lacking: usize = self.items.iter().map(lacking).sum();
-        lacking * size_of::<ObjectId>()
-            + self.items.len() * size_of::<Item>()
-            + rendered
-            + (1 << 19)
+        lacking * size_of::<ObjectId>() + self.items.len() * size_of::<Item>() + held + (1 << 19)
     }
 }
 
@@ -181,14 +187,22 @@ struct Cursor {
 }
 
 impl Cursor {
-    /// Moves to a commit: by its changes if the cursor is at its parent.
+    /// Moves to a commit: by the changes since the cursor's own, if that is one before it.
     fn move_to(&mut self, history: &History, number: usize) {
         if self.number == Some(number) {
             return;
         }
-        let commit = &history.commits[number];
-        if commit.parent.is_some() && self.number == commit.parent {
-            history::apply_changes(Arc::make_mut(&mut self.folders), &commit.changes);
+        let mut line = Vec::new();
+        let mut next = Some(number);
+        while next != self.number
+            && let Some(commit) = next.and_then(|number| history.commits.get(number))
+        {
+            line.push(commit);
+            next = commit.parent;
+        }
+        if next.is_some() {
+            let folders = Arc::make_mut(&mut self.folders);
+            line.iter().rev().for_each(|commit| history::apply_changes(folders, &commit.changes));
         } else {
             self.folders = history.folders_at(number);
         }
@@ -220,7 +234,7 @@ enum SendError {
 /// Slot as it was last sent.
 struct SentSlot {
     id: ObjectId,
-    /// Bytes, if they were rendered and a later commit may need them.
+    /// Bytes, if they were rendered, are small, and a later commit may need them.
     bytes: Option<Vec<u8>>,
     chain: u32,
 }
@@ -229,6 +243,8 @@ struct SentSlot {
 struct PackState {
     pack: PackWriter,
     cursor: Cursor,
+    /// Cursor at parents, whose slots are rendered as bases of deltas.
+    base_cursor: Cursor,
     slots: HashMap<u8, SentSlot>,
     /// Number of the commit whose objects are sent.
     current: usize,
@@ -236,6 +252,7 @@ struct PackState {
     base: Option<usize>,
     /// Commits that follow the current one.
     commits_left: usize,
+    is_thin: bool,
     /// Snapshot in which the rows of served versions are looked up.
     catalog: Option<Arc<Catalog>>,
 }
@@ -259,16 +276,18 @@ impl PackSender {
         let mut state = PackState {
             pack: PackWriter::new(count),
             cursor: Cursor::default(),
+            base_cursor: Cursor::default(),
             slots: HashMap::new(),
             current: 0,
             base: None,
             commits_left: plan.commits,
+            is_thin: plan.is_thin,
             catalog: None,
         };
         for item in plan.items {
             match item {
                 Item::Commit { number, parent } => {
-                    self.send_commit(number, parent, plan.is_thin, &mut state)?;
+                    self.send_commit(number, parent, &mut state)?;
                 }
                 Item::Slot(slot) => self.send_slot(slot, &mut state)?,
                 Item::Wrapper(skill, lacking) => {
@@ -303,81 +322,51 @@ impl PackSender {
         &self,
         number: usize,
         parent: Parent,
-        is_thin: bool,
         state: &mut PackState,
     ) -> Result<(), SendError> {
         state.commits_left = state.commits_left.saturating_sub(1);
-        (state.current, state.base) = (number, None);
-        if let Parent::Had(before) | Parent::Sent(before) = parent {
-            state.cursor.move_to(&self.history, before);
-            if is_thin || matches!(parent, Parent::Sent(_)) {
-                state.base = Some(before);
-                self.load_bases(before, state);
-            }
-        }
-        if state.base.is_none() {
-            state.slots.clear();
-        }
+        state.current = number;
+        state.base = match parent {
+            Parent::Sent(before) | Parent::Had(before) => Some(before),
+            Parent::Unavailable => None,
+        };
         state.cursor.move_to(&self.history, number);
         let commit = &self.history.commits[number];
         state.pack.object(ObjectKind::Commit, &commit.bytes).map_err(into_error)
     }
 
-    /// Renders the slots of a parent, against which those of a commit are sent as deltas, unless the entries are in the
-    /// cache. The cursor is at the parent.
-    fn load_bases(&self, parent: usize, state: &mut PackState) {
-        let (commit, before) =
-            (&self.history.commits[state.current], &self.history.commits[parent]);
-        for slot in DELTA_SLOTS {
-            let (id, base, key) = (commit.slots.get(slot), before.slots.get(slot), slot as u8);
-            if id == base || base == ObjectId::ZERO {
-                continue;
-            }
-            let sent = state.slots.get_mut(&key).filter(|sent| sent.id == base);
-            if self.entries.has(&id, Some(base)) {
-                match sent {
-                    Some(sent) => sent.bytes = None,
-                    None => {
-                        state.slots.insert(key, SentSlot { id: base, bytes: None, chain: 0 });
-                    }
-                }
-                continue;
-            }
-            if sent.as_ref().is_some_and(|sent| sent.bytes.is_some()) {
-                continue;
-            }
-            let chain = sent.map_or(0, |sent| sent.chain);
-            let (head, folders) = (&self.history.head, &state.cursor.folders);
-            let bytes = history::render(slot, head, folders, before.revision, &before.slots);
-            state.slots.insert(key, SentSlot { id: base, bytes: Some(bytes), chain });
-        }
-    }
-
+    /// Sends a slot: from the cache, as a delta against that of the parent, or whole.
     fn send_slot(&self, slot: Slot, state: &mut PackState) -> Result<(), SendError> {
         let commit = &self.history.commits[state.current];
-        let (head, folders) = (&self.history.head, &state.cursor.folders);
-        let render = || history::render(slot, head, folders, commit.revision, &commit.slots);
         if !DELTA_SLOTS.contains(&slot) {
-            return state.pack.object(slot.kind(), &render()).map_err(into_error);
+            let bytes = self.render(slot, state.current, &state.cursor);
+            return state.pack.object(slot.kind(), &bytes).map_err(into_error);
         }
         let (id, key) = (commit.slots.get(slot), slot as u8);
-        let base = state.base.map(|base| self.history.commits[base].slots.get(slot));
-        let sent = base.and_then(|base| state.slots.remove(&key).filter(|sent| sent.id == base));
-        let next_chain = |form: &Option<ObjectId>| match (form, &sent) {
-            (Some(_), Some(sent)) => sent.chain + 1,
-            _ => 0,
-        };
-        let can_be_base = sent.as_ref().is_some_and(|sent| sent.chain < MAX_CHAIN);
-        let usable_base = base.filter(|_| can_be_base);
-        if let Some(form) = self.entries.append(&id, usable_base, &mut state.pack) {
-            let chain = next_chain(&form);
-            state.slots.insert(key, SentSlot { id, bytes: None, chain });
+        let parent =
+            state.base.map(|number| (number, self.history.commits[number].slots.get(slot)));
+        let parent = parent.filter(|(_, base)| *base != ObjectId::ZERO);
+        let sent = state.slots.remove(&key);
+        let sent = sent.filter(|sent| parent.is_some_and(|(_, base)| base == sent.id));
+        let chain = sent.as_ref().map_or(0, |sent| sent.chain);
+        // A pack that is not thin has the bases of all its deltas.
+        let has_base = state.is_thin || sent.is_some();
+        let parent = parent.filter(|_| has_base && chain < MAX_CHAIN);
+        let next_chain = |form: Option<ObjectId>| if form.is_some() { chain + 1 } else { 0 };
+        let base = parent.map(|(_, base)| base);
+        if let Some(form) = self.entries.append(&id, base, &mut state.pack) {
+            state.slots.insert(key, SentSlot { id, bytes: None, chain: next_chain(form) });
             return Ok(());
         }
-        let (bytes, before) = (render(), state.pack.pending());
-        let base_bytes = sent.as_ref().and_then(|sent| sent.bytes.as_deref());
-        let delta =
-            usable_base.zip(base_bytes).and_then(|(base, old)| Some((base, delta(old, &bytes)?)));
+        let bytes = self.render(slot, state.current, &state.cursor);
+        let before = state.pack.pending();
+        let delta = parent.and_then(|(number, base)| {
+            let old = sent.and_then(|sent| sent.bytes).unwrap_or_else(|| {
+                state.base_cursor.move_to(&self.history, number);
+                self.render(slot, number, &state.base_cursor)
+            });
+            Some((base, delta(&old, &bytes)?))
+        });
         let form = match delta {
             Some((base, delta)) => {
                 state.pack.delta(&base, &delta).map_err(into_error)?;
@@ -389,10 +378,16 @@ impl PackSender {
             }
         };
         self.entries.insert(id, form, state.pack.written_since(before));
-        let chain = next_chain(&form);
-        let bytes = (state.commits_left > 0).then_some(bytes);
-        state.slots.insert(key, SentSlot { id, bytes, chain });
+        let is_kept = state.commits_left > 0 && bytes.len() <= MAX_KEPT_SLOT;
+        let bytes = is_kept.then_some(bytes);
+        state.slots.insert(key, SentSlot { id, bytes, chain: next_chain(form) });
         Ok(())
+    }
+
+    /// Renders a slot of a commit that a cursor is at.
+    fn render(&self, slot: Slot, number: usize, cursor: &Cursor) -> Vec<u8> {
+        let (head, commit) = (&self.history.head, &self.history.commits[number]);
+        history::render(slot, head, &cursor.folders, commit.revision, &commit.slots)
     }
 
     async fn send_skill(
@@ -401,15 +396,17 @@ impl PackSender {
         lacking: &Lacking,
         mut state: PackState,
     ) -> Result<PackState, SendError> {
-        let ids = skill.objects.iter().filter(|id| lacking.has(id));
-        let missing: Vec<ObjectId> = ids
-            .filter(|id| self.entries.append(id, None, &mut state.pack).is_none())
-            .copied()
-            .collect();
+        let mut missing: IdSet<ObjectId> = IdSet::new();
+        for id in skill.objects.iter().filter(|id| lacking.has(id)) {
+            if self.entries.append(id, None, &mut state.pack).is_none() {
+                missing.insert(*id);
+            } else if state.pack.pending() >= CHUNK {
+                self.send_chunk(state.pack.take()).await?;
+            }
+        }
         if missing.is_empty() {
             return Ok(state);
         }
-        let mut missing: HashSet<ObjectId> = missing.into_iter().collect();
         let row = self.row(skill, &mut state).await?;
         let objects = self.blobs.objects(&*self.skills, &row).await.map_err(into_error)?;
         for tree in &objects.trees {

@@ -40,11 +40,9 @@ struct Cached {
 
 impl Default for Repositories {
     fn default() -> Self {
-        Self {
-            blobs: Arc::default(),
-            entries: Arc::default(),
-            cache: Mutex::new(LruCache::unbounded()),
-        }
+        let entries: Arc<PackEntries> = Arc::default();
+        let blobs = Arc::new(BlobIds::new(Arc::clone(&entries)));
+        Self { blobs, entries, cache: Mutex::new(LruCache::unbounded()) }
     }
 }
 

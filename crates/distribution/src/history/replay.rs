@@ -151,7 +151,7 @@ impl History {
         change: &SkillChange,
         row: &SkillRow,
     ) -> Result<Option<Held>, RegistryError> {
-        let number = row.version().map_or(0, |version| version.version);
+        let number = version_number(row);
         let entry = self.entries.entry(Arc::clone(&change.id)).or_default().tier(change.tier);
         if matches!(&entry.held, Held::Skill(skill) if skill.version == number) {
             return Ok(None);
@@ -210,6 +210,12 @@ impl History {
     }
 }
 
+/// Returns the number of the version that a row is of.
+fn version_number(row: &SkillRow) -> u64 {
+    let served = row.heads.as_ref().map(|heads| heads.served);
+    row.pinned.as_ref().map(|pinned| pinned.version).or(served).unwrap_or(0)
+}
+
 /// Returns the author's version of a version that a change created.
 async fn author_version(skills: &dyn SkillRegistry, change: &SkillChange) -> Option<String> {
     let Action::Put { version: Some(number), is_new: true, .. } = change.action else {
@@ -254,12 +260,13 @@ pub(super) async fn folder_skill(
         license: agent.license,
         lines: ListLines::default(),
     };
+    blobs.compress(&objects);
     let (tree, entry) = (objects.id(), claude::local_entry(&info));
     let wrapper = snapshot::wrapper(&info, tree).map(|object| object.id);
     Ok(Some(Arc::new(FolderSkill {
         tier: row.tier,
         id: Arc::clone(&row.id),
-        version: row.version().map_or(0, |version| version.version),
+        version: version_number(row),
         tree,
         objects: objects.ids(),
         wrapper,
