@@ -168,11 +168,11 @@ pub(super) fn slots(
     let (ids, marketplace) = std::thread::scope(|scope| {
         let builder = std::thread::Builder::new();
         let spawned = (folders.len() >= MANY_FOLDERS)
-            .then(|| builder.spawn_scoped(scope, &marketplace).ok())
+            .then(|| builder.spawn_scoped(scope, marketplace).ok())
             .flatten();
         let ids = compute(independent, ids);
         let computed = spawned.and_then(|thread| thread.join().ok());
-        (ids, computed.unwrap_or_else(&marketplace))
+        (ids, computed.unwrap_or_else(marketplace))
     });
     compute(&dependent[1..], ids.with(Slot::ClaudeFile, marketplace))
 }
