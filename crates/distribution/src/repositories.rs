@@ -55,9 +55,27 @@ impl Repositories {
         skills: &Arc<dyn SkillRegistry>,
         view: View,
     ) -> Result<Arc<History>, RegistryError> {
+        if let Some(history) = self.cached(&**skills, &view).await? {
+            return Ok(history);
+        }
         let (repositories, skills) = (Arc::clone(self), Arc::clone(skills));
         let work = async move { repositories.current(&*skills, &view).await };
-        tokio::spawn(work).await.map_err(|_| RegistryError::Closed)?
+        // Replaying a log reads and hashes all files, which must not hold up other requests.
+        let runtime = tokio::runtime::Handle::current();
+        let replayed = tokio::task::spawn_blocking(move || runtime.block_on(work)).await;
+        replayed.map_err(|_| RegistryError::Closed)?
+    }
+
+    /// Returns the history of a view if it has all changes, without waiting for another request that extends it.
+    async fn cached(
+        &self,
+        skills: &dyn SkillRegistry,
+        view: &View,
+    ) -> Result<Option<Arc<History>>, RegistryError> {
+        let (revision, _) = skills.catalog().await?.stored_version();
+        let Some(slot) = self.cache.lock().get(view).cloned() else { return Ok(None) };
+        let Ok(cached) = slot.cached.try_lock() else { return Ok(None) };
+        Ok(cached.history.as_ref().filter(|_| cached.catalog == revision).cloned())
     }
 
     async fn current(

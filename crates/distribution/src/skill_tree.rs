@@ -98,6 +98,16 @@ impl BlobIds {
         skills: &dyn SkillRegistry,
         row: &SkillRow,
     ) -> Result<SkillObjects, RegistryError> {
+        self.scanned_objects(skills, row, false).await
+    }
+
+    /// Returns the objects of a version of a skill. If `may_block`, the calling thread may wait for the disk.
+    pub(crate) async fn scanned_objects(
+        &self,
+        skills: &dyn SkillRegistry,
+        row: &SkillRow,
+        may_block: bool,
+    ) -> Result<SkillObjects, RegistryError> {
         let unwritable: Vec<&str> = unwritable_files(&row.meta).map(|(path, _)| path).collect();
         let (mut files, mut held) = (Vec::new(), 0);
         for file in &row.meta.files {
@@ -110,7 +120,7 @@ impl BlobIds {
             let (id, is_script) = match known {
                 Some(known) => known,
                 None => {
-                    let bytes = read_file(skills, row, &file.path).await?;
+                    let bytes = read_scanned(skills, row, &file.path, may_block).await?;
                     let id = ObjectId::of(ObjectKind::Blob, &bytes);
                     let is_script = bytes.starts_with(b"#!");
                     if !is_root {
@@ -145,7 +155,17 @@ pub(crate) async fn read_file(
     row: &SkillRow,
     path: &str,
 ) -> Result<Bytes, RegistryError> {
-    let body = skills.scanned_document(row, path).await?;
+    read_scanned(skills, row, path, false).await
+}
+
+/// Reads a file as [`read_file`] does. If `may_block`, the calling thread may wait for the disk.
+async fn read_scanned(
+    skills: &dyn SkillRegistry,
+    row: &SkillRow,
+    path: &str,
+    may_block: bool,
+) -> Result<Bytes, RegistryError> {
+    let body = skills.scanned_document(row, path, may_block).await?;
     if path != ROOT_PATH {
         return Ok(body);
     }

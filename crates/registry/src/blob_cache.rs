@@ -29,7 +29,7 @@ impl BlobCache {
 
     /// Returns the bytes with this digest, or `None` when the store does not have them.
     pub(crate) async fn get(&self, digest: Digest) -> Result<Option<Bytes>, RegistryError> {
-        let bytes = self.get_uncached(digest).await?;
+        let bytes = self.get_uncached(digest, false).await?;
         if let Some(bytes) = &bytes {
             self.cache.put(digest, bytes.clone(), bytes.len());
         }
@@ -37,15 +37,18 @@ impl BlobCache {
     }
 
     /// Returns the bytes with this digest without caching them, for passes over many blobs: each is read once, and would
-    /// displace those that are read often.
+    /// displace those that are read often. If `may_block`, the calling thread may wait for the disk.
     pub(crate) async fn get_uncached(
         &self,
         digest: Digest,
+        may_block: bool,
     ) -> Result<Option<Bytes>, RegistryError> {
         if let Some(bytes) = self.cache.get(&digest) {
             return Ok(Some(bytes));
         }
-        if self.store.is_local() && self.direct_reads.are_fast() {
+        if self.store.is_local() && may_block {
+            Ok(self.store.blob(&digest)?)
+        } else if self.store.is_local() && self.direct_reads.are_fast() {
             Ok(self.direct_reads.time(|| self.store.blob(&digest))?)
         } else {
             self.read_on_blocking_thread(digest).await

@@ -254,9 +254,10 @@ impl Registry {
         caller: &Caller,
         row: &SkillRow,
         path: &str,
+        may_block: bool,
     ) -> Result<Bytes, RegistryError> {
         if let Some(file) = row.readable()?.meta.file(path) {
-            let read = self.blobs().get_uncached(file.digest).await;
+            let read = self.blobs().get_uncached(file.digest, may_block).await;
             if let Some(body) = read.map_err(|error| blob_error(row, error))? {
                 return Ok(body);
             }

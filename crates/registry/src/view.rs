@@ -206,8 +206,10 @@ macro_rules! impl_skill_registry {
                 &$self,
                 row: &SkillRow,
                 path: &str,
+                may_block: bool,
             ) -> Result<Bytes, RegistryError> {
-                $registry.scanned_document_as($registry.check_key($caller)?, row, path).await
+                let caller = $registry.check_key($caller)?;
+                $registry.scanned_document_as(caller, row, path, may_block).await
             }
 
             async fn render_prompt(

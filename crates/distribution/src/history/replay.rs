@@ -240,7 +240,7 @@ pub(super) async fn folder_skill(
     version: PluginVersion,
 ) -> Result<Option<Arc<FolderSkill>>, RegistryError> {
     let Ok(agent) = to_agent_skill(row) else { return Ok(None) };
-    let objects = match blobs.objects(skills, row).await {
+    let objects = match blobs.scanned_objects(skills, row, true).await {
         Ok(objects) => objects,
         // One damaged skill must not hide all others.
         Err(
