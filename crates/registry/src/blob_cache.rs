@@ -29,7 +29,10 @@ impl BlobCache {
 
     /// Returns the bytes with this digest, or `None` when the store does not have them.
     pub(crate) async fn get(&self, digest: Digest) -> Result<Option<Bytes>, RegistryError> {
-        let bytes = self.get_uncached(digest, false).await?;
+        if let Some(bytes) = self.cache.get(&digest) {
+            return Ok(Some(bytes));
+        }
+        let bytes = self.read(digest, false).await?;
         if let Some(bytes) = &bytes {
             self.cache.put(digest, bytes.clone(), bytes.len());
         }
@@ -43,9 +46,13 @@ impl BlobCache {
         digest: Digest,
         may_block: bool,
     ) -> Result<Option<Bytes>, RegistryError> {
-        if let Some(bytes) = self.cache.get(&digest) {
-            return Ok(Some(bytes));
+        match self.cache.get(&digest) {
+            Some(bytes) => Ok(Some(bytes)),
+            None => self.read(digest, may_block).await,
         }
+    }
+
+    async fn read(&self, digest: Digest, may_block: bool) -> Result<Option<Bytes>, RegistryError> {
         if self.store.is_local() && may_block {
             Ok(self.store.blob(&digest)?)
         } else if self.store.is_local() && self.direct_reads.are_fast() {
