@@ -3,6 +3,7 @@
 Debian's git clones, fetches and checks what it got; the others install a skill with the lines that their users type.
 """
 
+import concurrent.futures
 import json
 import os
 import shutil
@@ -145,6 +146,14 @@ def git_job(bench, failure):
     site.run("git", "fetch", "--depth", "1", url, site.run("git", "rev-parse", "HEAD~1", cwd=folder / "v2").strip(),
              cwd=folder / "by-id")
     site.run("git", "fsck", "--strict", cwd=folder / "by-id")
+
+    # Clones at once share what is compressed, in packs of several depths.
+    with concurrent.futures.ThreadPoolExecutor(16) as pool:
+        def clone(number):
+            depth = ["--depth", "1"] if number % 4 == 3 else []
+            site.run("git", "clone", "--bare", *depth, url, f"at-once-{number}")
+            return site.run("git", "fsck", "--strict", cwd=folder / f"at-once-{number}")
+        site.check(len(list(pool.map(clone, range(16)))) == 16, "16 clones at once")
 
     views(site)
     same_log(site, url)

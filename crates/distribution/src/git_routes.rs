@@ -116,7 +116,9 @@ async fn upload_pack(
             // The receiver is not dropped before this is sent, and the queue is empty.
             let _ = chunks.try_send(Bytes::from(head));
             let blobs = Arc::clone(&state.repositories.blobs);
-            let sender = PackSender { history, skills, blobs, budget: share, side_band, chunks };
+            let entries = Arc::clone(&state.repositories.entries);
+            let sender =
+                PackSender { history, skills, blobs, entries, budget: share, side_band, chunks };
             tokio::spawn(sender.send(plan));
             Body::from_stream(stream::unfold(queue, async |mut queue| {
                 let chunk: Bytes = queue.recv().await?;

@@ -5,6 +5,7 @@
 //! - `skill_tree`: git objects of one skill
 //! - `formats`: generated files, one module per client
 //! - `pack_stream`: packs, streamed object by object
+//! - `pack_entries`: cache of compressed objects
 //! - `repositories`: cache of histories
 //! - `git_routes`: git remotes over smart HTTP
 //! - `search`: search for `npx skills`
@@ -20,6 +21,7 @@ mod formats;
 mod git_routes;
 mod history;
 mod marketplace;
+mod pack_entries;
 mod pack_stream;
 mod plugin_version;
 mod repositories;

@@ -1,20 +1,19 @@
 //! Packs of a history, streamed object by object. Which objects are sent is decided first, because a pack begins with
-//! their number; their bytes are read and compressed one at a time.
+//! their number; their bytes are read and compressed one at a time, unless the cache of pack entries has them.
 
-use std::{
-    collections::{HashMap, HashSet},
-    sync::Arc,
-};
+use std::{collections::HashSet, sync::Arc};
 
 use bytes::Bytes;
+use foldhash::{HashMap, HashMapExt as _, HashSet as IdSet, HashSetExt as _};
 use skills_core::{MemoryBudget, VersionSelector};
 use skills_git::{ObjectId, ObjectKind, PackWriter, SideBand, delta::delta};
-use skills_registry::SkillRegistry;
+use skills_registry::{Catalog, SkillRegistry, SkillRow};
 use tokio::sync::mpsc;
 
 use crate::{
     error::DistributionError,
     history::{self, FolderSkill, Folders, History, Slot, wrapper},
+    pack_entries::PackEntries,
     skill_tree::{BlobIds, read_file},
 };
 
@@ -24,6 +23,10 @@ const CHUNK: usize = 32 << 10;
 const LARGE_FILE: usize = 128 << 10;
 /// Most deltas that have to be applied for one object, as in packs of git.
 const MAX_CHAIN: u32 = 50;
+/// Larger slots are rendered again for the next delta: many packs may be sent at once, and each waits for its client.
+const MAX_KEPT_SLOT: usize = 256 << 10;
+/// Memory of a folder in a map by name.
+const FOLDER: usize = 64;
 /// Slots that are large and change little.
 const DELTA_SLOTS: [Slot; 6] =
     [Slot::ClaudeFile, Slot::CodexFile, Slot::CursorFile, Slot::Readme, Slot::Skills, Slot::Dist];
@@ -33,6 +36,7 @@ const DELTA_SLOTS: [Slot; 6] =
 pub(crate) struct PackPlan {
     items: Vec<Item>,
     objects: usize,
+    commits: usize,
     is_thin: bool,
 }
 
@@ -44,10 +48,37 @@ enum Item {
         parent: Parent,
     },
     /// Objects of a skill that the client lacks.
-    Skill(Arc<FolderSkill>, Vec<ObjectId>),
+    Skill(Arc<FolderSkill>, Lacking),
     /// Objects of a plugin wrapper that the client lacks.
-    Wrapper(Arc<FolderSkill>, Vec<ObjectId>),
+    Wrapper(Arc<FolderSkill>, Lacking),
     Slot(Slot),
+}
+
+/// Objects of a list that the client lacks.
+#[derive(Debug)]
+enum Lacking {
+    All,
+    Some(Box<[ObjectId]>),
+}
+
+impl Lacking {
+    /// Returns the objects that are new in a set, and their number.
+    fn new(ids: &[ObjectId], known: &mut IdSet<ObjectId>) -> (Self, usize) {
+        // Most objects are new, so the first known one decides whether a list is needed.
+        let known_at = ids.iter().position(|id| !known.insert(*id));
+        let Some(at) = known_at else { return (Self::All, ids.len()) };
+        let rest = ids[at..].iter().filter(|id| known.insert(**id));
+        let lacking: Box<[ObjectId]> = ids[..at].iter().chain(rest).copied().collect();
+        let count = lacking.len();
+        (Self::Some(lacking), count)
+    }
+
+    fn has(&self, id: &ObjectId) -> bool {
+        match self {
+            Self::All => true,
+            Self::Some(ids) => ids.contains(id),
+        }
+    }
 }
 
 /// Commit before the one that is sent.
@@ -69,10 +100,11 @@ impl PackPlan {
         had: &HashSet<ObjectId>,
         is_thin: bool,
     ) -> Self {
-        let mut plan = Self { items: Vec::new(), objects: 0, is_thin };
+        let mut plan = Self { items: Vec::new(), objects: 0, commits: 0, is_thin };
+        let mut known = IdSet::new();
         // No commit has an object for the slots that it does not use.
-        let mut known: HashSet<ObjectId> = HashSet::from([ObjectId::ZERO]);
-        let mut sent = HashSet::new();
+        known.insert(ObjectId::ZERO);
+        let mut sent = IdSet::new();
         let mut cursor = Cursor::default();
         for number in commits.iter().filter_map(|id| history.number(id)) {
             let commit = &history.commits[number];
@@ -82,6 +114,7 @@ impl PackPlan {
                 _ => Parent::Unavailable,
             };
             plan.push(Item::Commit { number, parent }, 1);
+            plan.commits += 1;
             let mut changed = Vec::new();
             if let Parent::Had(before) | Parent::Sent(before) = parent {
                 let slots = &history.commits[before].slots;
@@ -115,28 +148,34 @@ impl PackPlan {
         self.objects += objects;
     }
 
-    fn push_skill(&mut self, skill: &Arc<FolderSkill>, known: &mut HashSet<ObjectId>) {
-        let objects = skill.objects.iter().copied();
-        let lacking: Vec<ObjectId> = objects.filter(|id| known.insert(*id)).collect();
-        if !lacking.is_empty() {
-            let count = lacking.len();
+    fn push_skill(&mut self, skill: &Arc<FolderSkill>, known: &mut IdSet<ObjectId>) {
+        let (lacking, count) = Lacking::new(&skill.objects, known);
+        if count > 0 {
             self.push(Item::Skill(Arc::clone(skill), lacking), count);
         }
-        if known.contains(&skill.wrapper) {
+        if known.contains(&skill.wrapper_tree()) {
             return;
         }
-        let objects = wrapper(&skill.info, skill.tree);
-        let lacking = objects.iter().map(|object| object.id).filter(|id| known.insert(*id));
-        let lacking: Vec<ObjectId> = lacking.collect();
-        let count = lacking.len();
+        let (lacking, count) = Lacking::new(&skill.wrapper, known);
         self.push(Item::Wrapper(Arc::clone(skill), lacking), count);
     }
 
     /// Returns the memory of the plan and of what is rendered while it is carried out, in bytes.
     pub(crate) fn memory(&self, history: &History) -> usize {
-        // Lists and trees, as they are sent and as they were before.
-        let rendered = 2 * history.skills().map(|skill| 3 * skill.entry.len() + 128).sum::<usize>();
-        self.objects * 32 + self.items.len() * 64 + rendered + (1 << 20)
+        // Slots of one commit are rendered one by one and without waiting; some are held for the next delta.
+        let held = if self.commits > 1 {
+            let lists: usize = history.skills().map(|skill| 3 * skill.entry.len() + 128).sum();
+            let folders = history.skills().count() * 2 * FOLDER;
+            folders + lists.min(DELTA_SLOTS.len() * MAX_KEPT_SLOT)
+        } else {
+            0
+        };
+        let lacking = |item: &Item| match item {
+            Item::Skill(_, Lacking::Some(ids)) | Item::Wrapper(_, Lacking::Some(ids)) => ids.len(),
+            _ => 0,
+        };
+        let lacking: usize = self.items.iter().map(lacking).sum();
+        lacking * size_of::<ObjectId>() + self.items.len() * size_of::<Item>() + held + (1 << 19)
     }
 }
 
@@ -144,18 +183,26 @@ impl PackPlan {
 #[derive(Debug, Default)]
 struct Cursor {
     number: Option<usize>,
-    folders: Folders,
+    folders: Arc<Folders>,
 }
 
 impl Cursor {
-    /// Moves to a commit: by its changes if the cursor is at its parent.
+    /// Moves to a commit: by the changes since the cursor's own, if that is one before it.
     fn move_to(&mut self, history: &History, number: usize) {
         if self.number == Some(number) {
             return;
         }
-        let commit = &history.commits[number];
-        if commit.parent.is_some() && self.number == commit.parent {
-            history::apply_changes(&mut self.folders, &commit.changes);
+        let mut line = Vec::new();
+        let mut next = Some(number);
+        while next != self.number
+            && let Some(commit) = next.and_then(|number| history.commits.get(number))
+        {
+            line.push(commit);
+            next = commit.parent;
+        }
+        if next.is_some() {
+            let folders = Arc::make_mut(&mut self.folders);
+            line.iter().rev().for_each(|commit| history::apply_changes(folders, &commit.changes));
         } else {
             self.folders = history.folders_at(number);
         }
@@ -168,6 +215,7 @@ pub(crate) struct PackSender {
     pub(crate) history: Arc<History>,
     pub(crate) skills: Arc<dyn SkillRegistry>,
     pub(crate) blobs: Arc<BlobIds>,
+    pub(crate) entries: Arc<PackEntries>,
     pub(crate) budget: MemoryBudget,
     pub(crate) side_band: SideBand,
     pub(crate) chunks: mpsc::Sender<Bytes>,
@@ -183,11 +231,30 @@ enum SendError {
     Failed(#[from] DistributionError),
 }
 
-/// Bytes of a slot as they were last sent.
+/// Slot as it was last sent.
 struct SentSlot {
     id: ObjectId,
-    bytes: Vec<u8>,
+    /// Bytes, if they were rendered, are small, and a later commit may need them.
+    bytes: Option<Vec<u8>>,
     chain: u32,
+}
+
+/// Progress of a pack.
+struct PackState {
+    pack: PackWriter,
+    cursor: Cursor,
+    /// Cursor at parents, whose slots are rendered as bases of deltas.
+    base_cursor: Cursor,
+    slots: HashMap<u8, SentSlot>,
+    /// Number of the commit whose objects are sent.
+    current: usize,
+    /// Commit whose slots are bases of deltas.
+    base: Option<usize>,
+    /// Commits that follow the current one.
+    commits_left: usize,
+    is_thin: bool,
+    /// Snapshot in which the rows of served versions are looked up.
+    catalog: Option<Arc<Catalog>>,
 }
 
 impl PackSender {
@@ -206,45 +273,40 @@ impl PackSender {
 
     async fn try_send(&self, plan: PackPlan) -> Result<(), SendError> {
         let count = u32::try_from(plan.objects).unwrap_or(u32::MAX);
-        let mut pack = PackWriter::new(count);
-        let mut cursor = Cursor::default();
-        let mut slots: HashMap<u8, SentSlot> = HashMap::new();
-        let mut current = None;
+        let mut state = PackState {
+            pack: PackWriter::new(count),
+            cursor: Cursor::default(),
+            base_cursor: Cursor::default(),
+            slots: HashMap::new(),
+            current: 0,
+            base: None,
+            commits_left: plan.commits,
+            is_thin: plan.is_thin,
+            catalog: None,
+        };
         for item in plan.items {
             match item {
                 Item::Commit { number, parent } => {
-                    if let Parent::Had(before) | Parent::Sent(before) = parent {
-                        cursor.move_to(&self.history, before);
-                        let is_base = plan.is_thin || matches!(parent, Parent::Sent(_));
-                        self.load_bases(&cursor, number, before, is_base, &mut slots);
-                    } else {
-                        slots.clear();
-                    }
-                    cursor.move_to(&self.history, number);
-                    let commit = &self.history.commits[number];
-                    pack.object(ObjectKind::Commit, &commit.bytes).map_err(into_error)?;
-                    current = Some(number);
+                    self.send_commit(number, parent, &mut state)?;
                 }
-                Item::Slot(slot) => {
-                    let Some(number) = current else { continue };
-                    self.send_slot(slot, number, &cursor, &mut slots, &mut pack)?;
-                }
-                Item::Wrapper(skill, ids) => {
+                Item::Slot(slot) => self.send_slot(slot, &mut state)?,
+                Item::Wrapper(skill, lacking) => {
                     let objects = wrapper(&skill.info, skill.tree);
-                    let lacking: HashSet<ObjectId> = ids.into_iter().collect();
-                    for object in objects.iter().filter(|object| lacking.contains(&object.id)) {
-                        pack.object(object.kind, &object.bytes).map_err(into_error)?;
+                    for object in objects.iter().filter(|object| lacking.has(&object.id)) {
+                        state.pack.object(object.kind, &object.bytes).map_err(into_error)?;
                     }
                 }
-                Item::Skill(skill, ids) => pack = self.send_skill(&skill, ids, pack).await?,
+                Item::Skill(skill, lacking) => {
+                    state = self.send_skill(&skill, &lacking, state).await?;
+                }
             }
-            if pack.pending() >= CHUNK {
+            if state.pack.pending() >= CHUNK {
                 self.check_key().await?;
-                self.send_chunk(pack.take()).await?;
+                self.send_chunk(state.pack.take()).await?;
             }
         }
         self.check_key().await?;
-        self.send_chunk(pack.finish()).await?;
+        self.send_chunk(state.pack.finish()).await?;
         self.send_bytes(self.side_band.end()).await
     }
 
@@ -256,96 +318,152 @@ impl PackSender {
         Ok(())
     }
 
-    /// Remembers the slots of a parent, against which those of a commit are sent as deltas. The cursor is at the parent.
-    fn load_bases(
+    fn send_commit(
         &self,
-        cursor: &Cursor,
         number: usize,
-        parent: usize,
-        is_base: bool,
-        slots: &mut HashMap<u8, SentSlot>,
-    ) {
-        let (commit, before) = (&self.history.commits[number], &self.history.commits[parent]);
-        for slot in DELTA_SLOTS {
-            let (id, key) = (before.slots.get(slot), slot as u8);
-            if !is_base {
-                slots.remove(&key);
-            } else if commit.slots.get(slot) != id
-                && slots.get(&key).is_none_or(|sent| sent.id != id)
-            {
-                let head = &self.history.head;
-                let bytes =
-                    history::render(slot, head, &cursor.folders, before.revision, &before.slots);
-                slots.insert(key, SentSlot { id, bytes, chain: 0 });
-            }
-        }
+        parent: Parent,
+        state: &mut PackState,
+    ) -> Result<(), SendError> {
+        state.commits_left = state.commits_left.saturating_sub(1);
+        state.current = number;
+        state.base = match parent {
+            Parent::Sent(before) | Parent::Had(before) => Some(before),
+            Parent::Unavailable => None,
+        };
+        state.cursor.move_to(&self.history, number);
+        let commit = &self.history.commits[number];
+        state.pack.object(ObjectKind::Commit, &commit.bytes).map_err(into_error)
     }
 
-    fn send_slot(
-        &self,
-        slot: Slot,
-        number: usize,
-        cursor: &Cursor,
-        slots: &mut HashMap<u8, SentSlot>,
-        pack: &mut PackWriter,
-    ) -> Result<(), SendError> {
-        let commit = &self.history.commits[number];
-        let head = &self.history.head;
-        let bytes = history::render(slot, head, &cursor.folders, commit.revision, &commit.slots);
+    /// Sends a slot: from the cache, as a delta against that of the parent, or whole.
+    fn send_slot(&self, slot: Slot, state: &mut PackState) -> Result<(), SendError> {
+        let commit = &self.history.commits[state.current];
+        if !DELTA_SLOTS.contains(&slot) {
+            let bytes = self.render(slot, state.current, &state.cursor);
+            return state.pack.object(slot.kind(), &bytes).map_err(into_error);
+        }
         let (id, key) = (commit.slots.get(slot), slot as u8);
-        let base = slots.get(&key).filter(|base| base.chain < MAX_CHAIN);
-        let delta = base.and_then(|base| Some((base.id, base.chain, delta(&base.bytes, &bytes)?)));
-        let chain = match delta {
-            Some((base, chain, delta)) => {
-                pack.delta(&base, &delta).map_err(into_error)?;
-                chain + 1
+        let parent =
+            state.base.map(|number| (number, self.history.commits[number].slots.get(slot)));
+        let parent = parent.filter(|(_, base)| *base != ObjectId::ZERO);
+        let sent = state.slots.remove(&key);
+        let sent = sent.filter(|sent| parent.is_some_and(|(_, base)| base == sent.id));
+        let chain = sent.as_ref().map_or(0, |sent| sent.chain);
+        // A pack that is not thin has the bases of all its deltas.
+        let has_base = state.is_thin || sent.is_some();
+        let parent = parent.filter(|_| has_base && chain < MAX_CHAIN);
+        let next_chain = |form: Option<ObjectId>| if form.is_some() { chain + 1 } else { 0 };
+        let base = parent.map(|(_, base)| base);
+        if let Some(form) = self.entries.append(&id, base, &mut state.pack) {
+            state.slots.insert(key, SentSlot { id, bytes: None, chain: next_chain(form) });
+            return Ok(());
+        }
+        let bytes = self.render(slot, state.current, &state.cursor);
+        let before = state.pack.pending();
+        let delta = parent.and_then(|(number, base)| {
+            let old = sent.and_then(|sent| sent.bytes).unwrap_or_else(|| {
+                state.base_cursor.move_to(&self.history, number);
+                self.render(slot, number, &state.base_cursor)
+            });
+            Some((base, delta(&old, &bytes)?))
+        });
+        let form = match delta {
+            Some((base, delta)) => {
+                state.pack.delta(&base, &delta).map_err(into_error)?;
+                Some(base)
             }
             None => {
-                pack.object(slot.kind(), &bytes).map_err(into_error)?;
-                0
+                state.pack.object(slot.kind(), &bytes).map_err(into_error)?;
+                None
             }
         };
-        if DELTA_SLOTS.contains(&slot) {
-            slots.insert(key, SentSlot { id, bytes, chain });
-        }
+        self.entries.insert(id, form, state.pack.written_since(before));
+        let is_kept = state.commits_left > 0 && bytes.len() <= MAX_KEPT_SLOT;
+        let bytes = is_kept.then_some(bytes);
+        state.slots.insert(key, SentSlot { id, bytes, chain: next_chain(form) });
         Ok(())
+    }
+
+    /// Renders a slot of a commit that a cursor is at.
+    fn render(&self, slot: Slot, number: usize, cursor: &Cursor) -> Vec<u8> {
+        let (head, commit) = (&self.history.head, &self.history.commits[number]);
+        history::render(slot, head, &cursor.folders, commit.revision, &commit.slots)
     }
 
     async fn send_skill(
         &self,
         skill: &FolderSkill,
-        ids: Vec<ObjectId>,
-        mut pack: PackWriter,
-    ) -> Result<PackWriter, SendError> {
-        let mut lacking: HashSet<ObjectId> = ids.into_iter().collect();
-        let number = VersionSelector::Number(skill.version);
-        let row = self.skills.skill_version(Some(skill.tier), &skill.id, &number).await;
-        let row = row.map_err(into_error)?;
+        lacking: &Lacking,
+        mut state: PackState,
+    ) -> Result<PackState, SendError> {
+        let mut missing: IdSet<ObjectId> = IdSet::new();
+        for id in skill.objects.iter().filter(|id| lacking.has(id)) {
+            if self.entries.append(id, None, &mut state.pack).is_none() {
+                missing.insert(*id);
+            } else if state.pack.pending() >= CHUNK {
+                self.send_chunk(state.pack.take()).await?;
+            }
+        }
+        if missing.is_empty() {
+            return Ok(state);
+        }
+        let row = self.row(skill, &mut state).await?;
         let objects = self.blobs.objects(&*self.skills, &row).await.map_err(into_error)?;
         for tree in &objects.trees {
-            if lacking.remove(&tree.id) {
-                pack.object(ObjectKind::Tree, &tree.bytes).map_err(into_error)?;
+            if missing.remove(&tree.id) {
+                let before = state.pack.pending();
+                state.pack.object(ObjectKind::Tree, &tree.bytes).map_err(into_error)?;
+                self.entries.insert(tree.id, None, state.pack.written_since(before));
             }
         }
         for file in &objects.files {
-            if !lacking.remove(&file.id) {
+            if !missing.remove(&file.id) {
                 continue;
             }
-            let bytes = read_file(&*self.skills, &row, &file.path).await.map_err(into_error)?;
+            let bytes = match &file.bytes {
+                Some(bytes) => bytes.clone(),
+                None => read_file(&*self.skills, &row, &file.path).await.map_err(into_error)?,
+            };
             if bytes.len() < LARGE_FILE {
-                pack.object(ObjectKind::Blob, &bytes).map_err(into_error)?;
+                let before = state.pack.pending();
+                state.pack.object(ObjectKind::Blob, &bytes).map_err(into_error)?;
+                self.entries.insert(file.id, None, state.pack.written_since(before));
             } else {
-                pack = self.send_large(bytes, pack).await?;
+                state.pack = self.send_large(bytes, state.pack).await?;
             }
-            if pack.pending() >= CHUNK {
-                self.send_chunk(pack.take()).await?;
+            if state.pack.pending() >= CHUNK {
+                self.send_chunk(state.pack.take()).await?;
             }
         }
         // Content that was replaced since the plan was made.
-        if !lacking.is_empty() {
+        if !missing.is_empty() {
             return Err(DistributionError::NotFound.into());
         }
-        Ok(pack)
+        Ok(state)
+    }
+
+    /// Returns the row of a version. Those of served versions are in the catalog.
+    async fn row(
+        &self,
+        skill: &FolderSkill,
+        state: &mut PackState,
+    ) -> Result<Arc<SkillRow>, SendError> {
+        let catalog = match &state.catalog {
+            Some(catalog) => Arc::clone(catalog),
+            None => self.skills.catalog().await.map_err(into_error)?,
+        };
+        let catalog = state.catalog.insert(catalog);
+        let served = catalog.exact_skill(skill.tier, &skill.id);
+        let is_served = |row: &&Arc<SkillRow>| {
+            row.heads.as_ref().is_some_and(|heads| heads.served == skill.version)
+                && row.corruption().is_none()
+        };
+        if let Some(row) = served.filter(is_served) {
+            return Ok(Arc::clone(row));
+        }
+        let number = VersionSelector::Number(skill.version);
+        let row = self.skills.skill_version(Some(skill.tier), &skill.id, &number).await;
+        row.map_err(into_error)
     }
 
     async fn send_large(

@@ -1,7 +1,7 @@
 //! Versions that clients of plugins see. They must be semantic versions that rise with every version of a skill, and an
 //! author's own version may be anything, or fall after a rollback.
 
-use std::{collections::BTreeMap, fmt};
+use std::fmt;
 
 /// Semantic version without a pre-release.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -42,32 +42,34 @@ impl fmt::Display for PluginVersion {
     }
 }
 
-/// Versions of one skill as clients see them, by number.
+/// Versions of one skill as clients see them, in the order of their numbers.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct PluginVersions(BTreeMap<u64, PluginVersion>);
+pub(crate) struct PluginVersions(Vec<(u64, PluginVersion)>);
 
 impl PluginVersions {
     /// Adds a version. The author's version counts if it is higher than all before.
     pub(crate) fn add(&mut self, number: u64, author: Option<&str>) {
-        if self.0.contains_key(&number) {
-            return;
-        }
+        let Err(at) = self.position(number) else { return };
         let author = author.and_then(PluginVersion::parse);
-        let version = match self.0.last_key_value() {
+        let version = match self.0.last() {
             None => author.unwrap_or(PluginVersion::FIRST),
             Some((_, last)) => author.filter(|author| author > last).unwrap_or(last.next()),
         };
-        self.0.insert(number, version);
+        if self.0.is_empty() {
+            // Not the capacity for four: most skills have one version, and there are many skills.
+            self.0.reserve_exact(1);
+        }
+        self.0.insert(at, (number, version));
     }
 
     /// Returns the number of a version.
     pub(crate) fn number(&self, version: PluginVersion) -> Option<u64> {
-        self.0.iter().find(|(_, known)| **known == version).map(|(number, _)| *number)
+        self.0.iter().find(|(_, known)| *known == version).map(|(number, _)| *number)
     }
 
     /// Returns the highest number and its version.
     pub(crate) fn newest(&self) -> Option<(u64, PluginVersion)> {
-        self.0.last_key_value().map(|(number, version)| (*number, *version))
+        self.0.last().copied()
     }
 
     /// Returns how many versions there are.
@@ -77,7 +79,11 @@ impl PluginVersions {
 
     /// Returns the version with a number.
     pub(crate) fn get(&self, number: u64) -> PluginVersion {
-        self.0.get(&number).copied().unwrap_or(PluginVersion::FIRST)
+        self.position(number).map_or(PluginVersion::FIRST, |at| self.0[at].1)
+    }
+
+    fn position(&self, number: u64) -> Result<usize, usize> {
+        self.0.binary_search_by_key(&number, |(number, _)| *number)
     }
 }
 

@@ -9,6 +9,7 @@ use tokio::sync::Mutex as AsyncMutex;
 
 use crate::{
     history::{History, Progress},
+    pack_entries::PackEntries,
     skill_tree::BlobIds,
     view::View,
 };
@@ -20,6 +21,7 @@ const MAX_BYTES: usize = 48 << 20;
 #[derive(Debug)]
 pub(crate) struct Repositories {
     pub(crate) blobs: Arc<BlobIds>,
+    pub(crate) entries: Arc<PackEntries>,
     cache: Mutex<LruCache<View, Slot>>,
 }
 
@@ -38,7 +40,9 @@ struct Cached {
 
 impl Default for Repositories {
     fn default() -> Self {
-        Self { blobs: Arc::default(), cache: Mutex::new(LruCache::unbounded()) }
+        let entries: Arc<PackEntries> = Arc::default();
+        let blobs = Arc::new(BlobIds::new(Arc::clone(&entries)));
+        Self { blobs, entries, cache: Mutex::new(LruCache::unbounded()) }
     }
 }
 
@@ -51,9 +55,27 @@ impl Repositories {
         skills: &Arc<dyn SkillRegistry>,
         view: View,
     ) -> Result<Arc<History>, RegistryError> {
+        if let Some(history) = self.cached(&**skills, &view).await? {
+            return Ok(history);
+        }
         let (repositories, skills) = (Arc::clone(self), Arc::clone(skills));
         let work = async move { repositories.current(&*skills, &view).await };
-        tokio::spawn(work).await.map_err(|_| RegistryError::Closed)?
+        // Replaying a log reads and hashes all files, which must not hold up other requests.
+        let runtime = tokio::runtime::Handle::current();
+        let replayed = tokio::task::spawn_blocking(move || runtime.block_on(work)).await;
+        replayed.map_err(|_| RegistryError::Closed)?
+    }
+
+    /// Returns the history of a view if it has all changes, without waiting for another request that extends it.
+    async fn cached(
+        &self,
+        skills: &dyn SkillRegistry,
+        view: &View,
+    ) -> Result<Option<Arc<History>>, RegistryError> {
+        let (revision, _) = skills.catalog().await?.stored_version();
+        let Some(slot) = self.cache.lock().get(view).cloned() else { return Ok(None) };
+        let Ok(cached) = slot.cached.try_lock() else { return Ok(None) };
+        Ok(cached.history.as_ref().filter(|_| cached.catalog == revision).cloned())
     }
 
     async fn current(
@@ -99,6 +121,8 @@ impl Repositories {
             if next.extend(skills, &self.blobs, page).await? == Progress::Complete {
                 return Ok(Arc::new(next));
             }
+            // Purged content is in no history any more, and has to leave the memory too.
+            self.entries.clear();
         }
         let mut history = History::new(view.clone());
         let page = skills.skill_log(&history.next_request()).await?;

@@ -1,14 +1,23 @@
 //! Git objects of one skill: its files with their modes, and the trees of its folders.
 
-use std::collections::{BTreeMap, HashMap};
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::Arc,
+};
 
 use bytes::Bytes;
 use parking_lot::Mutex;
 use skills_core::{Digest, skill::ROOT_PATH};
-use skills_git::{EntryMode, ObjectId, ObjectKind, TreeEntry, object::tree};
+use skills_git::{EntryMode, ObjectId, ObjectKind, PackWriter, TreeEntry, object::tree};
 use skills_registry::{
     RegistryError, SkillRegistry, SkillRow, available::agent_header, bundles::unwritable_files,
 };
+
+use crate::pack_entries::PackEntries;
+
+/// Most bytes of a skill's files that are held together, and of one of them.
+const MAX_HELD: usize = 1 << 20;
+const MAX_HELD_FILE: usize = 64 << 10;
 
 /// Most remembered ids of files; about 100 bytes each.
 const MAX_IDS: usize = 1 << 17;
@@ -19,6 +28,8 @@ pub(crate) struct FileObject {
     pub(crate) path: String,
     pub(crate) mode: EntryMode,
     pub(crate) id: ObjectId,
+    /// Bytes, if they had to be read for the id and are not too many to hold.
+    pub(crate) bytes: Option<Bytes>,
 }
 
 /// Tree of a folder.
@@ -53,46 +64,84 @@ impl SkillObjects {
 }
 
 /// Cache of the ids of files by their digests: computing one needs the bytes.
-#[derive(Debug, Default)]
-pub(crate) struct BlobIds(Mutex<HashMap<Digest, (ObjectId, bool)>>);
+#[derive(Debug)]
+pub(crate) struct BlobIds {
+    ids: Mutex<HashMap<Digest, (ObjectId, bool)>>,
+    entries: Arc<PackEntries>,
+}
 
 impl BlobIds {
+    pub(crate) fn new(entries: Arc<PackEntries>) -> Self {
+        Self { ids: Mutex::default(), entries }
+    }
+
+    /// Compresses objects whose bytes are at hand, so that the first clone does not read them again.
+    pub(crate) fn compress(&self, objects: &SkillObjects) {
+        let mut pack = PackWriter::new(0);
+        let mut add = |kind, id, bytes: &[u8]| {
+            let before = pack.pending();
+            if self.entries.wants(&id) && pack.object(kind, bytes).is_ok() {
+                self.entries.insert(id, None, pack.written_since(before));
+            }
+        };
+        for file in &objects.files {
+            if let Some(bytes) = &file.bytes {
+                add(ObjectKind::Blob, file.id, bytes);
+            }
+        }
+        objects.trees.iter().for_each(|tree| add(ObjectKind::Tree, tree.id, &tree.bytes));
+    }
+
     /// Returns the objects of a version of a skill.
     pub(crate) async fn objects(
         &self,
         skills: &dyn SkillRegistry,
         row: &SkillRow,
     ) -> Result<SkillObjects, RegistryError> {
+        self.scanned_objects(skills, row, false).await
+    }
+
+    /// Returns the objects of a version of a skill. If `may_block`, the calling thread may wait for the disk.
+    pub(crate) async fn scanned_objects(
+        &self,
+        skills: &dyn SkillRegistry,
+        row: &SkillRow,
+        may_block: bool,
+    ) -> Result<SkillObjects, RegistryError> {
         let unwritable: Vec<&str> = unwritable_files(&row.meta).map(|(path, _)| path).collect();
-        let mut files = Vec::new();
+        let (mut files, mut held) = (Vec::new(), 0);
         for file in &row.meta.files {
             if unwritable.contains(&file.path.as_str()) {
                 continue;
             }
             let is_root = file.path == ROOT_PATH;
-            let known = if is_root { None } else { self.0.lock().get(&file.digest).copied() };
+            let known = if is_root { None } else { self.ids.lock().get(&file.digest).copied() };
+            let mut read = None;
             let (id, is_script) = match known {
                 Some(known) => known,
                 None => {
-                    let bytes = read_file(skills, row, &file.path).await?;
+                    let bytes = read_scanned(skills, row, &file.path, may_block).await?;
                     let id = ObjectId::of(ObjectKind::Blob, &bytes);
                     let is_script = bytes.starts_with(b"#!");
                     if !is_root {
                         self.remember(file.digest, (id, is_script));
                     }
+                    held += bytes.len();
+                    read = Some(bytes)
+                        .filter(|bytes| bytes.len() <= MAX_HELD_FILE && held <= MAX_HELD);
                     (id, is_script)
                 }
             };
             let is_executable = file.executable.unwrap_or(!is_root && is_script);
             let mode = if is_executable { EntryMode::Executable } else { EntryMode::File };
-            files.push(FileObject { path: file.path.clone(), mode, id });
+            files.push(FileObject { path: file.path.clone(), mode, id, bytes: read });
         }
         let trees = trees(&files);
         Ok(SkillObjects { files, trees })
     }
 
     fn remember(&self, digest: Digest, known: (ObjectId, bool)) {
-        let mut ids = self.0.lock();
+        let mut ids = self.ids.lock();
         if ids.len() >= MAX_IDS {
             ids.clear();
         }
@@ -106,7 +155,17 @@ pub(crate) async fn read_file(
     row: &SkillRow,
     path: &str,
 ) -> Result<Bytes, RegistryError> {
-    let body = skills.document(row, path).await?.body;
+    read_scanned(skills, row, path, false).await
+}
+
+/// Reads a file as [`read_file`] does. If `may_block`, the calling thread may wait for the disk.
+async fn read_scanned(
+    skills: &dyn SkillRegistry,
+    row: &SkillRow,
+    path: &str,
+    may_block: bool,
+) -> Result<Bytes, RegistryError> {
+    let body = skills.scanned_document(row, path, may_block).await?;
     if path != ROOT_PATH {
         return Ok(body);
     }
@@ -149,7 +208,8 @@ mod tests {
     #[test]
     fn folders_become_trees_with_the_root_last() {
         let blob = ObjectId::of(ObjectKind::Blob, b"x");
-        let file = |path: &str, mode| FileObject { path: path.to_owned(), mode, id: blob };
+        let file =
+            |path: &str, mode| FileObject { path: path.to_owned(), mode, id: blob, bytes: None };
         let files = [
             file("SKILL.md", EntryMode::File),
             file("scripts/a/run.sh", EntryMode::Executable),

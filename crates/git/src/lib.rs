@@ -1,6 +1,7 @@
 //! Git without a repository on disk: objects, packs, pkt-lines and the server side of `git fetch`.
 //!
 //! - [`object`]: object ids, and the bytes of blobs, trees and commits
+//! - `deflate`: fast compression of small objects
 //! - [`delta`]: differences between two versions of an object
 //! - [`pack`]: packs, written object by object
 //! - [`pkt_line`]: frames of the protocol
@@ -8,6 +9,7 @@
 //!
 //! Everything here is a pure function of its input. The crate knows neither HTTP nor what the files are.
 
+mod deflate;
 pub mod delta;
 pub mod object;
 pub mod pack;

@@ -1,12 +1,21 @@
 //! Packs, written object by object. The writer keeps nothing but the bytes that were not taken yet.
+//!
+//! The entry of an object depends on the object alone, or on the object and the base of its delta. So an entry can be
+//! copied from one pack to another.
 
 use flate2::{Compress, Compression, FlushCompress, Status};
 use sha1::{Digest as _, Sha1};
 
-use crate::{ObjectId, ObjectKind};
+use crate::{
+    ObjectId, ObjectKind,
+    deflate::{MAX_INPUT, SmallCompressor},
+};
 
 /// Number of an entry that is a delta against an object named by its id.
 const REF_DELTA: u8 = 7;
+
+/// Most bytes of a buffer that are reserved for the bytes to come.
+const MAX_RESERVED: usize = 128 << 10;
 
 /// Failure to compress an object.
 #[derive(Debug, thiserror::Error)]
@@ -18,7 +27,9 @@ pub struct PackError(#[from] flate2::CompressError);
 pub struct PackWriter {
     buffer: Vec<u8>,
     hash: Sha1,
-    compress: Compress,
+    small: SmallCompressor,
+    /// Compressor of large objects, once there was one.
+    large: Option<Compress>,
 }
 
 impl PackWriter {
@@ -27,7 +38,7 @@ impl PackWriter {
     pub fn new(objects: u32) -> Self {
         let mut buffer = b"PACK\0\0\0\x02".to_vec();
         buffer.extend_from_slice(&objects.to_be_bytes());
-        Self { buffer, hash: Sha1::new(), compress: Compress::new(Compression::fast(), true) }
+        Self { buffer, hash: Sha1::new(), small: SmallCompressor::default(), large: None }
     }
 
     /// Appends a whole object.
@@ -49,16 +60,28 @@ impl PackWriter {
         self.deflate(delta)
     }
 
+    /// Appends an entry as another pack has it.
+    pub fn entry(&mut self, entry: &[u8]) {
+        self.buffer.extend_from_slice(entry);
+    }
+
     /// Returns the number of bytes that were not taken yet.
     #[must_use]
     pub const fn pending(&self) -> usize {
         self.buffer.len()
     }
 
+    /// Returns the bytes that were written since [`pending`](Self::pending) had a value, unless they were taken.
+    #[must_use]
+    pub fn written_since(&self, pending: usize) -> &[u8] {
+        self.buffer.get(pending..).unwrap_or_default()
+    }
+
     /// Takes the bytes written so far.
     #[must_use]
     pub fn take(&mut self) -> Vec<u8> {
-        let bytes = std::mem::take(&mut self.buffer);
+        let next = Vec::with_capacity(self.buffer.len().min(MAX_RESERVED));
+        let bytes = std::mem::replace(&mut self.buffer, next);
         self.hash.update(&bytes);
         bytes
     }
@@ -85,13 +108,17 @@ impl PackWriter {
     }
 
     fn deflate(&mut self, bytes: &[u8]) -> Result<(), PackError> {
-        self.compress.reset();
+        if bytes.len() <= MAX_INPUT {
+            self.small.compress(bytes, &mut self.buffer);
+            return Ok(());
+        }
+        let compress = self.large.get_or_insert_with(|| Compress::new(Compression::fast(), true));
+        compress.reset();
         loop {
-            let read = usize::try_from(self.compress.total_in()).unwrap_or(usize::MAX);
+            let read = usize::try_from(compress.total_in()).unwrap_or(usize::MAX);
             let rest = bytes.get(read..).unwrap_or_default();
             self.buffer.reserve(rest.len() / 2 + 64);
-            let status =
-                self.compress.compress_vec(rest, &mut self.buffer, FlushCompress::Finish)?;
+            let status = compress.compress_vec(rest, &mut self.buffer, FlushCompress::Finish)?;
             if status == Status::StreamEnd {
                 return Ok(());
             }
@@ -127,5 +154,17 @@ mod tests {
         let mut reader = flate2::read::ZlibDecoder::new(&bytes[15..]);
         std::io::Read::read_to_end(&mut reader, &mut inflated).unwrap();
         assert_eq!(inflated, noise);
+    }
+
+    #[test]
+    fn an_entry_of_one_pack_can_be_copied_to_another() {
+        let mut first = PackWriter::new(2);
+        first.object(ObjectKind::Blob, b"one").unwrap();
+        let before = first.pending();
+        first.object(ObjectKind::Tree, &[7; 20_000]).unwrap();
+        let mut second = PackWriter::new(2);
+        second.object(ObjectKind::Blob, b"one").unwrap();
+        second.entry(first.written_since(before));
+        assert_eq!(first.finish(), second.finish());
     }
 }

@@ -195,6 +195,16 @@ pub trait SkillRegistry: Send + Sync {
         let digest = Digest::of(&body);
         Ok(Document { media_type: media_type(path), body, digest })
     }
+    /// Reads a file of a stored skill in a pass over many skills, which displaces nothing from caches. A pass on a blocking
+    /// thread sets `may_block`: it is faster if that thread waits for the disk itself.
+    async fn scanned_document(
+        &self,
+        row: &SkillRow,
+        path: &str,
+        _may_block: bool,
+    ) -> Result<Bytes, RegistryError> {
+        Ok(self.document(row, path).await?.body)
+    }
     /// Renders a prompt.
     async fn render_prompt(
         &self,

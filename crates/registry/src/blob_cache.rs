@@ -32,15 +32,34 @@ impl BlobCache {
         if let Some(bytes) = self.cache.get(&digest) {
             return Ok(Some(bytes));
         }
-        let bytes = if self.store.is_local() && self.direct_reads.are_fast() {
-            self.direct_reads.time(|| self.store.blob(&digest))?
-        } else {
-            self.read_on_blocking_thread(digest).await?
-        };
+        let bytes = self.read(digest, false).await?;
         if let Some(bytes) = &bytes {
             self.cache.put(digest, bytes.clone(), bytes.len());
         }
         Ok(bytes)
+    }
+
+    /// Returns the bytes with this digest without caching them, for passes over many blobs: each is read once, and would
+    /// displace those that are read often. If `may_block`, the calling thread may wait for the disk.
+    pub(crate) async fn get_uncached(
+        &self,
+        digest: Digest,
+        may_block: bool,
+    ) -> Result<Option<Bytes>, RegistryError> {
+        match self.cache.get(&digest) {
+            Some(bytes) => Ok(Some(bytes)),
+            None => self.read(digest, may_block).await,
+        }
+    }
+
+    async fn read(&self, digest: Digest, may_block: bool) -> Result<Option<Bytes>, RegistryError> {
+        if self.store.is_local() && may_block {
+            Ok(self.store.blob(&digest)?)
+        } else if self.store.is_local() && self.direct_reads.are_fast() {
+            Ok(self.direct_reads.time(|| self.store.blob(&digest))?)
+        } else {
+            self.read_on_blocking_thread(digest).await
+        }
     }
 
     /// Removes blobs that the store no longer has.

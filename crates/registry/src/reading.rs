@@ -30,6 +30,18 @@ fn file_at<'a>(row: &'a SkillRow, path: &str) -> Option<&'a FileMeta> {
     meta.file(path).or_else(|| meta.file(&percent_decode(path)?))
 }
 
+/// Returns the error of an entry whose blob could not be read.
+fn blob_error(row: &SkillRow, error: RegistryError) -> RegistryError {
+    match error {
+        RegistryError::Store(error)
+            if matches!(&*error, StoreError::Database(DatabaseError::Corrupt { .. })) =>
+        {
+            row.corrupt_error(&error.to_string())
+        }
+        error => error,
+    }
+}
+
 impl Catalog {
     /// Returns the size of a stored file or of the index before it is read. Where a URI may mean two files, returns the
     /// size of the larger one.
@@ -236,6 +248,23 @@ impl Registry {
         Ok(Document { media_type, body, digest })
     }
 
+    /// Reads a file of a skill in a pass over many skills, given its row.
+    pub(crate) async fn scanned_document_as(
+        &self,
+        caller: &Caller,
+        row: &SkillRow,
+        path: &str,
+        may_block: bool,
+    ) -> Result<Bytes, RegistryError> {
+        if let Some(file) = row.readable()?.meta.file(path) {
+            let read = self.blobs().get_uncached(file.digest, may_block).await;
+            if let Some(body) = read.map_err(|error| blob_error(row, error))? {
+                return Ok(body);
+            }
+        }
+        Ok(self.document_as(caller, row, path).await?.body)
+    }
+
     async fn section(&self, function: &HandlerId) -> Result<(&'static str, Bytes), RegistryError> {
         let output = self.call(function.as_str(), &Value::Object(Map::new())).await?;
         let content = SectionContent::from_output(output);
@@ -318,14 +347,7 @@ impl Registry {
 
     /// Reads a blob of an entry. A damaged blob makes the entry corrupt.
     async fn blob(&self, row: &SkillRow, digest: Digest) -> Result<Option<Bytes>, RegistryError> {
-        self.blobs().get(digest).await.map_err(|error| match error {
-            RegistryError::Store(error)
-                if matches!(&*error, StoreError::Database(DatabaseError::Corrupt { .. })) =>
-            {
-                row.corrupt_error(&error.to_string())
-            }
-            error => error,
-        })
+        self.blobs().get(digest).await.map_err(|error| blob_error(row, error))
     }
 
     /// Looks up an entry that the catalog lacks, if the store has more entries than it listed.

@@ -202,6 +202,16 @@ macro_rules! impl_skill_registry {
                 $registry.document_as($registry.check_key($caller)?, row, path).await
             }
 
+            async fn scanned_document(
+                &$self,
+                row: &SkillRow,
+                path: &str,
+                may_block: bool,
+            ) -> Result<Bytes, RegistryError> {
+                let caller = $registry.check_key($caller)?;
+                $registry.scanned_document_as(caller, row, path, may_block).await
+            }
+
             async fn render_prompt(
                 &$self,
                 name: &str,

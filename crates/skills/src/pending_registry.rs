@@ -198,6 +198,15 @@ impl SkillRegistry for PendingRegistry {
         read!(self, skills => skills.document(row, path))
     }
 
+    async fn scanned_document(
+        &self,
+        row: &SkillRow,
+        path: &str,
+        may_block: bool,
+    ) -> Result<Bytes, RegistryError> {
+        read!(self, skills => skills.scanned_document(row, path, may_block))
+    }
+
     async fn render_prompt(
         &self,
         name: &str,

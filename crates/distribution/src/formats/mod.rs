@@ -86,7 +86,13 @@ fn to_line(value: &impl Serialize) -> String {
 
 /// Returns a JSON object with a list of plugins, one a line, so that a change of one plugin changes one line.
 fn listing(head: &str, entries: impl Iterator<Item = impl AsRef<str>>) -> String {
-    let mut text = format!("{},\"plugins\":[", head.strip_suffix('}').unwrap_or(head));
+    // Every commit has these lists, so their size is guessed rather than grown into: the entries are much alike.
+    let (count, _) = entries.size_hint();
+    let mut entries = entries.peekable();
+    let entry = entries.peek().map_or(0, |entry| entry.as_ref().len() + 16);
+    let mut text = String::with_capacity(head.len() + 16 + count * entry);
+    text.push_str(head.strip_suffix('}').unwrap_or(head));
+    text.push_str(",\"plugins\":[");
     for (index, entry) in entries.enumerate() {
         text.push_str(if index == 0 { "\n" } else { ",\n" });
         text.push_str(entry.as_ref());

@@ -7,7 +7,8 @@ use skills_git::{Commit, ObjectId, ObjectKind};
 use skills_registry::{RegistryError, SkillRegistry};
 
 use super::{
-    CommitRecord, FolderChange, FolderSkill, Folders, History, SlotIds, replay::folder_skill,
+    CommitRecord, FolderChange, FolderSkill, Folders, History, SlotIds,
+    replay::{OpenGroup, folder_skill},
     snapshot,
 };
 use crate::{skill_tree::BlobIds, view::Selection};
@@ -31,7 +32,18 @@ impl History {
         skills: &dyn SkillRegistry,
         blobs: &BlobIds,
     ) -> Result<(), RegistryError> {
-        let Some(group) = self.group.clone() else { return Ok(()) };
+        let Some(group) = self.group.take() else { return Ok(()) };
+        let closed = self.close(skills, blobs, &group).await;
+        self.group = Some(group);
+        closed
+    }
+
+    async fn close(
+        &mut self,
+        skills: &dyn SkillRegistry,
+        blobs: &BlobIds,
+        group: &OpenGroup,
+    ) -> Result<(), RegistryError> {
         for commit in self.commits.drain(group.first_commit..) {
             self.numbers.remove(&commit.id);
         }
@@ -44,14 +56,13 @@ impl History {
             .map(|(name, _)| (name.clone(), self.folders.get(name).cloned()))
             .collect();
         if !changes.is_empty() {
-            let folders = std::mem::take(&mut self.folders);
+            let folders = Arc::clone(&self.folders);
             let is_relisted = changes.iter().any(|(name, skill)| {
                 let before = group.before.get(name).and_then(Option::as_ref);
                 before.map(|skill| skill.info.listed())
                     != skill.as_ref().map(|skill| skill.info.listed())
             });
             self.tip = Some(self.commit(group.tip_before, &folders, changes, stamp, is_relisted));
-            self.folders = folders;
         }
         if matches!(self.view.selection, Selection::Skill(_)) {
             self.tag(skills, blobs, &group.puts, group.tip_before, stamp).await?;

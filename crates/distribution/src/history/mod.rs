@@ -14,7 +14,7 @@ mod replay;
 mod snapshot;
 
 use std::{
-    collections::{BTreeMap, BTreeSet, HashMap},
+    collections::{BTreeMap, HashMap},
     sync::Arc,
 };
 
@@ -43,11 +43,18 @@ pub(crate) struct FolderSkill {
     pub(crate) tree: ObjectId,
     /// All objects below the tree, and the tree.
     pub(crate) objects: Box<[ObjectId]>,
-    /// Tree of the plugin wrapper below `dist`.
-    pub(crate) wrapper: ObjectId,
+    /// Objects of the plugin wrapper below `dist`, its tree last.
+    pub(crate) wrapper: [ObjectId; 5],
     pub(crate) info: PluginInfo,
     /// Entry in the marketplace of Claude Code.
     pub(crate) entry: String,
+}
+
+impl FolderSkill {
+    /// Returns the tree of the plugin wrapper.
+    pub(crate) const fn wrapper_tree(&self) -> ObjectId {
+        self.wrapper[self.wrapper.len() - 1]
+    }
 }
 
 /// Folders of a commit by name. A slash ends each name, which is the order of a tree.
@@ -81,10 +88,10 @@ pub(crate) struct History {
     /// Newest commit of the main branch.
     tip: Option<usize>,
     /// Folders of the newest commit.
-    folders: Folders,
+    folders: Arc<Folders>,
     entries: HashMap<Arc<str>, Entry>,
-    /// Ids of the skills that have a name.
-    claims: HashMap<String, BTreeSet<Arc<str>>>,
+    /// Ids of the skills that have a name, in order.
+    claims: HashMap<String, Vec<Arc<str>>>,
     group: Option<OpenGroup>,
     /// Revision of the last change that was read.
     revision: u64,
@@ -99,7 +106,7 @@ impl History {
             commits: Vec::new(),
             numbers: HashMap::new(),
             tip: None,
-            folders: Folders::new(),
+            folders: Arc::default(),
             entries: HashMap::new(),
             claims: HashMap::new(),
             group: None,
@@ -135,20 +142,20 @@ impl History {
                 skill.entry.len()
                     + 3 * skill.info.description.len()
                     + 20 * skill.objects.len()
-                    + 700
+                    + 800
             });
             name.len() + skill + 64
         };
         let commit = |commit: &Arc<CommitRecord>| {
             commit.bytes.len() + commit.changes.iter().map(change).sum::<usize>() + 500
         };
-        self.commits.iter().map(commit).sum::<usize>() + self.entries.len() * 600 + 1024
+        self.commits.iter().map(commit).sum::<usize>() + self.entries.len() * 400 + 1024
     }
 
     /// Returns the folders of a commit.
-    pub(crate) fn folders_at(&self, number: usize) -> Folders {
+    pub(crate) fn folders_at(&self, number: usize) -> Arc<Folders> {
         if self.tip == Some(number) {
-            return self.folders.clone();
+            return Arc::clone(&self.folders);
         }
         let mut line = vec![];
         let mut next = Some(number);
@@ -158,7 +165,7 @@ impl History {
         }
         let mut folders = Folders::new();
         line.iter().rev().for_each(|commit| apply_changes(&mut folders, &commit.changes));
-        folders
+        Arc::new(folders)
     }
 }
 

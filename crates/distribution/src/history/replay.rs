@@ -27,7 +27,7 @@ pub(super) struct OpenGroup {
     /// Number of commits before the group.
     pub(super) first_commit: usize,
     pub(super) tip_before: Option<usize>,
-    /// Versions that were registered.
+    /// Versions that were registered, in a view of one skill: only those become tags.
     pub(super) puts: Vec<(Tier, Arc<str>, u64)>,
     pub(super) revision: u64,
     pub(super) at: Timestamp,
@@ -111,7 +111,9 @@ impl History {
         }
         if let Some(group) = &mut self.group {
             (group.revision, group.at) = (change.revision, change.at);
-            if let Action::Put { version: Some(number), is_new: true, .. } = change.action {
+            if let Action::Put { version: Some(number), is_new: true, .. } = change.action
+                && self.view.selection.skill().is_some()
+            {
                 group.puts.push((change.tier, Arc::clone(&change.id), number));
             }
         }
@@ -149,7 +151,7 @@ impl History {
         change: &SkillChange,
         row: &SkillRow,
     ) -> Result<Option<Held>, RegistryError> {
-        let number = row.version().map_or(0, |version| version.version);
+        let number = version_number(row);
         let entry = self.entries.entry(Arc::clone(&change.id)).or_default().tier(change.tier);
         if matches!(&entry.held, Held::Skill(skill) if skill.version == number) {
             return Ok(None);
@@ -167,10 +169,13 @@ impl History {
         let new = name(entry);
         if old != new {
             if let Some(ids) = old.as_ref().and_then(|old| self.claims.get_mut(old)) {
-                ids.remove(id);
+                ids.retain(|other| other != id);
             }
             if let Some(new) = &new {
-                self.claims.entry(new.clone()).or_default().insert(Arc::clone(id));
+                let ids = self.claims.entry(new.clone()).or_default();
+                if let Err(at) = ids.binary_search(id) {
+                    ids.insert(at, Arc::clone(id));
+                }
             }
         }
         let mut names: Vec<String> = old.into_iter().chain(new).chain([id.to_string()]).collect();
@@ -197,11 +202,18 @@ impl History {
         if let Some(group) = &mut self.group {
             group.before.entry(key.clone()).or_insert_with(|| current.cloned());
         }
+        let folders = Arc::make_mut(&mut self.folders);
         match skill {
-            Some(skill) => self.folders.insert(key, skill),
-            None => self.folders.remove(&key),
+            Some(skill) => folders.insert(key, skill),
+            None => folders.remove(&key),
         };
     }
+}
+
+/// Returns the number of the version that a row is of.
+fn version_number(row: &SkillRow) -> u64 {
+    let served = row.heads.as_ref().map(|heads| heads.served);
+    row.pinned.as_ref().map(|pinned| pinned.version).or(served).unwrap_or(0)
 }
 
 /// Returns the author's version of a version that a change created.
@@ -228,7 +240,7 @@ pub(super) async fn folder_skill(
     version: PluginVersion,
 ) -> Result<Option<Arc<FolderSkill>>, RegistryError> {
     let Ok(agent) = to_agent_skill(row) else { return Ok(None) };
-    let objects = match blobs.objects(skills, row).await {
+    let objects = match blobs.scanned_objects(skills, row, true).await {
         Ok(objects) => objects,
         // One damaged skill must not hide all others.
         Err(
@@ -248,12 +260,13 @@ pub(super) async fn folder_skill(
         license: agent.license,
         lines: ListLines::default(),
     };
+    blobs.compress(&objects);
     let (tree, entry) = (objects.id(), claude::local_entry(&info));
-    let wrapper = snapshot::wrapper(&info, tree).last().map_or(tree, |object| object.id);
+    let wrapper = snapshot::wrapper(&info, tree).map(|object| object.id);
     Ok(Some(Arc::new(FolderSkill {
         tier: row.tier,
         id: Arc::clone(&row.id),
-        version: row.version().map_or(0, |version| version.version),
+        version: version_number(row),
         tree,
         objects: objects.ids(),
         wrapper,

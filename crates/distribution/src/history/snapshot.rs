@@ -73,8 +73,6 @@ pub(crate) enum Slot {
 impl Slot {
     /// All slots, each after those that it is made of.
     pub(crate) const ALL: [Self; 16] = [
-        Self::ClaudeFile,
-        Self::ClaudeTree,
         Self::CodexFile,
         Self::CodexTree,
         Self::AgentsTree,
@@ -88,8 +86,12 @@ impl Slot {
         Self::CollectionManifests,
         Self::CollectionWrapper,
         Self::Dist,
+        Self::ClaudeFile,
+        Self::ClaudeTree,
         Self::Root,
     ];
+    /// Place of the marketplace of Claude Code among the slots. Those before do not depend on it.
+    const MARKETPLACE: usize = 13;
 
     pub(crate) const fn kind(self) -> ObjectKind {
         match self {
@@ -127,6 +129,11 @@ impl SlotIds {
         self.0[slot as usize]
     }
 
+    const fn with(mut self, slot: Slot, id: ObjectId) -> Self {
+        self.0[slot as usize] = id;
+        self
+    }
+
     fn has(&self, slot: Slot) -> bool {
         self.get(slot) != ObjectId::ZERO
     }
@@ -136,16 +143,51 @@ impl SlotIds {
     }
 }
 
+/// Commits of at least this many skills use two threads.
+const MANY_FOLDERS: usize = 300;
+
 /// Computes the ids of all slots. `reused` has those of a commit with the same names and descriptions.
+///
+/// In a long history of many skills this is most of the work: each commit has a new marketplace and two new trees with a
+/// line for every skill. The marketplace is about half of that and depends on no other slot, so it has its own thread.
 pub(super) fn slots(
     head: &RepositoryHead,
     folders: &Folders,
     revision: u64,
     reused: Option<SlotIds>,
 ) -> SlotIds {
-    let mut ids = reused.unwrap_or(SlotIds([ObjectId::ZERO; Slot::ALL.len()]));
+    let ids = reused.unwrap_or(SlotIds([ObjectId::ZERO; Slot::ALL.len()]));
+    let marketplace = || {
+        let bytes = render(Slot::ClaudeFile, head, folders, revision, &ids);
+        ObjectId::of(ObjectKind::Blob, &bytes)
+    };
+    let is_reused = |slot: Slot| reused.is_some() && slot.is_listing();
+    let compute = |slots: &[Slot], ids| with_slots(slots, head, folders, revision, ids, is_reused);
+    let all: &'static [Slot] = &Slot::ALL;
+    let (independent, dependent) = all.split_at(Slot::MARKETPLACE);
+    let (ids, marketplace) = std::thread::scope(|scope| {
+        let builder = std::thread::Builder::new();
+        let spawned = (folders.len() >= MANY_FOLDERS)
+            .then(|| builder.spawn_scoped(scope, marketplace).ok())
+            .flatten();
+        let ids = compute(independent, ids);
+        let computed = spawned.and_then(|thread| thread.join().ok());
+        (ids, computed.unwrap_or_else(marketplace))
+    });
+    compute(&dependent[1..], ids.with(Slot::ClaudeFile, marketplace))
+}
+
+/// Computes the ids of some slots, in their order.
+fn with_slots(
+    slots: &[Slot],
+    head: &RepositoryHead,
+    folders: &Folders,
+    revision: u64,
+    mut ids: SlotIds,
+    is_reused: impl Fn(Slot) -> bool,
+) -> SlotIds {
     let has_plugin = head.collection_plugin(folders, revision).is_some();
-    for slot in Slot::ALL {
+    for slot in slots.iter().copied() {
         let is_absent = match slot {
             Slot::Mcp => !has_plugin || head.mcp_url.is_none(),
             Slot::CollectionManifest | Slot::CollectionManifests | Slot::CollectionWrapper => {
@@ -155,7 +197,7 @@ pub(super) fn slots(
         };
         if is_absent {
             ids.0[slot as usize] = ObjectId::ZERO;
-        } else if reused.is_none() || !slot.is_listing() {
+        } else if !is_reused(slot) {
             let bytes = render(slot, head, folders, revision, &ids);
             ids.0[slot as usize] = ObjectId::of(slot.kind(), &bytes);
         }
@@ -216,7 +258,7 @@ pub(crate) fn render(
             let name = format!("{name}/");
             let wrapper = (name.as_str(), ids.get(Slot::CollectionWrapper));
             let has_wrapper = ids.has(Slot::CollectionWrapper);
-            folder_tree(folders, |skill| skill.wrapper, has_wrapper.then_some(wrapper))
+            folder_tree(folders, super::FolderSkill::wrapper_tree, has_wrapper.then_some(wrapper))
         }
         Slot::Root => {
             let mut entries = vec![

@@ -2,12 +2,12 @@
 
 use bytes::Bytes;
 use skills_agent_skills::Bundle;
-use skills_core::{Caller, Code, Coded as _, EntryKind, Layer, Timestamp};
+use skills_core::{Caller, Code, Coded as _, EntryKind, Layer, MemoryBudget, Timestamp};
 use skills_registry::{BundlePublication, PublishRequest, YankRequest};
 use skills_store::{Batch, EntryContent, MemoryStore, Mutation, PublishOptions, Store as _};
 use std::sync::Arc;
 
-use crate::support::{Objects, Site, lines, read_pack, skill, user};
+use crate::support::{Objects, Site, lines, pack_of, read_pack, skill, user};
 
 const ANYONE: Caller = Caller::Anonymous;
 
@@ -263,4 +263,47 @@ async fn clients_of_protocol_0_and_1_clone_too() {
         read_pack(&pack, &mut objects);
         assert_eq!(objects.log(&main).len(), 2, "{version} {capabilities}");
     }
+}
+
+#[tokio::test]
+async fn many_clones_at_once_fit_the_memory_of_one_client() {
+    let site = Site::new();
+    let publication = |number: usize| {
+        let (id, words) = (format!("skill-{number}"), "words ".repeat(150));
+        let text = format!("---\nname: {id}\ndescription: {words}\n---\n\nText of {id}.\n");
+        BundlePublication {
+            bundle: Bundle::new(text, vec![]).unwrap(),
+            id,
+            request: PublishRequest::default(),
+            label: None,
+        }
+    };
+    let import = (0..1000).map(publication).collect();
+    site.registry.publish_bundles("t", &Layer::Official, import).await.unwrap();
+    site.put(&Layer::Official, "skill-7", "Changed.").await;
+    let main = site.main(&ANYONE, "all").await;
+    let want = format!("want {main}");
+    let budget = MemoryBudget::new(96 << 20);
+    // All are answered before one of them is read.
+    let mut responses = vec![];
+    for _ in 0..16 {
+        let lines = ["command=fetch", "0001", &want, "done", "0000"];
+        responses.push(site.open_within(&budget, "all", &lines).await);
+    }
+    let mut clones = vec![];
+    for (status, body, _held) in responses {
+        assert_eq!(status, 200);
+        let mut objects = Objects::default();
+        read_pack(&pack_of(body).await, &mut objects);
+        clones.push(objects);
+    }
+    assert_eq!(clones[0].files(&main).len(), 5005);
+    for objects in &clones {
+        assert_eq!(objects.log(&main).len(), 2);
+        assert!(objects.0 == clones[0].0);
+    }
+    // A shallow clone has the files of the others, whatever form their pack entries have.
+    let mut shallow = Objects::default();
+    site.fetch(&ANYONE, "all", &[&want, "deepen 1", "done"], &mut shallow).await;
+    assert!(shallow.files(&main) == clones[0].files(&main));
 }

@@ -2,7 +2,7 @@
 
 use skills_core::{Caller, Layer};
 
-use crate::support::{Objects, Site, lines};
+use crate::support::{Objects, Site, lines, pack_of, read_pack};
 
 const ANYONE: Caller = Caller::Anonymous;
 
@@ -113,4 +113,20 @@ async fn an_empty_view_is_an_empty_repository() {
     let refs = site.get(&ANYONE, "/git/all.git/info/refs?service=git-upload-pack").await;
     let text = String::from_utf8_lossy(&refs.body).into_owned();
     assert!(text.contains(&format!("{} capabilities^{{}}\0", "0".repeat(40))), "{text}");
+}
+
+#[tokio::test]
+async fn a_pack_that_is_not_thin_has_the_bases_of_its_deltas() {
+    let site = site_with(30).await;
+    let old = site.main(&ANYONE, "all").await;
+    // The second change alters lists that the first one leaves as the client has them.
+    site.put(&Layer::Official, "skill-7", "Changed.").await;
+    site.put(&Layer::Official, "skill-99", "New.").await;
+    let new = site.main(&ANYONE, "all").await;
+    let (want, have) = (format!("want {new}"), format!("have {old}"));
+    let lines = ["command=fetch", "0001", &want, &have, "done", "0000"];
+    let body = site.open(&ANYONE, "all", 2, &lines).await;
+    // Without the objects of the client: a delta against one of them could not be read.
+    let mut objects = Objects::default();
+    assert!(read_pack(&pack_of(body).await, &mut objects) > 14);
 }

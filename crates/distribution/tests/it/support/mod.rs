@@ -12,7 +12,7 @@ use axum::{
 };
 use bytes::Bytes;
 use skills_agent_skills::Bundle;
-use skills_core::{Caller, Digest, Layer, Owner, caller::User};
+use skills_core::{Caller, Digest, Layer, MemoryBudget, Owner, RequestBudget, caller::User};
 use skills_distribution::{Settings, routes};
 use skills_git::{Packet, pkt_line};
 use skills_registry::{Registry, RegistryConfig, SkillRegistry};
@@ -113,6 +113,21 @@ impl Site {
         self.respond(caller, upload_pack(view, version, lines)).await.into_body()
     }
 
+    /// Posts lines of protocol 2 as a request within a memory budget. Returns status and body, unread, and what the request
+    /// holds of the budget.
+    pub(crate) async fn open_within(
+        &self,
+        budget: &MemoryBudget,
+        view: &str,
+        lines: &[&str],
+    ) -> (u16, Body, RequestBudget) {
+        let held = RequestBudget::new(0, budget.try_reserve(0).unwrap());
+        let mut request = upload_pack(view, 2, lines);
+        request.extensions_mut().insert(held.clone());
+        let response = self.respond(&Caller::Anonymous, request).await;
+        (response.status().as_u16(), response.into_body(), held)
+    }
+
     pub(crate) async fn get(&self, caller: &Caller, target: &str) -> Answer {
         self.send(caller, Request::get(target).body(Body::empty()).unwrap()).await
     }
@@ -203,6 +218,13 @@ pub(crate) fn lines(body: &[u8]) -> Vec<String> {
         _ => None,
     });
     texts.collect()
+}
+
+/// Reads a response of protocol 2 and returns its pack.
+pub(crate) async fn pack_of(body: Body) -> Vec<u8> {
+    let body = to_bytes(body, 1 << 30).await.unwrap();
+    let at = find(&body, b"packfile\n").unwrap();
+    unframe(&body[at + 9..])
 }
 
 /// Returns the data of the first band.
