@@ -64,8 +64,8 @@ impl RemoteRegistry {
         request: &impl Serialize,
     ) -> Result<T, RegistryError> {
         let mut payload = self.history_payload(request).await?;
-        // The contract names prompts so.
-        if kind == EntryKind::Prompt
+        // The contract names prompts so, and collections follow it.
+        if kind != EntryKind::Skill
             && let Some(id) = payload.as_object_mut().and_then(|fields| fields.remove("id"))
         {
             payload["name"] = id;

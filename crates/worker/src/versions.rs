@@ -1,5 +1,5 @@
-//! Functions about versions: `history`, `diff`, `label`, `rollback` and `yank` of skills and of prompts, `skills::log` and
-//! `skills::gc`. Requests and responses are those of the registry.
+//! Functions about versions: `history`, `diff`, `label`, `rollback` and `yank` of skills, prompts and collections, `skills::log`
+//! and `skills::gc`. Requests and responses are those of the registry.
 
 use std::sync::Arc;
 
@@ -12,14 +12,19 @@ use crate::{
     Context,
     contract::{
         AnyValue, CollectInput, DiffInput, EntryInput, HistoryInput, LabelInput, LogInput,
-        PromptInput, RollbackInput, SkillInput, YankInput,
+        PromptInput, RollbackInput, SkillInput, VersionedCollectionInput, YankInput,
     },
     functions::spec,
     register::Registrar,
 };
 
 /// Ids of the functions, sorted.
-pub(crate) const VERSION_FUNCTIONS: [&str; 12] = [
+pub(crate) const VERSION_FUNCTIONS: [&str; 17] = [
+    "collections::diff",
+    "collections::history",
+    "collections::label",
+    "collections::rollback",
+    "collections::yank",
     "prompts::diff",
     "prompts::history",
     "prompts::label",
@@ -40,10 +45,11 @@ const LOG: &str = "skills::log";
 pub(crate) fn register(functions: &Registrar<'_, Arc<Context>>) {
     register_entry_functions::<SkillInput>(functions);
     register_entry_functions::<PromptInput>(functions);
+    register_entry_functions::<VersionedCollectionInput>(functions);
     functions.typed(
         spec::<LogInput, AnyValue>(
             LOG,
-            "Page through the changes of the skills and prompts that the caller sees, newest first.",
+            "Page through the changes of the entries that the caller sees, newest first.",
         ),
         |context, _, input: LogInput| {
             let context = Arc::clone(context);

@@ -2,9 +2,9 @@
 
 use clap::{Args, Subcommand};
 
-use super::{OutputFormat, TierArg};
+use super::{OutputFormat, TierArg, VersionCommand};
 
-#[derive(Debug, Clone, Subcommand)]
+#[derive(Debug, Subcommand)]
 pub enum CollectionCommand {
     /// Create a collection, or change its title and description
     Create(CreateCollectionArgs),
@@ -34,6 +34,8 @@ pub enum CollectionCommand {
         #[command(flatten)]
         format: OutputFormat,
     },
+    #[command(flatten)]
+    Version(VersionCommand),
 }
 
 #[derive(Debug, Clone, Args)]
@@ -78,6 +80,7 @@ impl CollectionCommand {
             | Self::List { format }
             | Self::Show { format, .. }
             | Self::Delete { format, .. } => *format,
+            Self::Version(command) => command.format(),
         }
     }
 }

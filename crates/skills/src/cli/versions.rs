@@ -1,6 +1,7 @@
 //! Arguments of the commands about versions: `history`, `diff`, `label`, `rollback`, `yank`, `log` and `gc`.
 //!
-//! Skills and prompts share them: an address is an id, or the name of a prompt, with a version after `@`.
+//! Skills, prompts and collections share them: an address is an id, or the name of a prompt or collection, with a version
+//! after `@`.
 
 use std::path::PathBuf;
 
@@ -9,7 +10,7 @@ use skills_core::{Label, Timestamp};
 
 use super::{OutputFormat, TierArg, duration::parse_duration};
 
-/// Commands about the versions of a skill or, below `prompt`, of a prompt.
+/// Commands about the versions of a skill or, below `prompt` and `collection`, of those.
 #[derive(Debug, Subcommand)]
 pub enum VersionCommand {
     /// List the versions, newest first
@@ -49,7 +50,7 @@ impl VersionCommand {
 
 #[derive(Debug, Clone, Args)]
 pub struct HistoryArgs {
-    /// Id of the skill, or name of the prompt; with @VERSION only that version
+    /// Id of the skill, or name of the prompt or collection; with @VERSION only that version
     #[arg(value_name = "ID")]
     pub address: String,
     /// Show the copy in this tier

@@ -1,11 +1,12 @@
 //! `collection`: named lists of skills.
 
 use serde_json::json;
-use skills_core::{Code, SkillCollection, Tier};
+use skills_core::{Code, EntryKind, SkillCollection, Tier};
 use skills_registry::{
     Catalog, CollectionInfo, PublishRequest, Published, RegistryError, SkillRegistry,
 };
 
+use super::versions;
 use crate::{
     Failure,
     cli::{CollectionCommand, CollectionSkillsArgs, CreateCollectionArgs},
@@ -28,6 +29,9 @@ pub(super) async fn run(
             let remove =
                 |collection: &mut SkillCollection, address: &str| Ok(collection.remove(address));
             change(skills, args, remove).await
+        }
+        CollectionCommand::Version(command) => {
+            versions::run(skills, EntryKind::Collection, command).await
         }
         CollectionCommand::List { format } => list(skills, format.json).await,
         CollectionCommand::Show { name, format } => show(skills, &name, format.json).await,

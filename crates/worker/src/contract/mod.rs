@@ -271,6 +271,7 @@ impl_has_key!(
     ExecuteInput,
     SkillInput,
     PromptInput,
+    VersionedCollectionInput,
     LogInput,
 );
 

@@ -49,6 +49,19 @@ pub struct PromptInput {
     pub key: Option<String>,
 }
 
+/// Collection of an input.
+#[derive(Debug, Deserialize, JsonSchema)]
+pub struct VersionedCollectionInput {
+    /// Name of the collection.
+    pub name: String,
+    /// Tier of the collection; by default the one that the name resolves to.
+    #[serde(default)]
+    pub tier: Option<TierInput>,
+    /// Key of the calling user, which begins with `us-`.
+    #[serde(default)]
+    pub key: Option<String>,
+}
+
 impl EntryInput for SkillInput {
     const KIND: EntryKind = EntryKind::Skill;
     const NAMESPACE: &str = "skills";
@@ -75,6 +88,19 @@ impl EntryInput for PromptInput {
     }
 }
 
+impl EntryInput for VersionedCollectionInput {
+    const KIND: EntryKind = EntryKind::Collection;
+    const NAMESPACE: &str = "collections";
+
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn tier(&self) -> Option<TierInput> {
+        self.tier
+    }
+}
+
 /// Schema of a version: its number, or the text after `@` of an address.
 #[derive(JsonSchema)]
 #[schemars(rename = "Version")]
@@ -84,7 +110,7 @@ pub enum VersionSchema {
     Text(String),
 }
 
-/// Input of `skills::history` and `prompts::history`.
+/// Input of `history` of skills, prompts and collections.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[schemars(rename = "HistoryInput")]
 pub struct HistoryInput<E> {
@@ -98,7 +124,7 @@ pub struct HistoryInput<E> {
     pub after: Option<String>,
 }
 
-/// Input of `skills::diff` and `prompts::diff`.
+/// Input of `diff` of skills, prompts and collections.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[schemars(rename = "DiffInput")]
 pub struct DiffInput<E> {

@@ -39,6 +39,7 @@ fn a_collection_is_created_changed_and_deleted() {
     let puts = log["data"].as_array().unwrap().iter();
     let puts = puts.filter(|row| row["action"] == "collection.put");
     assert_eq!(puts.count(), 3, "{log}");
+    versions_are_read_and_restored(&|arguments| project.json(arguments));
     project.ok(&["collection", "delete", "office"]);
     assert_eq!(project.error_code(&["collection", "show", "office"]), "not_found");
     assert_eq!(project.error_code(&["collection", "delete", "office"]), "not_found");
@@ -51,6 +52,44 @@ fn a_collection_is_created_changed_and_deleted() {
         assert_eq!(project.error_code(arguments), "invalid_input", "{arguments:?}");
     }
     assert_eq!(project.error_code(&["collection", "add", "office", "pdf"]), "not_found");
+}
+
+/// Checks the commands about versions on a collection with three versions.
+fn versions_are_read_and_restored(run: &dyn Fn(&[&str]) -> Value) {
+    let history = run(&["collection", "history", "office"]);
+    let numbers: Vec<_> =
+        history["data"].as_array().unwrap().iter().map(|it| &it["version"]).collect();
+    assert_eq!(numbers, [3, 2, 1], "{history}");
+    let diff = run(&["collection", "diff", "office@1", "office@3"]);
+    assert!(diff.to_string().contains("xlsx@1"), "{diff}");
+    run(&["collection", "label", "office@2", "stable"]);
+    let shown = run(&["collection", "show", "office"]);
+    assert_eq!(
+        shown["skills"],
+        json!(["pdf", "absent", "xlsx@1"]),
+        "the labelled version is served"
+    );
+    run(&["collection", "label", "office", "stable", "--remove"]);
+    let restored = run(&["collection", "rollback", "office@1", "-m", "Back."]);
+    assert_eq!(restored["version"], 4, "{restored}");
+    let shown = run(&["collection", "show", "office"]);
+    assert_eq!(shown["skills"], json!(["pdf", "absent"]));
+    run(&["collection", "yank", "office@4", "--reason", "Wrong."]);
+    let shown = run(&["collection", "show", "office"]);
+    assert_eq!((&shown["version"], &shown["skills"]), (&json!(3), &json!(["pdf", "xlsx@1"])));
+}
+
+#[test]
+fn versions_of_a_collection_are_read_through_a_server() {
+    let server = TestServer::new();
+    let project = Project::new();
+    let run = |arguments: &[&str]| {
+        project.json(&[&["--url", server.process.url.as_str()], arguments].concat())
+    };
+    run(&["collection", "create", "office", "pdf", "absent"]);
+    run(&["collection", "add", "office", "xlsx@1"]);
+    run(&["collection", "remove", "office", "absent"]);
+    versions_are_read_and_restored(&run);
 }
 
 fn body(response: &Response) -> Value {
