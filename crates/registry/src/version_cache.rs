@@ -13,7 +13,7 @@ use std::{
 };
 
 use foldhash::fast::RandomState;
-use skills_core::{EntryKey, PromptDefinition, Provenance, VersionSelector};
+use skills_core::{EntryKey, PromptDefinition, Provenance, SkillCollection, VersionSelector};
 use skills_store::StoredVersion;
 
 use crate::{SizedLruCache, SkillRow};
@@ -37,8 +37,7 @@ pub(crate) struct SelectedVersion {
 pub(crate) enum SelectedContent {
     Skill(Arc<SkillRow>),
     Prompt(PromptDefinition),
-    /// A collection, whose content only its versions in the catalog show.
-    Collection,
+    Collection(SkillCollection),
     /// Content that cannot be read.
     Corrupt(String),
     /// The content was removed.

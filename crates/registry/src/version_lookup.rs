@@ -104,7 +104,9 @@ impl Registry {
                 SelectedContent::Skill(Arc::new(row))
             }
             Some(EntryContent::Prompt(definition)) => SelectedContent::Prompt(definition.clone()),
-            Some(EntryContent::Collection(_)) => SelectedContent::Collection,
+            Some(EntryContent::Collection(collection)) => {
+                SelectedContent::Collection(collection.clone())
+            }
             Some(EntryContent::Corrupt { reason, .. }) => SelectedContent::Corrupt(reason.clone()),
             None => SelectedContent::Gone,
         };
@@ -173,7 +175,7 @@ impl Registry {
                 None,
                 SelectedContent::Skill(_)
                 | SelectedContent::Prompt(_)
-                | SelectedContent::Collection,
+                | SelectedContent::Collection(_),
             ) => Ok(found),
         }
     }

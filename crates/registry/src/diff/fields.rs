@@ -1,10 +1,10 @@
-//! Fields of the frontmatter, or of a prompt's definition, that differ.
+//! Fields of the frontmatter, or of the definition of a prompt or collection, that differ.
 
 use std::collections::BTreeSet;
 
+use serde::Serialize;
 use serde_json::{Map, Value, json};
 use skills_agent_skills::frontmatter;
-use skills_core::PromptDefinition;
 
 use super::{ComparedSkill, FieldChange};
 
@@ -20,8 +20,9 @@ pub(super) fn of_skills(from: &ComparedSkill, to: &ComparedSkill) -> Vec<FieldCh
     changes
 }
 
-pub(super) fn of_prompts(from: &PromptDefinition, to: &PromptDefinition) -> Vec<FieldChange> {
-    let fields = |definition: &PromptDefinition| match serde_json::to_value(definition) {
+/// Compares the fields of prompts or collections.
+pub(super) fn of_definitions<T: Serialize>(from: &T, to: &T) -> Vec<FieldChange> {
+    let fields = |definition: &T| match serde_json::to_value(definition) {
         Ok(Value::Object(fields)) => fields,
         _ => Map::new(),
     };

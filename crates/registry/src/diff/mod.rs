@@ -3,7 +3,7 @@
 //! - `shape`: the difference as data
 //! - `input`: one side, with the bytes that are worth comparing
 //! - `files`: files that were added, removed, changed or renamed, and their unified diffs
-//! - `fields`: fields of the frontmatter, or of a prompt
+//! - `fields`: fields of the frontmatter, or of a prompt or collection
 //! - `allows`: permissions and reach that the later side adds
 //!
 //! Time, memory and output are bounded; what is left out is said. A tool's manifest is compared by its endpoint and never
@@ -18,7 +18,8 @@ mod shape;
 mod tests;
 
 use bytes::Bytes;
-use skills_core::{Digest, EntryKey, PromptDefinition, VersionSelector};
+use serde::Serialize;
+use skills_core::{Digest, EntryKey, VersionSelector};
 
 pub use self::{
     input::{ComparedSkill, MAX_SIDE_BYTES},
@@ -52,11 +53,11 @@ pub fn diff_skills(from: &ComparedSkill, to: &ComparedSkill) -> VersionDiff {
     }
 }
 
-fn diff_prompts(
-    (from, before): (DiffSide, &PromptDefinition),
-    (to, after): (DiffSide, &PromptDefinition),
+fn diff_definitions<T: Serialize>(
+    (from, before): (DiffSide, &T),
+    (to, after): (DiffSide, &T),
 ) -> VersionDiff {
-    let frontmatter = fields::of_prompts(before, after);
+    let frontmatter = fields::of_definitions(before, after);
     VersionDiff { from, to, frontmatter, files: vec![], allows: vec![], truncated: false }
 }
 
@@ -75,7 +76,10 @@ impl Registry {
         let other = self.readable_version(key, to).await?;
         match (&one.content, &other.content) {
             (SelectedContent::Prompt(before), SelectedContent::Prompt(after)) => {
-                Ok(diff_prompts((side(&one), before), (side(&other), after)))
+                Ok(diff_definitions((side(&one), before), (side(&other), after)))
+            }
+            (SelectedContent::Collection(before), SelectedContent::Collection(after)) => {
+                Ok(diff_definitions((side(&one), before), (side(&other), after)))
             }
             (SelectedContent::Skill(before), SelectedContent::Skill(after)) => {
                 let mut from = ComparedSkill::new(side(&one), before.meta.clone());

@@ -1,6 +1,7 @@
 use bytes::Bytes;
 use serde_json::json;
 use skills_agent_skills::Bundle;
+use skills_core::PromptDefinition;
 
 use super::*;
 
@@ -217,7 +218,7 @@ fn prompts_differ_in_their_fields() {
         function_id: "a::b".to_owned(),
     };
     let side = || DiffSide { version: Some(1), digest: Digest::of(b""), yanked: None };
-    let diff = diff_prompts((side(), &prompt("one")), (side(), &prompt("two")));
+    let diff = diff_definitions((side(), &prompt("one")), (side(), &prompt("two")));
     assert_eq!(diff.frontmatter.len(), 1);
     assert_eq!(diff.frontmatter[0].field, "description");
 }
