@@ -165,6 +165,21 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn a_server_that_waits_for_its_store_serves_health_alone() {
+        let readiness = Readiness::default();
+        readiness.set_waiting("the database cannot be reached");
+        assert_eq!(status(&readiness, "GET", "/healthz").await, StatusCode::OK);
+        for path in ["/readyz", "/nowhere", "/mcp"] {
+            let unavailable = StatusCode::SERVICE_UNAVAILABLE;
+            assert_eq!(status(&readiness, "GET", path).await, unavailable, "{path}");
+        }
+        // The keys of users are in the database.
+        let request = Request::get("/mcp").header("host", "localhost");
+        let request = request.header("authorization", "Bearer us-key").body(Body::empty()).unwrap();
+        assert_eq!(answer(&readiness, request).await, StatusCode::SERVICE_UNAVAILABLE);
+    }
+
+    #[tokio::test]
     async fn unknown_paths_and_methods_get_404_and_405() {
         let readiness = Readiness::default();
         for (method, path, expected) in [

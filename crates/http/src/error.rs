@@ -59,6 +59,8 @@ errors! {
         "too many or too large requests are in progress; try again in a moment";
     STALE = SERVICE_UNAVAILABLE, StoreUnavailable,
         "the database cannot be reached, and what this server knows is older than max_stale allows";
+    WAITING = SERVICE_UNAVAILABLE, StoreUnavailable,
+        "the server is starting and waits for its database; try again in a moment";
     TIMEOUT = GATEWAY_TIMEOUT, Timeout, "the request took too long";
     INTERNAL = INTERNAL_SERVER_ERROR, Internal, "internal server error";
 }
