@@ -194,6 +194,29 @@ mod tests {
         }
     }
 
+    /// Directory whose database is away.
+    struct NoKeys;
+
+    impl KeyDirectory for NoKeys {
+        fn lookup(&self, _: &str) -> KeyLookup {
+            KeyLookup::Unavailable
+        }
+    }
+
+    #[tokio::test]
+    async fn a_key_that_cannot_be_looked_up_is_not_called_unknown() {
+        let access = Access { keys: Arc::new(NoKeys), ..Access::default() };
+        let readiness = Readiness::default();
+        let app = App::new(Router::new(), Guard::new(access).unwrap(), readiness);
+        let shares = ClientShares::new(&app.budget);
+        let request = Request::get("/nowhere").header("host", "localhost");
+        let request = request.header("authorization", "Bearer us-key").body(Body::empty()).unwrap();
+        let router = app.router(([127, 0, 0, 1], 80).into(), &shares);
+        let response = router.oneshot(request).await.unwrap();
+        assert_eq!(response.status(), StatusCode::SERVICE_UNAVAILABLE);
+        assert_eq!(response.headers()["retry-after"], "1");
+    }
+
     /// Identifies every key as that of an administrator.
     struct AnyKey;
 

@@ -46,6 +46,8 @@ errors! {
         "a token is required: send it as \"Authorization: Bearer\"";
     UNKNOWN_KEY = UNAUTHORIZED, UnknownKey,
         "the key is unknown: it was never issued, or it is revoked or expired";
+    KEYS_UNAVAILABLE = SERVICE_UNAVAILABLE, StoreUnavailable,
+        "the key cannot be looked up while the database cannot be reached; try again in a moment";
     NOT_FOUND = NOT_FOUND, NotFound, "no route for this path";
     METHOD_NOT_ALLOWED = METHOD_NOT_ALLOWED, MethodNotAllowed,
         "method not allowed for this path";
