@@ -95,7 +95,8 @@ def a_server_waits_for_its_database(program, database, folder):
     try:
         wait_for("it says that it waits", lambda: ready(server)[0] == 503 and ready(server)[1]["reason"])
         answer = http(f"http://{server.http}", "GET", "/v1/openapi.json")
-        assert answer.status == 503, answer.status
+        assert answer.status == 503 and answer.code() == "store_unavailable", (answer.status, answer.body)
+        assert int(answer.header("retry-after")) >= 1, answer.headers
         database.start()
         wait_for("it is ready", server.is_ready)
         assert server.worker().register("always", "# Always\n\nThere.") is None
@@ -155,7 +156,7 @@ def a_read_only_database_refuses_writes_and_serves_reads(program, database, fold
         assert answer.status == 503 and answer.code() == "store_unavailable", (answer.status, answer.body)
         assert int(answer.header("retry-after")) >= 1, answer.headers
         assert read(server).status == 200
-        database.sql("SET default_transaction_read_only = off; ALTER DATABASE skills RESET default_transaction_read_only")
+        database.sql("SET default_transaction_read_only = off", "ALTER DATABASE skills RESET default_transaction_read_only")
         database.sql("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid() "
                      "AND backend_type = 'client backend'")
         wait_for("writes go on", lambda: server.worker().register("new", "# New\n\nAt last.") is None)

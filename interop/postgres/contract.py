@@ -1,4 +1,4 @@
-"""Runs the tests of the store, and the whole end-to-end suite, with their stores on a PostgreSQL in a temporary folder.
+"""Runs the tests of store and vault, and the whole end-to-end suite, with their stores on a PostgreSQL in a temporary folder.
 
 Tests about the file of the embedded store record that they do not run; their names have to be those of
 `embedded_only.txt`, so that none is left out unnoticed.
@@ -43,9 +43,9 @@ def main():
     try:
         environment = {**os.environ, "SKILLS_TEST_STORE": database.url(), "SKILLS_TEST_EMBEDDED_LOG": log.name}
         failed = 0
-        for package in ("skills-store", "skills"):
+        for package, target in (("skills-store", ["--test", "it"]), ("skills-vault", ["--lib"]), ("skills", ["--test", "it"])):
             started = time.monotonic()
-            command = ["cargo", "test", "--quiet", "--package", package, "--test", "it"]
+            command = ["cargo", "test", "--quiet", "--package", package, *target]
             failed += subprocess.run(command, cwd=options.root, env=environment).returncode != 0
             print(f"suite: {package} took {time.monotonic() - started:.0f} s")
         failed += check_left_out(log.name)

@@ -100,11 +100,12 @@ class Database:
     def create_database(self, name):
         self.run("createdb", "-h", "127.0.0.1", "-p", str(self.port), "-U", "skills", name)
 
-    def sql(self, text):
-        """Runs a statement on the database itself, past all proxies. Returns rows of texts."""
-        arguments = ["-h", "127.0.0.1", "-p", str(self.port), "-U", "skills", "-d", "skills", "-AtF", "\t", "-c",
-                     f"SET search_path TO skills; {text}"]
-        said = self.run("psql", "-qX", *arguments)
+    def sql(self, *texts):
+        """Runs statements on the database itself, past all proxies, each text in a transaction of its own. Returns rows
+        of texts."""
+        arguments = ["-h", "127.0.0.1", "-p", str(self.port), "-U", "skills", "-d", "skills", "-AtF", "\t"]
+        statements = [word for text in ("SET search_path TO skills", *texts) for word in ("-c", text)]
+        said = self.run("psql", "-qX", *arguments, *statements)
         return [line.split("\t") for line in said.splitlines()]
 
     def url(self, port=None):

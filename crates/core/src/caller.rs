@@ -96,6 +96,8 @@ pub enum KeyLookup {
     Found(Caller),
     /// Key that was never issued, or is revoked or expired.
     UnknownKey,
+    /// Key that cannot be looked up at the moment, such as one that is new to a server without its database.
+    Unavailable,
     /// Credential without the form of a key.
     NotAKey,
 }

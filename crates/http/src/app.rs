@@ -165,6 +165,21 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn a_server_that_waits_for_its_store_serves_health_alone() {
+        let readiness = Readiness::default();
+        readiness.set_waiting("the database cannot be reached");
+        assert_eq!(status(&readiness, "GET", "/healthz").await, StatusCode::OK);
+        for path in ["/readyz", "/nowhere", "/mcp"] {
+            let unavailable = StatusCode::SERVICE_UNAVAILABLE;
+            assert_eq!(status(&readiness, "GET", path).await, unavailable, "{path}");
+        }
+        // The keys of users are in the database.
+        let request = Request::get("/mcp").header("host", "localhost");
+        let request = request.header("authorization", "Bearer us-key").body(Body::empty()).unwrap();
+        assert_eq!(answer(&readiness, request).await, StatusCode::SERVICE_UNAVAILABLE);
+    }
+
+    #[tokio::test]
     async fn unknown_paths_and_methods_get_404_and_405() {
         let readiness = Readiness::default();
         for (method, path, expected) in [
@@ -177,6 +192,29 @@ mod tests {
         ] {
             assert_eq!(status(&readiness, method, path).await, expected, "{method} {path}");
         }
+    }
+
+    /// Directory whose database is away.
+    struct NoKeys;
+
+    impl KeyDirectory for NoKeys {
+        fn lookup(&self, _: &str) -> KeyLookup {
+            KeyLookup::Unavailable
+        }
+    }
+
+    #[tokio::test]
+    async fn a_key_that_cannot_be_looked_up_is_not_called_unknown() {
+        let access = Access { keys: Arc::new(NoKeys), ..Access::default() };
+        let readiness = Readiness::default();
+        let app = App::new(Router::new(), Guard::new(access).unwrap(), readiness);
+        let shares = ClientShares::new(&app.budget);
+        let request = Request::get("/nowhere").header("host", "localhost");
+        let request = request.header("authorization", "Bearer us-key").body(Body::empty()).unwrap();
+        let router = app.router(([127, 0, 0, 1], 80).into(), &shares);
+        let response = router.oneshot(request).await.unwrap();
+        assert_eq!(response.status(), StatusCode::SERVICE_UNAVAILABLE);
+        assert_eq!(response.headers()["retry-after"], "1");
     }
 
     /// Identifies every key as that of an administrator.

@@ -46,6 +46,8 @@ errors! {
         "a token is required: send it as \"Authorization: Bearer\"";
     UNKNOWN_KEY = UNAUTHORIZED, UnknownKey,
         "the key is unknown: it was never issued, or it is revoked or expired";
+    KEYS_UNAVAILABLE = SERVICE_UNAVAILABLE, StoreUnavailable,
+        "the key cannot be looked up while the database cannot be reached; try again in a moment";
     NOT_FOUND = NOT_FOUND, NotFound, "no route for this path";
     METHOD_NOT_ALLOWED = METHOD_NOT_ALLOWED, MethodNotAllowed,
         "method not allowed for this path";
@@ -59,6 +61,8 @@ errors! {
         "too many or too large requests are in progress; try again in a moment";
     STALE = SERVICE_UNAVAILABLE, StoreUnavailable,
         "the database cannot be reached, and what this server knows is older than max_stale allows";
+    WAITING = SERVICE_UNAVAILABLE, StoreUnavailable,
+        "the server is starting and waits for its database; try again in a moment";
     TIMEOUT = GATEWAY_TIMEOUT, Timeout, "the request took too long";
     INTERNAL = INTERNAL_SERVER_ERROR, Internal, "internal server error";
 }

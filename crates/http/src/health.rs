@@ -9,7 +9,10 @@ use axum::{Json, Router, extract::State, http::StatusCode, routing::get};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 
-use crate::ServerProblem;
+use crate::{
+    ServerProblem,
+    error::{self, HttpError},
+};
 
 pub(crate) const ALIVE: &str = "/healthz";
 pub(crate) const READY: &str = "/readyz";
@@ -52,6 +55,14 @@ pub(crate) struct CatalogAge {
     pub(crate) is_stale: bool,
 }
 
+impl ReadyState {
+    fn catalog_age(&self) -> Option<CatalogAge> {
+        let age = self.lost_contact?.elapsed();
+        let is_stale = self.max_stale.is_some_and(|most| age > most);
+        Some(CatalogAge { seconds: age.as_secs(), is_stale })
+    }
+}
+
 impl Readiness {
     /// Sets whether the server accepts work.
     pub fn set(&self, ready: bool) {
@@ -74,7 +85,7 @@ impl Readiness {
         self.0.lock().impaired = reason;
     }
 
-    /// Sets the reason for which a server that starts is not ready yet.
+    /// Sets the reason for which a server that starts is not ready yet. Only health is served meanwhile.
     pub fn set_waiting(&self, reason: &'static str) {
         self.0.lock().waiting = Some(reason);
     }
@@ -89,12 +100,17 @@ impl Readiness {
         self.0.lock().max_stale = max_stale;
     }
 
-    /// Returns the age of the catalog while the store cannot be reached.
-    pub(crate) fn catalog_age(&self) -> Option<CatalogAge> {
-        let ReadyState { lost_contact, max_stale, .. } = *self.0.lock();
-        let age = lost_contact?.elapsed();
-        let is_stale = max_stale.is_some_and(|most| age > most);
-        Some(CatalogAge { seconds: age.as_secs(), is_stale })
+    /// Returns the age of the catalog while the store cannot be reached, and the error that answers all requests but
+    /// those of health.
+    pub(crate) fn age_and_refusal(&self) -> (Option<CatalogAge>, Option<HttpError>) {
+        let state = *self.0.lock();
+        let age = state.catalog_age();
+        let refusal = match age {
+            _ if state.waiting.is_some() => Some(error::WAITING),
+            Some(CatalogAge { is_stale: true, .. }) => Some(error::STALE),
+            _ => None,
+        };
+        (age, refusal)
     }
 
     /// Returns whether the search index is being built.
@@ -117,8 +133,9 @@ pub(crate) fn routes(readiness: Readiness) -> Router {
 }
 
 async fn ready(State(readiness): State<Readiness>) -> (StatusCode, Json<Value>) {
-    let age = readiness.catalog_age();
-    let ReadyState { is_ready, impaired, is_indexing, waiting, .. } = *readiness.0.lock();
+    let state = *readiness.0.lock();
+    let ReadyState { is_ready, impaired, is_indexing, waiting, .. } = state;
+    let age = state.catalog_age();
     let (status, body) = match (impaired.map(|problem| problem.message).or(waiting), age) {
         (Some(reason), _) => {
             let body = json!({ "status": "not ready", "reason": reason });

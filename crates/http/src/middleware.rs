@@ -22,7 +22,7 @@ use tower::{Layer, Service};
 
 use crate::{
     Readiness, ResponseDecorator,
-    error::{self, ErrorFormat},
+    error::ErrorFormat,
     front_page,
     guard::{self, Authenticator, BoundGuard, OwnPages},
     key_lifetime,
@@ -123,10 +123,10 @@ impl Rules {
         let Self { server, group } = self;
         request_span::trace(request, async |request: Request| {
             let uri = request.uri().clone();
-            let age = server.readiness.catalog_age();
-            let next = async |request| match (group, age) {
-                (Some(_), Some(age)) if age.is_stale => error::STALE.into_response(),
-                (Some(group), _) => group.handle(request, next).await,
+            let (age, refusal) = server.readiness.age_and_refusal();
+            let next = async |request| match (group, refusal) {
+                (Some(_), Some(refusal)) => refusal.into_response(),
+                (Some(group), None) => group.handle(request, next).await,
                 (None, _) => next.run(request).await,
             };
             let own_pages = group.as_ref().and_then(|group| group.own_pages);

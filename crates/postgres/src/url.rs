@@ -27,6 +27,11 @@ pub enum UrlError {
     /// It has no host.
     #[error("the database URL names no host")]
     NoHost,
+    /// The password has a character that ends it.
+    #[error(
+        "the database URL cannot be parsed; write @ / ? & % in its password as %40 %2F %3F %26 %25"
+    )]
+    Password,
     /// A parameter has an unusable value.
     #[error("the database URL has an unusable {name}: {reason}")]
     Parameter {
@@ -192,6 +197,11 @@ impl FromStr for DatabaseUrl {
         if !Self::is_url(text) {
             return Err(UrlError::Scheme);
         }
+        // The rest of such a password would be taken for a host or a parameter, and printed as one.
+        let (base, query) = text.split_once('?').unwrap_or((text, ""));
+        if base.matches('@').count() > 1 || query.contains('@') && !base.contains('@') {
+            return Err(UrlError::Password);
+        }
         let mut own = OwnParameters::default();
         let rest = own.take(text)?;
         let invalid = |error: tokio_postgres::Error| {
@@ -277,8 +287,20 @@ mod tests {
         assert!(!format!("{url:?}").contains("s3cret"));
         let error = parse("postgres://me:s3cret@db/skills?sslmode=sure").unwrap_err();
         assert!(!error.to_string().contains("s3cret"), "{error}");
-        let error = parse("postgres://me:s3cret@db:port/skills").unwrap_err();
-        assert!(!error.to_string().contains("s3cret"), "{error}");
+        for text in [
+            "postgres://me:s3cret@db:port/skills",
+            "postgres://me:a@s3cret@db/skills",
+            "postgres://me:a?s3cret@db/skills",
+            "postgres://me:a?s3cret=1@db/skills",
+            "postgres://me:a&s3cret?@db/skills",
+            "postgres://me:a#s3cret?s3cret@db/skills",
+        ] {
+            let error = parse(text).unwrap_err();
+            assert!(!error.to_string().contains("s3cret"), "{error}");
+        }
+        for text in ["postgres://me:a/s3cret@db/skills", "postgres://me:a%40s3cret@db/skills"] {
+            assert_eq!(parse(text).unwrap().to_string(), "postgres://me@db:5432/skills");
+        }
     }
 
     #[test]

@@ -170,6 +170,14 @@ impl RegistryError {
         Self::Handler { function_id: function_id.to_owned(), problem }
     }
 
+    /// Creates the error of a key that cannot be looked up at the moment.
+    #[must_use]
+    pub fn keys_unavailable() -> Self {
+        let message = "the key cannot be looked up while the database cannot be reached".to_owned();
+        let code = Code::StoreUnavailable.as_str().to_owned();
+        StoreError::Unavailable { code, message }.into()
+    }
+
     /// Creates the error for a result that breaks the contract of the bus functions.
     #[must_use]
     pub fn unexpected_answer(message: String) -> Self {

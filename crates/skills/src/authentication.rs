@@ -38,6 +38,10 @@ impl KeyDirectory for ChainedKeyDirectory {
         match self.0.lookup(bearer) {
             KeyLookup::Found(caller) => KeyLookup::Found(caller),
             KeyLookup::UnknownKey | KeyLookup::NotAKey => self.1.lookup(bearer),
+            KeyLookup::Unavailable => match self.1.lookup(bearer) {
+                KeyLookup::Found(caller) => KeyLookup::Found(caller),
+                _ => KeyLookup::Unavailable,
+            },
         }
     }
 
@@ -57,5 +61,6 @@ pub(crate) fn caller(
     match keys.lookup(key) {
         KeyLookup::Found(caller) => Ok((caller, Some(keys))),
         KeyLookup::UnknownKey | KeyLookup::NotAKey => Err(RegistryError::UnknownKey.into()),
+        KeyLookup::Unavailable => Err(RegistryError::keys_unavailable().into()),
     }
 }

@@ -35,7 +35,7 @@ impl KeyDirectory for VaultKeyDirectory {
             Ok(None) => KeyLookup::NotAKey,
             Err(error) => {
                 tracing::error!(%error, "key lookup failed, key rejected");
-                KeyLookup::UnknownKey
+                KeyLookup::Unavailable
             }
         }
     }

@@ -21,6 +21,7 @@ impl Authenticator {
         let Some(key) = input.key() else { return Ok(Caller::Anonymous) };
         match self.0.lookup(key) {
             KeyLookup::Found(user @ Caller::User(_)) => Ok(user),
+            KeyLookup::Unavailable => Err(RegistryError::keys_unavailable()),
             _ => Err(RegistryError::UnknownKey),
         }
     }

@@ -139,6 +139,7 @@ impl Rules {
         match self.lookup(presented) {
             KeyLookup::Found(caller) => Ok(caller),
             KeyLookup::UnknownKey => Err(error::UNKNOWN_KEY),
+            KeyLookup::Unavailable => Err(error::KEYS_UNAVAILABLE),
             KeyLookup::NotAKey => self.without_credential(),
         }
     }
@@ -168,7 +169,7 @@ impl Guard {
     pub fn identify(&self, credential: &str) -> Option<Caller> {
         match self.0.lookup(credential.as_bytes()) {
             KeyLookup::Found(caller) => Some(caller),
-            KeyLookup::UnknownKey | KeyLookup::NotAKey => None,
+            KeyLookup::UnknownKey | KeyLookup::Unavailable | KeyLookup::NotAKey => None,
         }
     }
 

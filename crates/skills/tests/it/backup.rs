@@ -8,6 +8,8 @@ use skills_testkit::{CommandOutput, ServerProcess, Worker, program, run, run_wit
 
 use crate::support::{BINARY, TestServer, read, register};
 
+/// Reason for which these tests need files. `interop/postgres/moving.py` has those of PostgreSQL.
+const REASON: &str = "compares the files of data directories";
 const MASTER: &str = "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff";
 const UID: &str = "0b8f3a52-6d0f-4c0e-8f0e-3d2f5a1b9c77";
 
@@ -104,6 +106,9 @@ async fn server_with_content() -> TestServer {
 
 #[tokio::test]
 async fn a_backup_of_a_running_server_has_everything() {
+    if skills_testkit::needs_embedded_store(REASON) {
+        return;
+    }
     let server = server_with_content().await;
     let data = server.data_dir();
     let file = server.dir().join("backup.skills");
@@ -136,6 +141,9 @@ async fn a_backup_of_a_running_server_has_everything() {
 
 #[tokio::test]
 async fn a_store_is_copied_with_its_vault() {
+    if skills_testkit::needs_embedded_store(REASON) {
+        return;
+    }
     let server = server_with_content().await;
     let data = server.data_dir();
     let copy = server.dir().join("copy");
@@ -148,6 +156,9 @@ async fn a_store_is_copied_with_its_vault() {
 
 #[tokio::test]
 async fn a_restore_refuses_damage_and_targets_with_content() {
+    if skills_testkit::needs_embedded_store(REASON) {
+        return;
+    }
     let server = server_with_content().await;
     let data = server.data_dir();
     let file = server.dir().join("backup.skills");
@@ -187,6 +198,9 @@ async fn a_restore_refuses_damage_and_targets_with_content() {
 
 #[test]
 fn a_backup_replaces_no_file_unasked_and_leaves_none_behind() {
+    if skills_testkit::needs_embedded_store(REASON) {
+        return;
+    }
     let dir = tempfile::tempdir().unwrap();
     let (data, file) = (dir.path().join("data"), dir.path().join("a.skills"));
     // There is no store yet.
