@@ -1,6 +1,6 @@
 //! Store in PostgreSQL, which several servers may share.
 //!
-//! - `commit`: a group of batches as one transaction
+//! - `commit`: a group of batches as one transaction; `commit_cache`: what the last one left
 //! - `load`, `differences`, `flush`: the part of the tables that a group needs, what it changed, and the write of that
 //! - `outcome`: recorded outcomes of batches that are sent again
 //! - `log`, `retention`, `rows`: reads
@@ -8,6 +8,7 @@
 //! - `transfer`: copies
 
 mod commit;
+mod commit_cache;
 mod differences;
 mod flush;
 mod load;
@@ -26,10 +27,11 @@ use std::{
 };
 
 use bytes::{Bytes, BytesMut};
+use parking_lot::Mutex;
 use skills_core::{Digest, EntryKey, Label, Timestamp, VersionSelector};
 use skills_postgres::{Component, DatabaseUrl, PgError, Pool, PoolConfig, Session, column};
 
-use self::load::LoadStatements;
+use self::{commit_cache::CommitCache, load::LoadStatements};
 use crate::{
     Batch, Change, CollectionSize, ExpiredVersions, FoundVersion, GroupOutcome, LogFilter,
     LogRecord, Retention, ServedRecord, StateEntry, Store, StoreError, StoredEntry, Subscription,
@@ -51,6 +53,7 @@ pub struct PostgresStore {
     /// Channel of the notifications: the revision of each commit.
     channel: String,
     commits: AtomicU64,
+    cache: Mutex<CommitCache>,
 }
 
 impl fmt::Debug for PostgresStore {
@@ -86,7 +89,7 @@ impl PostgresStore {
         pool.migrate(&SCHEMA)?;
         let channel = format!("skills_{}", pool.url().schema());
         let statements = LoadStatements::new();
-        Ok(Self { pool, statements, channel, commits: AtomicU64::new(0) })
+        Ok(Self { pool, statements, channel, commits: AtomicU64::new(0), cache: Mutex::default() })
     }
 
     fn read<T>(&self, query: impl FnMut(&Session) -> Result<T, PgError>) -> Result<T, StoreError> {
