@@ -175,6 +175,8 @@ impl PostgresStore {
 
     /// Stores what a commit left in the cache.
     fn remember(&self, before: &Loaded, applied: Applied) -> GroupOutcome {
+        let revision = rows::to_u64(applied.differences.revision);
+        self.own_revision.fetch_max(revision, Ordering::Relaxed);
         self.cache.lock().store(before, applied.tables, &applied.differences);
         applied.outcome
     }

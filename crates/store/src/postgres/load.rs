@@ -53,7 +53,9 @@ impl LoadStatements {
             ),
             ends: format!(
                 "SELECT {VERSION_COLUMNS} {KEYED}
-                 JOIN version v ON v.entry = e.number AND v.number IN (e.latest, e.served)"
+                 CROSS JOIN LATERAL unnest(ARRAY[e.latest, nullif(e.served, e.latest)]) AS n (number)
+                 CROSS JOIN LATERAL (SELECT * FROM version v
+                     WHERE v.entry = e.number AND v.number = n.number OFFSET 0) AS v"
             ),
             versions: format!(
                 "SELECT {VERSION_COLUMNS} {KEYED} JOIN version v ON v.entry = e.number

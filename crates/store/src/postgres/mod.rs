@@ -22,14 +22,19 @@ mod transfer;
 use std::{
     collections::HashMap,
     fmt,
-    sync::{Arc, atomic::AtomicU64},
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
     time::Duration,
 };
 
 use bytes::{Bytes, BytesMut};
 use parking_lot::Mutex;
 use skills_core::{Digest, EntryKey, Label, Timestamp, VersionSelector};
-use skills_postgres::{Component, DatabaseUrl, PgError, Pool, PoolConfig, Session, column};
+use skills_postgres::{
+    Component, DatabaseUrl, Notification, PgError, Pool, PoolConfig, Session, column,
+};
 
 use self::{commit_cache::CommitCache, load::LoadStatements};
 use crate::{
@@ -54,6 +59,8 @@ pub struct PostgresStore {
     channel: String,
     commits: AtomicU64,
     cache: Mutex<CommitCache>,
+    /// Newest revision that this server committed. Its notification needs no look at the log.
+    own_revision: Arc<AtomicU64>,
 }
 
 impl fmt::Debug for PostgresStore {
@@ -89,7 +96,14 @@ impl PostgresStore {
         pool.migrate(&SCHEMA)?;
         let channel = format!("skills_{}", pool.url().schema());
         let statements = LoadStatements::new();
-        Ok(Self { pool, statements, channel, commits: AtomicU64::new(0), cache: Mutex::default() })
+        Ok(Self {
+            pool,
+            statements,
+            channel,
+            commits: AtomicU64::new(0),
+            cache: Mutex::default(),
+            own_revision: Arc::default(),
+        })
     }
 
     fn read<T>(&self, query: impl FnMut(&Session) -> Result<T, PgError>) -> Result<T, StoreError> {
@@ -245,7 +259,18 @@ impl Store for PostgresStore {
     }
 
     fn follow(&self, wake: Wake) -> Result<Option<Subscription>, StoreError> {
-        let listener = self.pool.listen(&self.channel, move |_| wake())?;
+        let own_revision = Arc::clone(&self.own_revision);
+        let is_own = move |notification: &Notification| match notification {
+            Notification::Connected => false,
+            Notification::Payload(revision) => revision
+                .parse()
+                .is_ok_and(|revision: u64| revision <= own_revision.load(Ordering::Relaxed)),
+        };
+        let listener = self.pool.listen(&self.channel, move |notification| {
+            if !is_own(&notification) {
+                wake();
+            }
+        })?;
         Ok(Some(Box::new(listener)))
     }
 
