@@ -12,6 +12,12 @@ const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(3);
 /// Time without acknowledgement after which either side gives a connection up.
 const TCP_USER_TIMEOUT: Duration = Duration::from_secs(10);
 
+/// Settings of the planner. Rows are looked up by keys. A plan that was cached while a table was small must not read the
+/// whole table when it has grown, so plans without an index are chosen only where there is no other. They have a cost that
+/// would make the database compile them.
+const PLANNER: &str = "SET enable_seqscan = off; SET enable_hashjoin = off; \
+     SET enable_mergejoin = off; SET jit = off";
+
 /// Opener of connections to one database.
 #[derive(Clone)]
 pub(crate) struct Connector {
@@ -38,7 +44,7 @@ impl Connector {
         let set_up = format!(
             "SET search_path TO \"{}\"; SET client_min_messages = warning; \
              SET statement_timeout = {}; SET lock_timeout = {}; \
-             SET idle_in_transaction_session_timeout = {}; SET tcp_user_timeout = {}",
+             SET idle_in_transaction_session_timeout = {}; SET tcp_user_timeout = {}; {PLANNER}",
             url.schema(),
             config.statement_timeout.as_millis(),
             config.lock_timeout.as_millis(),

@@ -179,6 +179,21 @@ impl Session {
         count.map_err(|error| PgError::from_statement(&error)).await
     }
 
+    /// Runs a statement that is a transaction by itself; see [`wait_for_commit`](Self::wait_for_commit).
+    ///
+    /// # Errors
+    /// [`PgError::OutcomeUnknown`] if the connection breaks, or the deadline passes, before the answer. Any other error
+    /// means that nothing was written.
+    pub async fn execute_alone_async(
+        &self,
+        sql: &str,
+        params: &[&(dyn ToSql + Sync)],
+    ) -> Result<u64, PgError> {
+        let statement = self.prepare(sql).await?;
+        let count = self.client.execute(&statement, params);
+        count.map_err(|error| PgError::from_commit(&error)).await
+    }
+
     /// Runs statements without parameters; see [`wait`](Self::wait).
     ///
     /// # Errors

@@ -4,8 +4,8 @@
 //! Reads alternate between a server on a file and servers on the database; writes alternate with `pgbench` on the same
 //! database; the delay of changes is that between the answer of one server and the notification of another.
 //!
-//! `cargo bench --bench replicas` prints Markdown. A missed target makes the run fail. `BENCH_SKILLS` is the size of
-//! the large catalog.
+//! `cargo bench --bench replicas` prints Markdown. A missed target makes the run fail. `cargo bench --bench replicas -- SECTION…`
+//! runs some of the sections `reads`, `writes`, `delays` and `large`. `BENCH_SKILLS` is the size of the large catalog.
 
 #![allow(
     clippy::unwrap_used,
@@ -40,6 +40,8 @@ use load::{Connection, Endpoint, compare};
 use postgres::{INSTALL, Postgres};
 use proxy::Proxy;
 use serde_json::json;
+use skills_core::{Layer, Timestamp};
+use skills_store::{Batch, EntryContent, Mutation, PostgresStore, PublishOptions, Store as _};
 use skills_testkit::{ServerProcess, Worker, program, run};
 use support::{Caller, Registration, Report, Samples, populate, resident_mb, series_seconds};
 
@@ -86,10 +88,21 @@ fn main() -> ExitCode {
     let version = database.sql("SHOW server_version");
     println!("PostgreSQL {}, defaults. Load before: {}", version.trim(), load.trim());
     let runtime = || tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    runtime().block_on(reads(&mut report, &database));
-    writes(&mut report, &database);
-    runtime().block_on(delays(&mut report, &database));
-    large_catalogs(&mut report, &database);
+    // Skips the option that Cargo adds.
+    let chosen: Vec<_> = std::env::args().skip(1).filter(|word| !word.starts_with('-')).collect();
+    let runs = |section: &str| chosen.is_empty() || chosen.iter().any(|word| word == section);
+    if runs("reads") {
+        runtime().block_on(reads(&mut report, &database));
+    }
+    if runs("writes") {
+        writes(&mut report, &database);
+    }
+    if runs("delays") {
+        runtime().block_on(delays(&mut report, &database));
+    }
+    if runs("large") {
+        large_catalogs(&mut report, &database);
+    }
     report.finish()
 }
 
@@ -220,25 +233,57 @@ fn median(mut values: Vec<f64>) -> f64 {
     values[values.len() / 2]
 }
 
+/// Returns the rate of registrations of the store alone, without bus and registry, in groups of a size.
+fn store_registrations(url: &str, group: usize, seconds: f64) -> f64 {
+    let store = PostgresStore::open(&url.parse().unwrap()).unwrap();
+    let started = Instant::now();
+    let mut count = 0;
+    while started.elapsed().as_secs_f64() < seconds {
+        let batches = (0..group).map(|number| {
+            let body = format!("# Skill {count} {number}\n\n{}", "x".repeat(BYTES - 40));
+            let meta = skills_agent_skills::skill_meta(&body).unwrap();
+            let blobs = vec![(meta.root().unwrap().digest, body.into())];
+            let (id, content) =
+                (format!("s{number}-{}", count % 10).into(), EntryContent::Skill(meta));
+            let (layer, options) = (Layer::Official, PublishOptions::default());
+            Batch::new("bench", vec![Mutation::Put { layer, id, content, blobs, options }])
+        });
+        let outcome = store.commit(batches.collect(), Timestamp::now()).unwrap();
+        assert!(outcome.iter().all(Result::is_ok), "{outcome:?}");
+        count += 1;
+    }
+    (count * group) as f64 / started.elapsed().as_secs_f64()
+}
+
 /// Targets: 0.7 x the inserts of `pgbench` with one writer, 1.5 x with 64.
 fn writes(report: &mut Report, database: &Postgres) {
     let dirs = [(); 2].map(|()| tempfile::tempdir().unwrap());
     let url = database.url(database.port(), "writes");
+    let store_url = database.url(database.port(), "store_alone");
     let server = serve(dirs[0].path(), Some(&url));
     let embedded = serve(dirs[1].path(), None);
     report.section(
         &format!("Durable writes of {BYTES} bytes"),
-        &["writers", "pgbench, inserts/s", "`skills::register`/s", "ratio", "embedded store"],
+        &[
+            "writers",
+            "pgbench, inserts/s",
+            "`skills::register`/s",
+            "ratio",
+            "embedded store",
+            "store alone, groups of as many",
+        ],
     );
     let seconds = series_seconds().max(2.0);
     for (writers, least) in [(1, LEAST_WRITES_OF_ONE), (WRITERS, LEAST_WRITES_OF_MANY)] {
-        let (mut inserts, mut own, mut ratios, mut local) = (vec![], vec![], vec![], vec![]);
+        let (mut inserts, mut own, mut ratios) = (vec![], vec![], vec![]);
+        let (mut local, mut alone) = (vec![], vec![]);
         registrations(&server.url, writers, 0.5);
         for _ in 0..5 {
             inserts.push(database.inserts(writers, BYTES, seconds));
             own.push(registrations(&server.url, writers, seconds));
             ratios.push(own[own.len() - 1] / inserts[inserts.len() - 1]);
             local.push(registrations(&embedded.url, writers, seconds / 2.0));
+            alone.push(store_registrations(&store_url, writers, seconds / 2.0));
         }
         let ratio = median(ratios);
         report.row(&[
@@ -247,6 +292,7 @@ fn writes(report: &mut Report, database: &Postgres) {
             format!("{:.0}", median(own)),
             format!("{ratio:.2}"),
             format!("{:.0}", median(local)),
+            format!("{:.0}", median(alone)),
         ]);
         let target = format!("writes of {writers} at least {least} x pgbench");
         report.check(&target, ratio >= least, &format!("{ratio:.2} x"));

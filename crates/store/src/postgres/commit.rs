@@ -1,7 +1,8 @@
 //! Commit of a group of batches in one transaction, on any of several servers.
 //!
-//! The group is sent in two round trips: one begins the transaction, locks the head and loads what the group needs; one
-//! writes the differences and commits. Between them [`Tables`](crate::tables::Tables) decides, as for the memory store.
+//! [`Tables`] decides, as for the memory store. A group whose entries are in the [`CommitCache`](super::commit_cache) is
+//! sent in one round trip: one statement, which verifies that no other server wrote. Every other group takes two: one
+//! begins the transaction, locks the head and loads what the group needs; one writes the differences and commits.
 
 use std::{
     sync::atomic::Ordering,
@@ -10,16 +11,19 @@ use std::{
 
 use futures_util::future::try_join_all;
 use skills_core::{Code, Timestamp};
-use skills_postgres::{Lease, PgError, Session};
+use skills_postgres::{PgError, Session};
 
 use super::{
     PostgresStore,
     differences::Differences,
     flush,
     load::{self, Loaded},
-    outcome,
+    outcome, rows,
 };
-use crate::{Batch, BatchError, GroupOutcome, Mutation, NewValue, StoreError, VersionMutation};
+use crate::{
+    Batch, BatchError, GroupOutcome, Mutation, NewValue, StoreError, VersionMutation,
+    tables::Tables,
+};
 
 /// Time limit of a group, with finding out what became of it.
 const TIME_LIMIT: Duration = Duration::from_secs(15);
@@ -35,6 +39,8 @@ enum Attempt {
     Done(GroupOutcome),
     /// The connection broke; this would be the result.
     Unknown(GroupOutcome, String),
+    /// The database is not as the cache has it; nothing was written.
+    Stale,
 }
 
 impl PostgresStore {
@@ -73,9 +79,21 @@ impl PostgresStore {
             let left = deadline.saturating_duration_since(Instant::now());
             let lease = self.pool.lease(left.min(ATTEMPT_LIMIT))?;
             let was_idle = lease.is_reused();
-            match self.attempt(lease, group, now) {
+            let cached = self.cache.lock().load(group);
+            let attempt = match cached {
+                Some(cached) => self.attempt_cached(&lease, &cached, group, now),
+                None => Ok(Attempt::Stale),
+            };
+            let attempt = match attempt {
+                Ok(Attempt::Stale) => self.attempt(&lease, group, now),
+                other => other,
+            };
+            drop(lease);
+            match attempt {
                 Ok(Attempt::Done(outcome)) => return Ok(outcome),
+                Ok(Attempt::Stale) => {}
                 Ok(Attempt::Unknown(outcome, reason)) => {
+                    self.cache.lock().clear();
                     if self.was_committed(group, deadline, &reason)? {
                         return Ok(outcome);
                     }
@@ -92,8 +110,37 @@ impl PostgresStore {
         }
     }
 
-    fn attempt(&self, lease: Lease, group: &[Batch], now: Timestamp) -> Result<Attempt, PgError> {
-        let session: &Session = &lease;
+    /// Tries to write a group with one statement.
+    fn attempt_cached(
+        &self,
+        session: &Session,
+        cached: &Loaded,
+        group: &[Batch],
+        now: Timestamp,
+    ) -> Result<Attempt, PgError> {
+        let applied = apply(session, cached, group, now)?;
+        if !applied.differences.is_simple() {
+            return Ok(Attempt::Stale);
+        }
+        let write = applied.differences.write_if_unchanged(session, cached.stamp, &self.channel);
+        match session.wait_for_commit(write) {
+            Ok(true) => Ok(Attempt::Done(self.remember(cached, applied))),
+            Err(PgError::OutcomeUnknown(reason)) => Ok(Attempt::Unknown(applied.outcome, reason)),
+            // A batch that is sent again violates a constraint; so does a change of another server.
+            Ok(false) | Err(PgError::Other(_) | PgError::Serialization(_)) => {
+                self.cache.lock().clear();
+                Ok(Attempt::Stale)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    fn attempt(
+        &self,
+        session: &Session,
+        group: &[Batch],
+        now: Timestamp,
+    ) -> Result<Attempt, PgError> {
         let statements = self.statements.of_commit();
         let statements = statements.iter().chain(&flush::STATEMENTS);
         let loaded = session.wait(async {
@@ -101,25 +148,24 @@ impl PostgresStore {
             try_join_all(statements.map(|sql| session.prepare(sql))).await?;
             load::load(session, &self.statements, group).await
         });
-        let loaded = match loaded {
-            Ok(loaded) => loaded,
+        let applied = loaded.and_then(|loaded| {
+            let applied = apply(session, &loaded, group, now)?;
+            Ok((loaded, applied))
+        });
+        let (loaded, applied) = match applied {
+            Ok(applied) => applied,
             Err(error) => {
                 session.roll_back();
                 return Err(error);
             }
         };
-        let mut differences = None;
-        let outcome = apply(session, &loaded, group, now, &mut differences);
-        let (outcome, differences) = match (outcome, differences) {
-            (Ok(outcome), Some(differences)) if !differences.is_empty() => (outcome, differences),
-            (outcome, _) => {
-                session.roll_back();
-                return outcome.map(Attempt::Done);
-            }
-        };
-        match session.wait_for_commit(differences.write(session, &self.channel)) {
-            Ok(()) => Ok(Attempt::Done(outcome)),
-            Err(PgError::OutcomeUnknown(reason)) => Ok(Attempt::Unknown(outcome, reason)),
+        if applied.differences.is_empty() {
+            session.roll_back();
+            return Ok(Attempt::Done(applied.outcome));
+        }
+        match session.wait_for_commit(applied.differences.write(session, &self.channel)) {
+            Ok(()) => Ok(Attempt::Done(self.remember(&loaded, applied))),
+            Err(PgError::OutcomeUnknown(reason)) => Ok(Attempt::Unknown(applied.outcome, reason)),
             Err(error) => {
                 session.roll_back();
                 Err(error)
@@ -127,8 +173,17 @@ impl PostgresStore {
         }
     }
 
+    /// Stores what a commit left in the cache.
+    fn remember(&self, before: &Loaded, applied: Applied) -> GroupOutcome {
+        let revision = rows::to_u64(applied.differences.revision);
+        self.own_revision.fetch_max(revision, Ordering::Relaxed);
+        self.cache.lock().store(before, applied.tables, &applied.differences);
+        applied.outcome
+    }
+
     /// Finds out whether a group was committed on a connection that broke. The lock of the head waits for the end of that
-    /// transaction, so the answer is final.
+    /// transaction. A statement that the database has yet to receive writes nothing after the new stamp. So the answer is
+    /// final.
     fn was_committed(
         &self,
         group: &[Batch],
@@ -139,7 +194,7 @@ impl PostgresStore {
         loop {
             self.pool.close_idle();
             let found = self.pool.transaction(|session| {
-                session.query("SELECT revision FROM head FOR UPDATE", &[])?;
+                session.execute("UPDATE head SET stamp = $1", &[&rows::new_stamp()])?;
                 let sql = "SELECT count(*) FROM batch WHERE id = ANY($1)";
                 skills_postgres::column::<i64>(&session.query_one(sql, &[&ids])?, 0)
             });
@@ -154,14 +209,20 @@ impl PostgresStore {
     }
 }
 
+/// Result of a group that is yet to be written.
+struct Applied {
+    outcome: GroupOutcome,
+    tables: Tables,
+    differences: Differences,
+}
+
 /// Applies the batches to the loaded tables and compares.
 fn apply(
     session: &Session,
     loaded: &Loaded,
     group: &[Batch],
     now: Timestamp,
-    differences: &mut Option<Differences>,
-) -> Result<GroupOutcome, PgError> {
+) -> Result<Applied, PgError> {
     let mut tables = loaded.tables.clone();
     let mut outcome = Vec::with_capacity(group.len());
     let mut recorded = vec![];
@@ -178,8 +239,8 @@ fn apply(
             applied
         });
     }
-    *differences = Some(Differences::new(loaded, &tables, recorded)?);
-    Ok(outcome)
+    let differences = Differences::new(loaded, &tables, recorded)?;
+    Ok(Applied { outcome, tables, differences })
 }
 
 /// Returns the error of a batch with a text that PostgreSQL cannot store.

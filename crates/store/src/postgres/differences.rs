@@ -1,6 +1,6 @@
 //! Rows that a group of batches changed, as columns for the statements that write them.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use bytes::Bytes;
 use skills_core::{Digest, EntryKey};
@@ -8,7 +8,7 @@ use skills_postgres::PgError;
 
 use super::{
     load::Loaded,
-    rows::{key_parts, to_i64},
+    rows::{key_parts, new_stamp, to_i64},
 };
 use crate::{
     Action, LogRecord, StateEntry, content_json,
@@ -17,6 +17,9 @@ use crate::{
 
 /// Size from which a blob is stored in chunks, and of each chunk.
 pub(super) const CHUNK_BYTES: usize = 1 << 20;
+
+/// Size of a blob up to which asking whether it is stored costs more than sending it.
+const MAX_SENT_BLIND: i64 = 16 << 10;
 
 /// Columns of rows that are written with one statement.
 #[derive(Default)]
@@ -66,7 +69,7 @@ pub(super) struct StateColumns {
 }
 
 /// Digests, checksums, sizes, and bytes unless these are in chunks.
-type BlobColumns = (Vec<Vec<u8>>, Vec<i64>, Vec<i64>, Vec<Option<Vec<u8>>>);
+pub(super) type BlobColumns = (Vec<Vec<u8>>, Vec<i64>, Vec<i64>, Vec<Option<Vec<u8>>>);
 
 /// Rows to be written.
 #[derive(Default)]
@@ -87,6 +90,10 @@ pub(super) struct Differences {
     pub(super) revision: i64,
     pub(super) at: Option<i64>,
     pub(super) entry_count: i64,
+    /// Mark of this commit.
+    pub(super) stamp: i64,
+    /// Numbers of new entries.
+    pub(super) new_numbers: Vec<(EntryKey, i64)>,
     pub(super) positions: i64,
 }
 
@@ -102,6 +109,7 @@ impl Differences {
         batches: Vec<(Vec<u8>, String)>,
     ) -> Result<Self, PgError> {
         let mut differences = Self {
+            stamp: new_stamp(),
             revision: to_i64(after.revision),
             at: after.last_at.map(skills_core::Timestamp::as_micros),
             entry_count: before.entries,
@@ -131,11 +139,12 @@ impl Differences {
         let old = before.tables.entries.get(key);
         let number = before.numbers.get(key).copied().unwrap_or_else(|| {
             self.entry_count += 1;
+            self.new_numbers.push((key.clone(), self.entry_count));
             self.entry_count
         });
         let mut kept = 0;
-        for (at, version) in entry.versions.iter().enumerate() {
-            let known = old.and_then(|old| old.versions.get(at));
+        for version in &entry.versions {
+            let known = old.and_then(|old| old.get(version.info.number));
             if known == Some(version) {
                 continue;
             }
@@ -150,7 +159,8 @@ impl Differences {
         columns.latest.push(to_i64(entry.latest()));
         columns.served.push(optional(entry.served()));
         columns.kept.push(kept);
-        if old.map(|old| &old.labels) != Some(&entry.labels) {
+        let no_labels = BTreeMap::new();
+        if old.map_or(&no_labels, |old| &old.labels) != &entry.labels {
             self.relabelled.push(number);
             for (label, version) in &entry.labels {
                 self.labels.0.push(number);
@@ -286,6 +296,26 @@ impl Differences {
         self.changes.revisions.is_empty()
             && self.state.keys.is_empty()
             && self.gone_state.0.is_empty()
+    }
+}
+
+impl Differences {
+    /// Returns whether one statement can write all rows: only registrations and removals, with small bodies, which are sent
+    /// even if the database has them.
+    pub(super) fn is_simple(&self) -> bool {
+        let (digests, _, sizes, _) = &self.blobs;
+        let has_only_new_uses = || {
+            let sent: HashSet<&Vec<u8>> = digests.iter().collect();
+            self.uses.0.iter().all(|digest| sent.contains(digest))
+        };
+        !self.changes.revisions.is_empty()
+            && self.erased_blobs.is_empty()
+            && self.gone_uses.0.is_empty()
+            && self.relabelled.is_empty()
+            && self.state.keys.is_empty()
+            && self.gone_state.0.is_empty()
+            && sizes.iter().all(|size| *size <= MAX_SENT_BLIND)
+            && has_only_new_uses()
     }
 }
 

@@ -2,7 +2,9 @@
 
 use skills_postgres::{PgError, Session, ToSql};
 
-use super::differences::{CHUNK_BYTES, Differences};
+use super::differences::{
+    BlobColumns, CHUNK_BYTES, ChangeColumns, Differences, EntryColumns, VersionColumns,
+};
 
 const ERASE_BLOBS: &str = "DELETE FROM blob WHERE digest = ANY($1)";
 const ERASE_USES: &str = "DELETE FROM blob_use u
@@ -50,8 +52,48 @@ const PUT_STATE: &str = "INSERT INTO state (scope, key, position, value)
      ON CONFLICT (scope, key) DO UPDATE SET value = excluded.value";
 const PUT_BATCHES: &str = "INSERT INTO batch (id, outcome)
      SELECT * FROM unnest($1::bytea[], $2::text[])";
-const PUT_HEAD: &str = "UPDATE head SET revision = $1, at = $2, entries = $3, positions = $4";
+const PUT_HEAD: &str =
+    "UPDATE head SET revision = $1, at = $2, entries = $3, positions = $4, stamp = $5";
 const NOTIFY: &str = "SELECT pg_notify($1, $2)";
+
+/// Statement of [`Differences::write_if_unchanged`]. Every insert joins the update of the head, so it waits for the lock of
+/// the head, and nothing is inserted if the head was changed.
+const WRITE_IF_UNCHANGED: &str = "WITH locked AS (
+         UPDATE head SET revision = $49, at = $50, entries = $51, stamp = $52 WHERE stamp = $53
+         RETURNING 1),
+     blobs AS (
+         INSERT INTO blob (digest, crc32, size, bytes)
+         SELECT u.* FROM locked, unnest($1::bytea[], $2::bigint[], $3::bigint[], $4::bytea[]) AS u
+         ON CONFLICT DO NOTHING),
+     entries AS (
+         INSERT INTO entry AS e (number, kind, tier, owner, id, is_present, latest, served, kept)
+         SELECT u.* FROM locked, unnest($5::bigint[], $6::text[], $7::text[], $8::text[], $9::text[],
+             $10::boolean[], $11::bigint[], $12::bigint[], $13::bigint[]) AS u
+         ON CONFLICT (number) DO UPDATE SET is_present = excluded.is_present,
+             latest = excluded.latest, served = excluded.served, kept = e.kept + excluded.kept),
+     versions AS (
+         INSERT INTO version AS v
+             (entry, number, digest, identity, created_at, actor, registered_at, revision, bytes,
+              files, author_version, message, yanked, removal, content)
+         SELECT u.* FROM locked, unnest($14::bigint[], $15::bigint[], $16::bytea[], $17::bytea[],
+             $18::bigint[], $19::text[], $20::bigint[], $21::bigint[], $22::bigint[],
+             $23::bigint[], $24::text[], $25::text[], $26::text[], $27::text[], $28::text[]) AS u
+         ON CONFLICT (entry, number) DO UPDATE SET registered_at = excluded.registered_at,
+             revision = excluded.revision, content = coalesce(excluded.content, v.content)),
+     changes AS (
+         INSERT INTO change (revision, at, actor, kind, tier, owner, id, action, version, is_new,
+             label, previous, note, before, served)
+         SELECT u.* FROM locked, unnest($29::bigint[], $30::bigint[], $31::text[], $32::text[],
+             $33::text[], $34::text[], $35::text[], $36::text[], $37::bigint[], $38::boolean[],
+             $39::text[], $40::bigint[], $41::text[], $42::bigint[], $43::bigint[]) AS u),
+     uses AS (
+         INSERT INTO blob_use (digest, entry, version)
+         SELECT u.* FROM locked, unnest($44::bytea[], $45::bigint[], $46::bigint[]) AS u
+         ON CONFLICT DO NOTHING),
+     batches AS (
+         INSERT INTO batch (id, outcome)
+         SELECT u.* FROM locked, unnest($47::bytea[], $48::text[]) AS u)
+     SELECT pg_notify($54, $55) FROM locked";
 
 /// Statements of [`Differences::write`].
 pub(super) const STATEMENTS: [&str; 15] = [
@@ -94,53 +136,8 @@ impl Differences {
         let revision = self.revision.to_string();
         let (results, committed) = {
             let run = |is_needed: bool, sql, params| run(session, is_needed, sql, params);
-            let blobs: [Param<'_>; 4] =
-                [&self.blobs.0, &self.blobs.1, &self.blobs.2, &self.blobs.3];
-            let entries: [Param<'_>; 9] = [
-                &e.numbers,
-                &e.keys[0],
-                &e.keys[1],
-                &e.keys[2],
-                &e.keys[3],
-                &e.is_present,
-                &e.latest,
-                &e.served,
-                &e.kept,
-            ];
-            let versions: [Param<'_>; 15] = [
-                &v.numbers[0],
-                &v.numbers[1],
-                &v.digests[0],
-                &v.digests[1],
-                &v.created_at,
-                &v.actors,
-                &v.figures[0],
-                &v.figures[1],
-                &v.figures[2],
-                &v.figures[3],
-                &v.texts[0],
-                &v.texts[1],
-                &v.texts[2],
-                &v.texts[3],
-                &v.texts[4],
-            ];
-            let changes: [Param<'_>; 15] = [
-                &c.revisions,
-                &c.at,
-                &c.actors,
-                &c.keys[0],
-                &c.keys[1],
-                &c.keys[2],
-                &c.keys[3],
-                &c.actions,
-                &c.versions,
-                &c.is_new,
-                &c.labels,
-                &c.previous,
-                &c.notes,
-                &c.before,
-                &c.served,
-            ];
+            let (blobs, entries) = (blob_params(&self.blobs), entry_params(e));
+            let (versions, changes) = (version_params(v), change_params(c));
             let uses: [Param<'_>; 3] = [&self.uses.0, &self.uses.1, &self.uses.2];
             let gone_uses: [Param<'_>; 2] = [&self.gone_uses.0, &self.gone_uses.1];
             let relabelled: [Param<'_>; 1] = [&self.relabelled];
@@ -148,8 +145,8 @@ impl Differences {
             let gone_state: [Param<'_>; 2] = [&self.gone_state.0, &self.gone_state.1];
             let state: [Param<'_>; 4] = [&s.scopes, &s.keys, &s.positions, &s.values];
             let batches: [Param<'_>; 2] = [&self.batches.0, &self.batches.1];
-            let head: [Param<'_>; 4] =
-                [&self.revision, &self.at, &self.entry_count, &self.positions];
+            let head: [Param<'_>; 5] =
+                [&self.revision, &self.at, &self.entry_count, &self.positions, &self.stamp];
             let notify: [Param<'_>; 2] = [&channel, &revision];
             let has_changes = !c.revisions.is_empty();
             let (a, b, d, f, g, h, i, j, k, l, m, n, committed) = futures_util::join!(
@@ -185,7 +182,94 @@ impl Differences {
     }
 }
 
+impl Differences {
+    /// Writes and commits simple differences with one statement, if the head still has the stamp `expected`. Returns
+    /// whether it has. An error other than [`PgError::OutcomeUnknown`] means that nothing was written.
+    pub(super) async fn write_if_unchanged(
+        &self,
+        session: &Session,
+        expected: i64,
+        channel: &str,
+    ) -> Result<bool, PgError> {
+        let revision = self.revision.to_string();
+        let mut params: Vec<Param<'_>> = Vec::with_capacity(56);
+        params.extend(blob_params(&self.blobs));
+        params.extend(entry_params(&self.entries));
+        params.extend(version_params(&self.versions));
+        params.extend(change_params(&self.changes));
+        let rest: [Param<'_>; 12] = [
+            &self.uses.0,
+            &self.uses.1,
+            &self.uses.2,
+            &self.batches.0,
+            &self.batches.1,
+            &self.revision,
+            &self.at,
+            &self.entry_count,
+            &self.stamp,
+            &expected,
+            &channel,
+            &revision,
+        ];
+        params.extend(rest);
+        Ok(session.execute_alone_async(WRITE_IF_UNCHANGED, &params).await? == 1)
+    }
+}
+
 type Param<'a> = &'a (dyn ToSql + Sync);
+
+fn blob_params(blobs: &BlobColumns) -> [Param<'_>; 4] {
+    [&blobs.0, &blobs.1, &blobs.2, &blobs.3]
+}
+
+fn entry_params(e: &EntryColumns) -> [Param<'_>; 9] {
+    let [kinds, tiers, owners, ids] = &e.keys;
+    [&e.numbers, kinds, tiers, owners, ids, &e.is_present, &e.latest, &e.served, &e.kept]
+}
+
+fn version_params(v: &VersionColumns) -> [Param<'_>; 15] {
+    let ([entries, numbers], [digests, identities]) = (&v.numbers, &v.digests);
+    let [registered_at, revisions, bytes, files] = &v.figures;
+    let [author_versions, messages, yanks, removals, contents] = &v.texts;
+    [
+        entries,
+        numbers,
+        digests,
+        identities,
+        &v.created_at,
+        &v.actors,
+        registered_at,
+        revisions,
+        bytes,
+        files,
+        author_versions,
+        messages,
+        yanks,
+        removals,
+        contents,
+    ]
+}
+
+fn change_params(c: &ChangeColumns) -> [Param<'_>; 15] {
+    let [kinds, tiers, owners, ids] = &c.keys;
+    [
+        &c.revisions,
+        &c.at,
+        &c.actors,
+        kinds,
+        tiers,
+        owners,
+        ids,
+        &c.actions,
+        &c.versions,
+        &c.is_new,
+        &c.labels,
+        &c.previous,
+        &c.notes,
+        &c.before,
+        &c.served,
+    ]
+}
 
 async fn run(
     session: &Session,

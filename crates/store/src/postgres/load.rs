@@ -15,7 +15,7 @@ use crate::{
     tables::{Entry, Tables},
 };
 
-const LOCK_HEAD: &str = "SELECT revision, at, entries, positions FROM head FOR UPDATE";
+const LOCK_HEAD: &str = "SELECT revision, at, entries, positions, stamp FROM head FOR UPDATE";
 const LOAD_BATCHES: &str = "SELECT id, outcome FROM batch WHERE id = ANY($1)";
 const LOAD_STATE: &str =
     "SELECT s.scope, s.key, s.position, s.value FROM unnest($1::text[], $2::text[]) AS k (scope, key)
@@ -45,14 +45,17 @@ impl LoadStatements {
     pub(super) fn new() -> Self {
         Self {
             entries: format!(
-                "SELECT e.number, e.kind, e.tier, e.owner, e.id, e.is_present, e.latest {KEYED}"
+                "SELECT e.number, e.kind, e.tier, e.owner, e.id, e.is_present, e.latest, e.served \
+                 {KEYED}"
             ),
             labels: format!(
                 "SELECT e.number, l.name, l.version {KEYED} JOIN label l ON l.entry = e.number"
             ),
             ends: format!(
                 "SELECT {VERSION_COLUMNS} {KEYED}
-                 JOIN version v ON v.entry = e.number AND v.number IN (e.latest, e.served)"
+                 CROSS JOIN LATERAL unnest(ARRAY[e.latest, nullif(e.served, e.latest)]) AS n (number)
+                 CROSS JOIN LATERAL (SELECT * FROM version v
+                     WHERE v.entry = e.number AND v.number = n.number OFFSET 0) AS v"
             ),
             versions: format!(
                 "SELECT {VERSION_COLUMNS} {KEYED} JOIN version v ON v.entry = e.number
@@ -159,6 +162,8 @@ pub(super) struct Loaded {
     pub(super) numbers: HashMap<EntryKey, i64>,
     /// Newest number of an entry.
     pub(super) entries: i64,
+    /// Mark of the last commit.
+    pub(super) stamp: i64,
     /// Blobs of the group that are stored already.
     pub(super) stored_blobs: HashSet<Digest>,
     /// Outcomes of batches that were committed before.
@@ -222,12 +227,14 @@ pub(super) async fn load(
         },
         numbers: HashMap::new(),
         entries: column(head, 2)?,
+        stamp: column(head, 4)?,
         stored_blobs: HashSet::new(),
         committed: HashMap::new(),
     };
     for row in &entries {
         let (number, key) = (column(row, 0)?, rows::key(row, 1)?);
-        let entry = entry(row, versions.remove(&number).unwrap_or_default(), &key)?;
+        let is_complete = named.entries.get(&key).copied().unwrap_or_default();
+        let entry = entry(row, versions.remove(&number).unwrap_or_default(), &key, is_complete)?;
         loaded.tables.entries.insert(key.clone(), entry);
         loaded.numbers.insert(key, number);
     }
@@ -256,20 +263,29 @@ pub(super) async fn load(
     Ok(loaded)
 }
 
-/// Builds an entry. Versions that were not loaded have placeholders.
-fn entry(row: &Row, versions: Vec<(Row, bool)>, key: &EntryKey) -> Result<Entry, PgError> {
+/// Builds an entry. Versions that were not loaded are left out, or have placeholders.
+fn entry(
+    row: &Row,
+    versions: Vec<(Row, bool)>,
+    key: &EntryKey,
+    is_complete: bool,
+) -> Result<Entry, PgError> {
     let actor: Arc<str> = "".into();
     let latest = rows::number(row, 6)?;
-    let placeholders = (1..=latest).map(|number| rows::placeholder(number, &actor));
-    let mut entry =
-        Entry { is_present: column(row, 5)?, versions: placeholders.collect(), ..Entry::default() };
+    let first = if is_complete { 1 } else { rows::optional_number(row, 7)?.unwrap_or(latest) };
+    let placeholders = (first.max(1)..=latest).map(|number| rows::placeholder(number, &actor));
+    let mut entry = Entry {
+        is_present: column(row, 5)?,
+        omitted: first.saturating_sub(1),
+        versions: placeholders.collect(),
+        ..Entry::default()
+    };
     for (row, has_content) in versions {
         let mut version = rows::version(&row)?;
         if has_content {
             version.content = rows::content(key.kind, &row, 14)?;
         }
-        let at = usize::try_from(version.info.number).ok().and_then(|number| number.checked_sub(1));
-        let slot = at.and_then(|at| entry.versions.get_mut(at));
+        let slot = entry.get_mut(version.info.number);
         *slot.ok_or_else(|| rows::unreadable("version", &key.id))? = version;
     }
     Ok(entry)

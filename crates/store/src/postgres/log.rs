@@ -10,6 +10,10 @@ use crate::{
     Action, Change, Labels, LogFilter, LogRecord, ServedRecord, ServedVersion, VersionHeads,
 };
 
+/// Join of the version that a change left served. `OFFSET 0` keeps the planner from reading all versions of the entry.
+const SERVED_VERSION: &str = "LEFT JOIN LATERAL (SELECT v.registered_at, v.content FROM version v
+         WHERE v.entry = e.number AND v.number = c.served OFFSET 0) AS v ON true";
+
 /// Returns changes after a revision, oldest first. The version numbers beside the served one are those of today, and so is
 /// the content: a purged version has none.
 pub(super) fn changes(session: &Session, after: u64, limit: usize) -> Result<Vec<Change>, PgError> {
@@ -18,7 +22,7 @@ pub(super) fn changes(session: &Session, after: u64, limit: usize) -> Result<Vec
          FROM change c
          LEFT JOIN entry e ON e.kind = c.kind AND e.tier = c.tier AND e.owner = c.owner
              AND e.id = c.id
-         LEFT JOIN version v ON v.entry = e.number AND v.number = c.served
+         {SERVED_VERSION}
          WHERE c.revision > $1 ORDER BY c.revision LIMIT $2"
     );
     let rows = session.query(&sql, &[&to_i64(after), &to_i64(limit as u64)])?;
@@ -95,7 +99,7 @@ pub(super) fn log_after(
          FROM change c
          LEFT JOIN entry e ON e.kind = c.kind AND e.tier = c.tier AND e.owner = c.owner
              AND e.id = c.id
-         LEFT JOIN version v ON v.entry = e.number AND v.number = c.served
+         {SERVED_VERSION}
          WHERE {condition} ORDER BY c.revision LIMIT ${}",
         values.len()
     );

@@ -1,6 +1,6 @@
 //! Store in PostgreSQL, which several servers may share.
 //!
-//! - `commit`: a group of batches as one transaction
+//! - `commit`: a group of batches as one transaction; `commit_cache`: what the last one left
 //! - `load`, `differences`, `flush`: the part of the tables that a group needs, what it changed, and the write of that
 //! - `outcome`: recorded outcomes of batches that are sent again
 //! - `log`, `retention`, `rows`: reads
@@ -8,6 +8,7 @@
 //! - `transfer`: copies
 
 mod commit;
+mod commit_cache;
 mod differences;
 mod flush;
 mod load;
@@ -21,15 +22,21 @@ mod transfer;
 use std::{
     collections::HashMap,
     fmt,
-    sync::{Arc, atomic::AtomicU64},
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
     time::Duration,
 };
 
 use bytes::{Bytes, BytesMut};
+use parking_lot::Mutex;
 use skills_core::{Digest, EntryKey, Label, Timestamp, VersionSelector};
-use skills_postgres::{Component, DatabaseUrl, PgError, Pool, PoolConfig, Session, column};
+use skills_postgres::{
+    Component, DatabaseUrl, Notification, PgError, Pool, PoolConfig, Session, column,
+};
 
-use self::load::LoadStatements;
+use self::{commit_cache::CommitCache, load::LoadStatements};
 use crate::{
     Batch, Change, CollectionSize, ExpiredVersions, FoundVersion, GroupOutcome, LogFilter,
     LogRecord, Retention, ServedRecord, StateEntry, Store, StoreError, StoredEntry, Subscription,
@@ -51,6 +58,9 @@ pub struct PostgresStore {
     /// Channel of the notifications: the revision of each commit.
     channel: String,
     commits: AtomicU64,
+    cache: Mutex<CommitCache>,
+    /// Newest revision that this server committed. Its notification needs no look at the log.
+    own_revision: Arc<AtomicU64>,
 }
 
 impl fmt::Debug for PostgresStore {
@@ -86,7 +96,14 @@ impl PostgresStore {
         pool.migrate(&SCHEMA)?;
         let channel = format!("skills_{}", pool.url().schema());
         let statements = LoadStatements::new();
-        Ok(Self { pool, statements, channel, commits: AtomicU64::new(0) })
+        Ok(Self {
+            pool,
+            statements,
+            channel,
+            commits: AtomicU64::new(0),
+            cache: Mutex::default(),
+            own_revision: Arc::default(),
+        })
     }
 
     fn read<T>(&self, query: impl FnMut(&Session) -> Result<T, PgError>) -> Result<T, StoreError> {
@@ -242,7 +259,18 @@ impl Store for PostgresStore {
     }
 
     fn follow(&self, wake: Wake) -> Result<Option<Subscription>, StoreError> {
-        let listener = self.pool.listen(&self.channel, move |_| wake())?;
+        let own_revision = Arc::clone(&self.own_revision);
+        let is_own = move |notification: &Notification| match notification {
+            Notification::Connected => false,
+            Notification::Payload(revision) => revision
+                .parse()
+                .is_ok_and(|revision: u64| revision <= own_revision.load(Ordering::Relaxed)),
+        };
+        let listener = self.pool.listen(&self.channel, move |notification| {
+            if !is_own(&notification) {
+                wake();
+            }
+        })?;
         Ok(Some(Box::new(listener)))
     }
 

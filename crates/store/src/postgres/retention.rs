@@ -34,7 +34,8 @@ impl<'a> EntryPages<'a> {
         let comparison = if self.from.1 { ">=" } else { ">" };
         let sql = format!(
             "SELECT kind, tier, owner, id, number, is_present FROM entry
-             WHERE kept > 1 AND (kind, tier, owner, id) {comparison} ($1, $2, $3, $4)
+             WHERE (kept > 1 OR (kept = 1 AND served IS DISTINCT FROM latest))
+                 AND (kind, tier, owner, id) {comparison} ($1, $2, $3, $4)
              ORDER BY kind, tier, owner, id LIMIT {PAGE}"
         );
         let [kind, tier, owner, id] = &self.from.0;

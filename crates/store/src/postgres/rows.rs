@@ -6,7 +6,7 @@ use skills_core::{Digest, EntryKey, EntryKind, Label, Layer, Timestamp};
 use skills_postgres::{PgError, Row, column};
 
 use crate::{
-    Action, EntryContent, LogRecord, Removal, StoredVersion, content_json, tables::Version,
+    Action, BatchId, EntryContent, LogRecord, Removal, StoredVersion, content_json, tables::Version,
 };
 
 /// Columns of [`version`], followed by the content.
@@ -17,6 +17,12 @@ pub(super) const VERSION_COLUMNS: &str = "v.entry, v.number, v.digest, v.identit
 /// Columns of [`log_record`].
 pub(super) const LOG_COLUMNS: &str = "c.revision, c.at, c.actor, c.kind, c.tier, c.owner, c.id, \
      c.action, c.version, c.is_new, c.label, c.previous, c.note, c.before, c.served";
+
+/// Returns a random stamp for the head.
+pub(super) fn new_stamp() -> i64 {
+    let [.., a, b, c, d, e, f, g, h] = *BatchId::new().as_bytes();
+    i64::from_be_bytes([a, b, c, d, e, f, g, h])
+}
 
 pub(super) fn unreadable(column: &str, row: impl std::fmt::Display) -> PgError {
     PgError::Corrupt(format!("row {row} has a {column} that cannot be read"))

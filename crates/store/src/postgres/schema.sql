@@ -1,17 +1,19 @@
 -- Schema version 1. The tables are those of the SQLite store; see there for entries, versions and the log.
 --
 -- `head` has one row, which every transaction that writes locks. So revisions have no gaps and follow the order of
--- commits on all servers. `batch` has the batches of the last day, for those that are sent again.
+-- commits on all servers. Its stamp tells a server whether the database is as its own last commit left it. `batch` has the
+-- batches of the last day, for those that are sent again. Entries are never deleted, so references to them are not checked.
 
 CREATE TABLE head (
     only_row  boolean PRIMARY KEY DEFAULT true CHECK (only_row),
     revision  bigint NOT NULL, -- newest change
     at        bigint,          -- time of the newest change
     entries   bigint NOT NULL, -- newest number of an entry
-    positions bigint NOT NULL  -- newest position of a state value
+    positions bigint NOT NULL, -- newest position of a state value
+    stamp     bigint NOT NULL  -- random, another one after each transaction that writes
 ) WITH (fillfactor = 10);
 
-INSERT INTO head (revision, entries, positions) VALUES (0, 0, 0);
+INSERT INTO head (revision, entries, positions, stamp) VALUES (0, 0, 0, 0);
 
 CREATE TABLE batch (
     id      bytea PRIMARY KEY,
@@ -19,7 +21,8 @@ CREATE TABLE batch (
     outcome text NOT NULL -- JSON
 );
 
-CREATE INDEX batch_by_time ON batch (at);
+-- Small and cheap to extend: the times of a table that only grows are in the order of its pages.
+CREATE INDEX batch_by_time ON batch USING brin (at);
 
 CREATE TABLE blob (
     digest bytea  PRIMARY KEY,
@@ -78,10 +81,10 @@ CREATE TABLE entry (
     served     bigint,
     kept       bigint  NOT NULL,
     UNIQUE (kind, tier, owner, id)
-);
+) WITH (fillfactor = 70); -- room for updates in place
 
 CREATE TABLE version (
-    entry          bigint NOT NULL REFERENCES entry,
+    entry          bigint NOT NULL,
     number         bigint NOT NULL,
     digest         bytea  NOT NULL,
     identity       bytea  NOT NULL,
@@ -100,7 +103,7 @@ CREATE TABLE version (
 );
 
 CREATE TABLE label (
-    entry   bigint NOT NULL REFERENCES entry,
+    entry   bigint NOT NULL,
     name    text   COLLATE "C" NOT NULL,
     version bigint NOT NULL,
     PRIMARY KEY (entry, name)

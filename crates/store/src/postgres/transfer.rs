@@ -59,12 +59,13 @@ impl PostgresStore {
             let bytes = super::blob(session, &digest)?.unwrap_or_default();
             check_blob(&blob_row(&digest, bytes.to_vec()))?;
         }
-        session.batch(
-            "UPDATE head SET
+        session.execute(
+            "UPDATE head SET stamp = $1,
                  revision = (SELECT coalesce(max(revision), 0) FROM change),
                  at = (SELECT max(at) FROM change),
                  entries = (SELECT coalesce(max(number), 0) FROM entry),
                  positions = (SELECT coalesce(max(position), 0) FROM state)",
+            &[&rows::new_stamp()],
         )?;
         Ok(())
     }

@@ -25,10 +25,12 @@ pub(crate) struct Version {
     pub(crate) content: Option<Arc<EntryContent>>,
 }
 
-/// Entry with its versions, oldest first. The number of a version is its position, from 1.
+/// Entry with its versions, oldest first. The number of a version is its position, from 1, after those that are left out.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Entry {
     pub(crate) is_present: bool,
+    /// Number of the oldest versions that are left out; none of them is served.
+    pub(crate) omitted: u64,
     pub(crate) versions: Vec<Version>,
     pub(crate) labels: BTreeMap<Label, u64>,
 }
@@ -58,7 +60,7 @@ impl Outcome {
 
 impl Entry {
     pub(crate) fn latest(&self) -> u64 {
-        self.versions.len() as u64
+        self.omitted + self.versions.len() as u64
     }
 
     /// Returns the number of the newest version of a present entry, or 0.
@@ -66,12 +68,29 @@ impl Entry {
         if self.is_present { self.latest() } else { 0 }
     }
 
-    pub(super) fn get(&self, number: u64) -> Option<&Version> {
-        usize::try_from(number).ok()?.checked_sub(1).and_then(|at| self.versions.get(at))
+    /// Returns the position of a version among those that are not left out.
+    fn position(&self, number: u64) -> Option<usize> {
+        usize::try_from(number.checked_sub(self.omitted + 1)?).ok()
     }
 
-    fn get_mut(&mut self, number: u64) -> Option<&mut Version> {
-        usize::try_from(number).ok()?.checked_sub(1).and_then(|at| self.versions.get_mut(at))
+    pub(crate) fn get(&self, number: u64) -> Option<&Version> {
+        self.position(number).and_then(|at| self.versions.get(at))
+    }
+
+    pub(crate) fn get_mut(&mut self, number: u64) -> Option<&mut Version> {
+        self.position(number).and_then(|at| self.versions.get_mut(at))
+    }
+
+    /// Leaves out what a registration or a removal does not need: all versions before the served one, or before the newest
+    /// one if none is served, and the content of the others.
+    #[cfg(feature = "postgres")]
+    pub(crate) fn leave_out_history(&mut self) {
+        let first = self.served().unwrap_or_else(|| self.latest());
+        self.versions.drain(..self.position(first).unwrap_or_default());
+        self.omitted = first.saturating_sub(1);
+        for version in &mut self.versions {
+            version.content = None;
+        }
     }
 
     pub(crate) fn newest(&self, criteria: &VersionCriteria<'_>) -> Option<u64> {

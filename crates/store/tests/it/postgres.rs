@@ -10,10 +10,11 @@ use std::{
 };
 
 use bytes::Bytes;
-use skills_core::{Coded as _, Digest, EntryKind, Timestamp};
+use skills_core::{Coded as _, Digest, EntryKind, Timestamp, VersionSelector};
 use skills_postgres::{DatabaseUrl, Pool, PoolConfig};
 use skills_store::{
-    Batch, BatchError, Effect, Mutation, NewValue, PostgresStore, PublishOptions, Store, StoreError,
+    Batch, BatchError, Effect, Mutation, NewValue, PostgresStore, PublishOptions, Store,
+    StoreError, VersionMutation,
 };
 
 use crate::contract::{at, batch, changed, commit, key, put};
@@ -170,6 +171,65 @@ fn a_batch_that_is_sent_again_is_not_doubled() {
 }
 
 #[test]
+fn a_server_that_wrote_alone_notices_the_writes_of_others() {
+    let Some(database) = TestDatabase::new() else { return };
+    let (one, two) = (database.open(), database.open());
+    let mut revision = 0;
+    let mut write = |store: &PostgresStore, id: &str| {
+        revision += 1;
+        let change = changed(commit(store, put(id, &format!("# {revision}")), 1));
+        assert_eq!(change.revision, revision);
+        change.served.unwrap().heads.unwrap().latest
+    };
+    // Long enough alone that the first server trusts its cache.
+    let versions: Vec<u64> = (0..6).map(|_| write(&one, "a")).collect();
+    assert_eq!(versions, [1, 2, 3, 4, 5, 6]);
+    assert_eq!(write(&two, "a"), 7);
+    assert_eq!(write(&two, "b"), 1);
+    assert_eq!(write(&one, "a"), 8);
+    assert_eq!(write(&one, "b"), 2);
+    assert_eq!((0..6).map(|_| write(&one, "b")).last(), Some(8));
+    let label = VersionMutation::SetLabel {
+        label: "stable".parse().unwrap(),
+        version: Some(VersionSelector::Number(3)),
+        expected: None,
+    };
+    let key = || key(EntryKind::Skill, "b");
+    changed(commit(&two, Mutation::Version { key: key(), change: label }, 1));
+    changed(commit(&one, put("b", "# labelled"), 1));
+    let heads = |store: &PostgresStore| {
+        let entries = store.entries().unwrap();
+        entries.into_iter().find(|entry| entry.key == key()).unwrap().heads.unwrap()
+    };
+    assert_eq!((heads(&one).served, heads(&one).latest), (3, 9));
+    assert_eq!(heads(&one), heads(&two));
+    changed(commit(&one, Mutation::Remove(key()), 1));
+    assert_eq!(commit(&two, Mutation::Remove(key()), 1), Effect::Nothing);
+    assert_eq!(commit(&one, Mutation::Remove(key()), 1), Effect::Nothing);
+    assert_eq!(one.changes(0, 1000).unwrap().len() as u64, one.revision().unwrap());
+}
+
+#[test]
+fn a_batch_is_not_doubled_by_a_server_that_writes_alone() {
+    let Some(database) = TestDatabase::new() else { return };
+    let store = database.open();
+    for number in 0..5 {
+        commit(&store, put("a", &format!("# {number}")), 1);
+    }
+    let group = vec![batch(vec![put("a", "# again")])];
+    let first = store.commit(group.clone(), at(1)).unwrap();
+    assert_eq!(store.commit(group, at(2)).unwrap(), first);
+    assert_eq!(store.revision().unwrap(), 6);
+    let expected = PublishOptions { expected_version: Some(5), ..PublishOptions::default() };
+    let Mutation::Put { layer, id, content, blobs, .. } = put("a", "# late") else { panic!() };
+    let late = Mutation::Put { layer, id, content, blobs, options: expected };
+    let group = vec![batch(vec![late]), batch(vec![put("a", "# seventh")])];
+    let outcome = store.commit(group, at(1)).unwrap();
+    assert!(matches!(outcome[0], Err(BatchError::Version(_))), "{outcome:?}");
+    assert_eq!(store.revision().unwrap(), 7);
+}
+
+#[test]
 fn a_large_blob_is_stored_in_chunks_and_read_back() {
     let Some(database) = TestDatabase::new() else { return };
     let store = database.open();
@@ -312,7 +372,7 @@ fn a_commit_wakes_the_other_servers() {
 
 #[test]
 fn a_store_is_copied_to_a_database_and_back() {
-    use skills_store::{SqliteStore, VersionMutation, transfer::TABLES};
+    use skills_store::{SqliteStore, transfer::TABLES};
     use skills_transfer::{
         CopyReport, TableSource, TransferError, copy_tables,
         postgres::{begin_snapshot, copy_pool},

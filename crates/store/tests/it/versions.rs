@@ -460,6 +460,19 @@ fn retention_keeps_what_labels_and_latest_serve_in_place_of_yanked_versions() {
 }
 
 #[test]
+fn retention_takes_the_last_kept_version_if_a_newer_one_was_purged() {
+    on_each_store(|store| {
+        publish(store, &["one", "two"]);
+        commit(store, yank("1"), 1);
+        commit(store, purge("2"), 1);
+        let retention = Retention { versions: Some(0), age: None };
+        let expired = store.expired(&retention, at(1), None, 100).unwrap().versions;
+        assert_eq!(expired, [(skill(), 1)]);
+        assert_eq!(store.expired_size(&retention, at(1)).unwrap().versions, 1);
+    });
+}
+
+#[test]
 fn a_yanked_promotion_falls_back_to_an_older_version() {
     on_each_store(|store| {
         publish(store, &["one", "two", "three"]);
