@@ -350,9 +350,9 @@ async fn delays(report: &mut Report, database: &Postgres) {
 /// Waits until a server has a number of skills.
 fn wait_for_skills(server: &ServerProcess, last: &str) {
     let mut caller = Caller::connect(&server.url);
-    let ask = format!(r#"{{"id":"{last}"}}"#);
+    let ask = format!(r#"{{"uri":"iii://{last}"}}"#);
     let deadline = Instant::now() + Duration::from_secs(300);
-    while !caller.try_call("skills::show", &ask) {
+    while !caller.try_call("skills::resources-read", &ask) {
         assert!(Instant::now() < deadline, "the other server did not catch up");
         thread::sleep(Duration::from_millis(5));
     }
