@@ -41,6 +41,8 @@ pub(super) fn line(text: &str, max: usize) -> String {
 pub(super) fn paragraphs(text: &str, max: usize) -> String {
     let mut escaped = String::new();
     for written in text.trim().lines() {
+        // Removed first: without them, the rest of a line may begin a block.
+        let written: String = written.chars().filter(|c| !c.is_control()).collect();
         let written = written.trim();
         let marker = marker(written);
         for (index, c) in written.char_indices() {
@@ -54,7 +56,6 @@ pub(super) fn paragraphs(text: &str, max: usize) -> String {
             match c {
                 // A backslash would be undone by one that stands before it.
                 '<' => escaped.push_str("&lt;"),
-                c if c.is_control() => {}
                 c => escaped.push(c),
             }
         }

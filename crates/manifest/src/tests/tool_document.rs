@@ -92,6 +92,15 @@ fn it_has_a_largest_size() {
     assert!(text.contains(" more are not listed.\n"));
 }
 
+#[test]
+fn control_characters_do_not_hide_a_block() {
+    for description in ["`\r```", "\0# a", "1\u{7f}. a", "\u{1} > a"] {
+        let text = document(&json!({"id": "z", "meta": {"description": description}}));
+        let expected = Outline { titles: 1, sections: 2, rows: 0, cells: 0, others: 0 };
+        assert_eq!(outline(&text), expected, "{description:?}: {text}");
+    }
+}
+
 proptest! {
     /// Field values never add structure: there is one title, two sections and a row of five cells per parameter.
     #[test]
