@@ -84,12 +84,14 @@ pub(super) async fn run(
 ) -> Result<(), Failure> {
     let dir = data_dir::locate(target);
     let served = server_file::addresses(&dir);
-    let mut checks = vec![check_program(), check_config(config)];
+    let (configuration, configured) = check_config(config);
+    let mut checks = vec![check_program(), configuration];
     if let Some(url) = connect::explicit_bus(target) {
         checks.push(check_bus(target, &url).await);
     } else {
         checks.extend(check_directory(&dir));
         let database = target.store.as_deref().map(Database::from_flag).transpose()?;
+        let database = database.or(configured);
         checks.push(check_store(&dir, database.as_ref()).await);
         checks.push(check_port(
             "bus port",
@@ -163,14 +165,15 @@ fn check_program() -> Check {
     }
 }
 
-fn check_config(path: Option<&Path>) -> Check {
+/// Checks the configuration. Returns the database that it names.
+fn check_config(path: Option<&Path>) -> (Check, Option<Database>) {
     const NAME: &str = "configuration";
     match Config::load(path, Purpose::Server) {
-        Ok(_) => {
+        Ok(config) => {
             let shown = path.map_or_else(|| "config.yaml, if it exists".to_owned(), output::path);
-            Check::ok(NAME, shown)
+            (Check::ok(NAME, shown), config.database)
         }
-        Err(error) => Check::problem(NAME, error.into()),
+        Err(error) => (Check::problem(NAME, error.into()), None),
     }
 }
 

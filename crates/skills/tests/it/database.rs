@@ -57,6 +57,25 @@ fn a_copy_needs_stores_that_exist() {
     assert!(!ran.stderr.contains("s3cret-word"), "{}", ran.stderr);
 }
 
+#[test]
+fn doctor_checks_the_database_of_the_configuration() {
+    let dir = tempfile::tempdir().unwrap();
+    let config = dir.path().join("config.yaml");
+    let text = format!("store:\n  mode: auto\n  url: {UNREACHABLE}\n  max_stale: 30s\n");
+    std::fs::write(&config, text).unwrap();
+    let mut command = program(BINARY);
+    command.args(["doctor", "--json", "--config"]).arg(&config).current_dir(dir.path());
+    let ran = run(command.env_remove("SKILLS_STORE"));
+    let said = format!("{}{}", ran.stdout, ran.stderr);
+    assert_eq!(ran.code, Some(1), "{said}");
+    let found: serde_json::Value = serde_json::from_str(&ran.stdout).unwrap();
+    let checks = found["checks"].as_array().unwrap();
+    let store = checks.iter().find(|check| check["check"] == "store").unwrap();
+    assert_eq!(store["outcome"], "problem", "{store}");
+    assert!(store["message"].as_str().unwrap().contains("database"), "{store}");
+    assert!(!said.contains("s3cret-word"), "{said}");
+}
+
 /// Schema of its own in the database of the tests.
 fn test_store(name: &str) -> Option<String> {
     let base = std::env::var("SKILLS_TEST_STORE").ok()?;
