@@ -2,10 +2,10 @@
 //!
 //! - [`DatabaseUrl`]: connection URL as libpq has it; printed without its password
 //! - [`Pool`]: bounded pool with a blocking interface, usable from any thread
-//! - [`Session`]: a connection taken from the pool; statements are prepared once
+//! - [`PgSession`]: a connection taken from the pool; statements are prepared once
 //! - [`PgError`]: errors by what can be done about them
 //! - [`Component`]: schema migrations under an advisory lock
-//! - [`Listener`]: notifications of a channel, across reconnects
+//! - [`PgListener`]: notifications of a channel, across reconnects
 //!
 //! A pool has a runtime of its own: sockets are served by its thread, and callers block on theirs. So a pool can be
 //! used from plain threads and from threads of another runtime alike. Async code calls it on a blocking thread.
@@ -22,10 +22,10 @@ mod url;
 mod verifier;
 
 pub use error::PgError;
-pub use listener::{Listener, Notification};
+pub use listener::{Notification, PgListener};
 pub use migrate::Component;
 pub use pool::{Lease, Pool, PoolConfig};
-pub use session::{Session, column};
+pub use session::{PgSession, column};
 pub use tokio_postgres::{
     Row, Statement,
     types::{FromSql, ToSql, Type},

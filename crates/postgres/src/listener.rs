@@ -21,9 +21,9 @@ pub enum Notification {
 
 /// Subscription to a channel; dropping it ends it.
 #[derive(Debug)]
-pub struct Listener(AbortHandle);
+pub struct PgListener(AbortHandle);
 
-impl Drop for Listener {
+impl Drop for PgListener {
     fn drop(&mut self) {
         self.0.abort();
     }
@@ -38,7 +38,7 @@ impl Drop for AbortOnDrop {
     }
 }
 
-impl Listener {
+impl PgListener {
     pub(crate) fn start(
         runtime: &Handle,
         connector: Connector,

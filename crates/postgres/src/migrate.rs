@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::{PgError, Pool, Session, column};
+use crate::{PgError, PgSession, Pool, column};
 
 /// Key of the advisory lock: `skills` in ASCII.
 const LOCK_KEY: i64 = 0x73_6b_69_6c_6c_73;
@@ -68,7 +68,7 @@ impl Pool {
 }
 
 /// Returns the version of a component, or 0 if it has no tables.
-fn version(session: &Session, component: &Component) -> Result<i32, PgError> {
+fn version(session: &PgSession, component: &Component) -> Result<i32, PgError> {
     let sql = "SELECT to_regclass('schema_version') IS NOT NULL";
     let exists: bool = column(&session.query_one(sql, &[])?, 0)?;
     if !exists {

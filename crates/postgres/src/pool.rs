@@ -11,7 +11,7 @@ use parking_lot::{Condvar, Mutex};
 use tokio::runtime::{Builder, Runtime};
 
 use crate::{
-    DatabaseUrl, Listener, Notification, PgError, Session, block_on::block_on_until,
+    DatabaseUrl, Notification, PgError, PgListener, PgSession, block_on::block_on_until,
     connect::Connector,
 };
 
@@ -61,7 +61,7 @@ struct Shared {
 
 #[derive(Default)]
 struct State {
-    idle: Vec<Session>,
+    idle: Vec<PgSession>,
     open: usize,
     failure: Option<(Instant, PgError)>,
 }
@@ -116,7 +116,10 @@ impl Pool {
     ///
     /// # Errors
     /// Those of `work`, and of connecting.
-    pub fn read<T>(&self, work: impl FnMut(&Session) -> Result<T, PgError>) -> Result<T, PgError> {
+    pub fn read<T>(
+        &self,
+        work: impl FnMut(&PgSession) -> Result<T, PgError>,
+    ) -> Result<T, PgError> {
         self.read_within(self.0.config.call_timeout, work)
     }
 
@@ -127,7 +130,7 @@ impl Pool {
     pub fn read_within<T>(
         &self,
         limit: Duration,
-        mut work: impl FnMut(&Session) -> Result<T, PgError>,
+        mut work: impl FnMut(&PgSession) -> Result<T, PgError>,
     ) -> Result<T, PgError> {
         let started = Instant::now();
         let lease = self.lease(limit)?;
@@ -148,7 +151,7 @@ impl Pool {
     /// other error means that nothing was written.
     pub fn transaction<T, E: From<PgError>>(
         &self,
-        work: impl FnOnce(&Session) -> Result<T, E>,
+        work: impl FnOnce(&PgSession) -> Result<T, E>,
     ) -> Result<T, E> {
         let lease = self.begin(self.0.config.call_timeout)?;
         match work(&lease) {
@@ -247,7 +250,7 @@ impl Pool {
         }
     }
 
-    fn open_session(&self) -> Result<Session, PgError> {
+    fn open_session(&self) -> Result<PgSession, PgError> {
         let closed = || PgError::Unavailable("the pool is closed".to_owned());
         let runtime = self.0.runtime.as_ref().ok_or_else(closed)?.handle().clone();
         let connector = self.0.connector.clone();
@@ -256,13 +259,13 @@ impl Pool {
         let connecting = runtime.spawn(async move { connector.connect(&handle, |_| ()).await });
         let connected = block_on_until(connecting, Instant::now() + limit);
         match connected {
-            Some(Ok(connected)) => connected.map(Session::new),
+            Some(Ok(connected)) => connected.map(PgSession::new),
             Some(Err(error)) => Err(PgError::Unavailable(error.to_string())),
             None => Err(PgError::Unavailable("connecting took too long".to_owned())),
         }
     }
 
-    fn to_lease(&self, session: Session, is_reused: bool) -> Lease {
+    fn to_lease(&self, session: PgSession, is_reused: bool) -> Lease {
         Lease { pool: self.clone(), session: Some(session), is_reused }
     }
 
@@ -275,17 +278,17 @@ impl Pool {
         &self,
         channel: &str,
         notify: impl Fn(Notification) + Send + Sync + 'static,
-    ) -> Result<Listener, PgError> {
+    ) -> Result<PgListener, PgError> {
         let closed = || PgError::Unavailable("the pool is closed".to_owned());
         let runtime = self.0.runtime.as_ref().ok_or_else(closed)?.handle();
-        Ok(Listener::start(runtime, self.0.connector.clone(), channel, notify))
+        Ok(PgListener::start(runtime, self.0.connector.clone(), channel, notify))
     }
 }
 
 /// Connection that is out of the pool.
 pub struct Lease {
     pool: Pool,
-    session: Option<Session>,
+    session: Option<PgSession>,
     is_reused: bool,
 }
 
@@ -304,17 +307,17 @@ impl fmt::Debug for Lease {
 }
 
 impl Deref for Lease {
-    type Target = Session;
+    type Target = PgSession;
 
     #[allow(clippy::expect_used, reason = "only `drop` takes the session")]
-    fn deref(&self) -> &Session {
+    fn deref(&self) -> &PgSession {
         self.session.as_ref().expect("a lease has its session until it is dropped")
     }
 }
 
 impl Drop for Lease {
     fn drop(&mut self) {
-        let session = self.session.take().filter(Session::is_reusable);
+        let session = self.session.take().filter(PgSession::is_reusable);
         let mut state = self.pool.0.state.lock();
         match session {
             Some(session) => state.idle.push(session),

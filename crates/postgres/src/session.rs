@@ -30,7 +30,7 @@ pub fn column<'a, T: FromSql<'a>>(row: &'a Row, index: usize) -> Result<T, PgErr
 /// Connection with a blocking interface.
 ///
 /// Every call ends at the deadline of the session, also if the server answers no more; the connection is then closed.
-pub struct Session {
+pub struct PgSession {
     client: Client,
     task: AbortHandle,
     statements: RefCell<HashMap<Box<str>, Statement>>,
@@ -39,19 +39,19 @@ pub struct Session {
     in_transaction: Cell<bool>,
 }
 
-impl fmt::Debug for Session {
+impl fmt::Debug for PgSession {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Session").field("is_broken", &self.is_broken).finish_non_exhaustive()
+        f.debug_struct("PgSession").field("is_broken", &self.is_broken).finish_non_exhaustive()
     }
 }
 
-impl Drop for Session {
+impl Drop for PgSession {
     fn drop(&mut self) {
         self.task.abort();
     }
 }
 
-impl Session {
+impl PgSession {
     pub(crate) fn new(connected: Connected) -> Self {
         Self {
             client: connected.client,

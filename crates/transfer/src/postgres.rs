@@ -3,7 +3,7 @@
 use std::{cell::RefCell, time::Duration};
 
 pub use skills_postgres::Lease;
-use skills_postgres::{DatabaseUrl, PgError, Pool, PoolConfig, Session, ToSql, column};
+use skills_postgres::{DatabaseUrl, PgError, PgSession, Pool, PoolConfig, ToSql, column};
 
 use crate::{Kind, Row, Table, TransferError, Value, Visit};
 
@@ -43,7 +43,11 @@ pub fn begin_snapshot(pool: &Pool) -> Result<Lease, PgError> {
 ///
 /// # Errors
 /// When they cannot be read, and the errors of `visit`.
-pub fn read_rows(session: &Session, table: &Table, visit: Visit<'_>) -> Result<(), TransferError> {
+pub fn read_rows(
+    session: &PgSession,
+    table: &Table,
+    visit: Visit<'_>,
+) -> Result<(), TransferError> {
     let name = table.name;
     session.batch(&format!(
         "DECLARE rows NO SCROLL CURSOR FOR SELECT {} FROM {name}",
@@ -86,7 +90,11 @@ fn number(number: Option<i64>) -> Value {
 ///
 /// # Errors
 /// When they cannot be written.
-pub fn insert_rows(session: &Session, table: &Table, rows: Vec<Row>) -> Result<(), TransferError> {
+pub fn insert_rows(
+    session: &PgSession,
+    table: &Table,
+    rows: Vec<Row>,
+) -> Result<(), TransferError> {
     let mut lists: Vec<Box<dyn ToSql + Sync>> = vec![];
     let mut types = vec![];
     let rows = RefCell::new(rows);

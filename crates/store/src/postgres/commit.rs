@@ -11,7 +11,7 @@ use std::{
 
 use futures_util::future::try_join_all;
 use skills_core::{Code, Timestamp};
-use skills_postgres::{PgError, Session};
+use skills_postgres::{PgError, PgSession};
 
 use super::{
     PostgresStore,
@@ -113,7 +113,7 @@ impl PostgresStore {
     /// Tries to write a group with one statement.
     fn attempt_cached(
         &self,
-        session: &Session,
+        session: &PgSession,
         cached: &Loaded,
         group: &[Batch],
         now: Timestamp,
@@ -137,7 +137,7 @@ impl PostgresStore {
 
     fn attempt(
         &self,
-        session: &Session,
+        session: &PgSession,
         group: &[Batch],
         now: Timestamp,
     ) -> Result<Attempt, PgError> {
@@ -218,7 +218,7 @@ struct Applied {
 
 /// Applies the batches to the loaded tables and compares.
 fn apply(
-    session: &Session,
+    session: &PgSession,
     loaded: &Loaded,
     group: &[Batch],
     now: Timestamp,

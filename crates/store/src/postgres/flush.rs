@@ -1,6 +1,6 @@
 //! Writing of the differences that a group of batches made.
 
-use skills_postgres::{PgError, Session, ToSql};
+use skills_postgres::{PgError, PgSession, ToSql};
 
 use super::differences::{
     BlobColumns, CHUNK_BYTES, ChangeColumns, Differences, EntryColumns, VersionColumns,
@@ -117,7 +117,7 @@ pub(super) const STATEMENTS: [&str; 15] = [
 impl Differences {
     /// Writes all rows and commits; everything but large blobs is sent at once. An error other than
     /// [`PgError::OutcomeUnknown`] means that nothing was written.
-    pub(super) async fn write(&self, session: &Session, channel: &str) -> Result<(), PgError> {
+    pub(super) async fn write(&self, session: &PgSession, channel: &str) -> Result<(), PgError> {
         if !self.erased_blobs.is_empty() {
             session.execute_async(ERASE_BLOBS, &[&self.erased_blobs]).await?;
         }
@@ -187,7 +187,7 @@ impl Differences {
     /// whether it has. An error other than [`PgError::OutcomeUnknown`] means that nothing was written.
     pub(super) async fn write_if_unchanged(
         &self,
-        session: &Session,
+        session: &PgSession,
         expected: i64,
         channel: &str,
     ) -> Result<bool, PgError> {
@@ -272,7 +272,7 @@ fn change_params(c: &ChangeColumns) -> [Param<'_>; 15] {
 }
 
 async fn run(
-    session: &Session,
+    session: &PgSession,
     is_needed: bool,
     sql: &str,
     params: &[Param<'_>],

@@ -7,7 +7,7 @@ use std::{
 
 use futures_util::future::try_join;
 use skills_core::{Digest, EntryKey};
-use skills_postgres::{PgError, Row, Session, ToSql, column};
+use skills_postgres::{PgError, PgSession, Row, ToSql, column};
 
 use super::rows::{self, VERSION_COLUMNS, key_parts};
 use crate::{
@@ -105,7 +105,7 @@ impl KeyLists {
 }
 
 /// Runs a query over a list of keys.
-async fn keyed(session: &Session, sql: &str, keys: &KeyLists) -> Result<Vec<Row>, PgError> {
+async fn keyed(session: &PgSession, sql: &str, keys: &KeyLists) -> Result<Vec<Row>, PgError> {
     if keys.is_empty() {
         return Ok(vec![]);
     }
@@ -172,7 +172,7 @@ pub(super) struct Loaded {
 
 /// Begins a transaction, locks the head, and loads what a group needs. All queries are sent at once.
 pub(super) async fn load(
-    session: &Session,
+    session: &PgSession,
     statements: &LoadStatements,
     group: &[Batch],
 ) -> Result<Loaded, PgError> {
@@ -305,7 +305,7 @@ fn add_labels(loaded: &mut Loaded, labels: &[Row]) -> Result<(), PgError> {
 }
 
 /// Loads which blobs of the loaded contents other entries have too, and their sizes.
-async fn load_uses(session: &Session, loaded: &mut Loaded, named: &Named) -> Result<(), PgError> {
+async fn load_uses(session: &PgSession, loaded: &mut Loaded, named: &Named) -> Result<(), PgError> {
     let contents = loaded.tables.entries.values().flat_map(|entry| &entry.versions);
     let digests = contents.filter_map(|version| version.content.as_ref());
     let digests: HashSet<Digest> = digests.flat_map(|content| content.blob_digests()).collect();
@@ -331,7 +331,7 @@ async fn load_uses(session: &Session, loaded: &mut Loaded, named: &Named) -> Res
 
 /// Reads an entry with all its versions, without their content. Returns its number too.
 pub(super) fn read_entry(
-    session: &Session,
+    session: &PgSession,
     statements: &LoadStatements,
     key: &EntryKey,
 ) -> Result<Option<(i64, Entry)>, PgError> {

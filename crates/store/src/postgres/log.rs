@@ -3,7 +3,7 @@
 use std::{collections::HashMap, sync::Arc};
 
 use skills_core::Label;
-use skills_postgres::{PgError, Row, Session, ToSql, column};
+use skills_postgres::{PgError, PgSession, Row, ToSql, column};
 
 use super::rows::{self, LOG_COLUMNS, to_i64};
 use crate::{
@@ -16,7 +16,11 @@ const SERVED_VERSION: &str = "LEFT JOIN LATERAL (SELECT v.registered_at, v.conte
 
 /// Returns changes after a revision, oldest first. The version numbers beside the served one are those of today, and so is
 /// the content: a purged version has none.
-pub(super) fn changes(session: &Session, after: u64, limit: usize) -> Result<Vec<Change>, PgError> {
+pub(super) fn changes(
+    session: &PgSession,
+    after: u64,
+    limit: usize,
+) -> Result<Vec<Change>, PgError> {
     let sql = format!(
         "SELECT {LOG_COLUMNS}, e.number, e.latest, v.registered_at, v.content
          FROM change c
@@ -38,7 +42,10 @@ pub(super) fn changes(session: &Session, after: u64, limit: usize) -> Result<Vec
 }
 
 /// Returns the labels of entries, by the numbers of these.
-pub(super) fn labels(session: &Session, entries: &[i64]) -> Result<HashMap<i64, Labels>, PgError> {
+pub(super) fn labels(
+    session: &PgSession,
+    entries: &[i64],
+) -> Result<HashMap<i64, Labels>, PgError> {
     let sql = "SELECT entry, name, version FROM label WHERE entry = ANY($1) ORDER BY name";
     let mut labels: HashMap<i64, Vec<(Label, u64)>> = HashMap::new();
     for row in session.query(sql, &[&entries])? {
@@ -69,7 +76,7 @@ fn change(row: &Row, labels: &HashMap<i64, Labels>) -> Result<Change, PgError> {
 
 /// Returns the newest records that pass a filter.
 pub(super) fn log(
-    session: &Session,
+    session: &PgSession,
     filter: &LogFilter,
     before: Option<u64>,
     limit: usize,
@@ -86,7 +93,7 @@ pub(super) fn log(
 
 /// Returns the oldest records after a revision that pass a filter, with the content that was served then.
 pub(super) fn log_after(
-    session: &Session,
+    session: &PgSession,
     filter: &LogFilter,
     after: u64,
     limit: usize,
@@ -113,7 +120,7 @@ pub(super) fn log_after(
 
 type Value = Box<dyn ToSql + Sync>;
 
-fn query(session: &Session, sql: &str, values: &[Value]) -> Result<Vec<Row>, PgError> {
+fn query(session: &PgSession, sql: &str, values: &[Value]) -> Result<Vec<Row>, PgError> {
     let values: Vec<&(dyn ToSql + Sync)> = values.iter().map(AsRef::as_ref).collect();
     session.query(sql, &values)
 }

@@ -33,7 +33,7 @@ use bytes::{Bytes, BytesMut};
 use parking_lot::Mutex;
 use skills_core::{Digest, EntryKey, Label, Timestamp, VersionSelector};
 use skills_postgres::{
-    Component, DatabaseUrl, Notification, PgError, Pool, PoolConfig, Session, column,
+    Component, DatabaseUrl, Notification, PgError, PgSession, Pool, PoolConfig, column,
 };
 
 use self::{commit_cache::CommitCache, load::LoadStatements};
@@ -106,13 +106,16 @@ impl PostgresStore {
         })
     }
 
-    fn read<T>(&self, query: impl FnMut(&Session) -> Result<T, PgError>) -> Result<T, StoreError> {
+    fn read<T>(
+        &self,
+        query: impl FnMut(&PgSession) -> Result<T, PgError>,
+    ) -> Result<T, StoreError> {
         Ok(self.pool.read(query)?)
     }
 }
 
 /// Returns the labels of all entries.
-fn all_labels(session: &Session) -> Result<HashMap<i64, Vec<(Label, u64)>>, PgError> {
+fn all_labels(session: &PgSession) -> Result<HashMap<i64, Vec<(Label, u64)>>, PgError> {
     let mut labels: HashMap<i64, Vec<(Label, u64)>> = HashMap::new();
     for row in session.query("SELECT entry, name, version FROM label ORDER BY name", &[])? {
         labels.entry(column(&row, 0)?).or_default().push(rows::label(&row, 1)?);
@@ -120,7 +123,7 @@ fn all_labels(session: &Session) -> Result<HashMap<i64, Vec<(Label, u64)>>, PgEr
     Ok(labels)
 }
 
-fn entries(session: &Session) -> Result<Vec<StoredEntry>, PgError> {
+fn entries(session: &PgSession) -> Result<Vec<StoredEntry>, PgError> {
     let mut labels = all_labels(session)?;
     let sql = "SELECT e.number, e.kind, e.tier, e.owner, e.id, e.latest, v.number, v.revision,
                       v.registered_at, v.content
@@ -148,7 +151,7 @@ fn entries(session: &Session) -> Result<Vec<StoredEntry>, PgError> {
 }
 
 /// Reads a blob; a large one part by part.
-fn blob(session: &Session, digest: &Digest) -> Result<Option<Bytes>, PgError> {
+fn blob(session: &PgSession, digest: &Digest) -> Result<Option<Bytes>, PgError> {
     let name = digest.as_bytes().as_slice();
     let sql = "SELECT crc32, size, bytes FROM blob WHERE digest = $1";
     let Some(row) = session.query_opt(sql, &[&name])? else { return Ok(None) };
@@ -175,7 +178,7 @@ fn blob(session: &Session, digest: &Digest) -> Result<Option<Bytes>, PgError> {
 }
 
 fn find_version(
-    session: &Session,
+    session: &PgSession,
     statements: &LoadStatements,
     key: &EntryKey,
     selector: &VersionSelector,
@@ -195,13 +198,13 @@ fn find_version(
     Ok(FoundVersion::Found { version, content })
 }
 
-fn state_value(session: &Session, scope: &str, key: &str) -> Result<Option<String>, PgError> {
+fn state_value(session: &PgSession, scope: &str, key: &str) -> Result<Option<String>, PgError> {
     let sql = "SELECT value FROM state WHERE scope = $1 AND key = $2";
     session.query_opt(sql, &[&scope, &key])?.map(|row| column(&row, 0)).transpose()
 }
 
 fn state_page(
-    session: &Session,
+    session: &PgSession,
     scope: &str,
     after: i64,
     limit: usize,

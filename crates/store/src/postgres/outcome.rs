@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 use skills_core::Digest;
-use skills_postgres::{PgError, Session};
+use skills_postgres::{PgError, PgSession};
 
 use super::log;
 use crate::{Batch, Change, Effect, Mutation, NewValue, StateChange};
@@ -41,7 +41,7 @@ pub(super) fn record(effects: &[Effect]) -> Result<String, PgError> {
 
 /// Returns the effects of a batch that was committed before.
 pub(super) fn replay(
-    session: &Session,
+    session: &PgSession,
     batch: &Batch,
     recorded: &str,
 ) -> Result<Vec<Effect>, PgError> {
@@ -76,7 +76,7 @@ pub(super) fn replay(
     effects.collect()
 }
 
-fn change(session: &Session, revision: u64) -> Result<Change, PgError> {
+fn change(session: &PgSession, revision: u64) -> Result<Change, PgError> {
     let changes = log::changes(session, revision.saturating_sub(1), 1)?;
     let change = changes.into_iter().find(|change| change.revision == revision);
     change.ok_or_else(|| PgError::Corrupt(format!("the log has no revision {revision}")))

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use skills_postgres::{PgError, Session, column};
+use skills_postgres::{PgError, PgSession, column};
 
 use super::{PostgresStore, rows};
 use crate::{
@@ -16,7 +16,7 @@ const LIMIT: Duration = Duration::from_secs(2);
 impl PostgresStore {
     fn within_limit<T>(
         &self,
-        work: impl FnMut(&Session) -> Result<T, PgError>,
+        work: impl FnMut(&PgSession) -> Result<T, PgError>,
     ) -> Result<T, StoreError> {
         Ok(self.pool.read_within(LIMIT, work)?)
     }

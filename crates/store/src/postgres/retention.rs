@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use skills_core::{EntryKey, Timestamp};
-use skills_postgres::{PgError, Session, column};
+use skills_postgres::{PgError, PgSession, column};
 
 use super::{log, rows};
 use crate::{CollectionSize, ExpiredVersions, Retention, tables::Entry};
@@ -13,14 +13,14 @@ const PAGE: i64 = 500;
 
 /// Entries with more than one version, in the order of their keys.
 struct EntryPages<'a> {
-    session: &'a Session,
+    session: &'a PgSession,
     /// Key after the last page, or at the start, and whether it is included.
     from: ([String; 4], bool),
     is_done: bool,
 }
 
 impl<'a> EntryPages<'a> {
-    fn new(session: &'a Session, from: Option<&EntryKey>) -> Self {
+    fn new(session: &'a PgSession, from: Option<&EntryKey>) -> Self {
         let from =
             from.map_or_else(Default::default, |key| rows::key_parts(key).map(str::to_owned));
         Self { session, from: (from, true), is_done: false }
@@ -71,7 +71,7 @@ impl<'a> EntryPages<'a> {
 }
 
 pub(super) fn expired(
-    session: &Session,
+    session: &PgSession,
     retention: &Retention,
     now: Timestamp,
     from: Option<&EntryKey>,
@@ -97,7 +97,7 @@ pub(super) fn expired(
 }
 
 pub(super) fn expired_size(
-    session: &Session,
+    session: &PgSession,
     retention: &Retention,
     now: Timestamp,
 ) -> Result<CollectionSize, PgError> {

@@ -1,7 +1,7 @@
 //! Copies of a whole database.
 
 use skills_core::Digest;
-use skills_postgres::{PgError, Pool, Session, column};
+use skills_postgres::{PgError, PgSession, Pool, column};
 use skills_transfer::{
     Row, Table, TableSink, TransferError, Value, Visit, blob_row, check_blob,
     postgres::{insert_rows, read_rows},
@@ -25,7 +25,7 @@ impl PostgresStore {
     /// # Errors
     /// When they cannot be read, and the errors of `visit`.
     pub fn read_table(
-        session: &Session,
+        session: &PgSession,
         table: &Table,
         visit: Visit<'_>,
     ) -> Result<(), TransferError> {
@@ -46,7 +46,7 @@ impl PostgresStore {
     ///
     /// # Errors
     /// Those of `fill`, and when the tables are not empty or cannot be written.
-    pub fn receive(session: &Session, fill: FillStore<'_>) -> Result<(), TransferError> {
+    pub fn receive(session: &PgSession, fill: FillStore<'_>) -> Result<(), TransferError> {
         let sql = "SELECT revision = 0 AND NOT EXISTS (SELECT FROM state) FROM head FOR UPDATE";
         let is_empty: bool = column(&session.query_one(sql, &[])?, 0)?;
         if !is_empty {
@@ -72,7 +72,7 @@ impl PostgresStore {
 }
 
 struct PostgresSink<'a> {
-    session: &'a Session,
+    session: &'a PgSession,
     blobs: Vec<Digest>,
 }
 

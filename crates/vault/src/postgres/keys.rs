@@ -1,7 +1,7 @@
 //! Keys and profiles in PostgreSQL.
 
 use skills_core::{Digest, Owner, Timestamp};
-use skills_postgres::{PgError, Row, Session, column};
+use skills_postgres::{PgError, PgSession, Row, column};
 
 use super::tables::{PgTables, digest, optional_time, owner, page, plan, signed, time, unsigned};
 use crate::{
@@ -44,7 +44,7 @@ fn stored_key_row(row: &Row) -> Result<StoredKey, PgError> {
 }
 
 /// Returns a key that is not revoked, with the plan of its owner.
-pub(super) fn stored_key(session: &Session, hash: &Digest) -> Result<Option<StoredKey>, PgError> {
+pub(super) fn stored_key(session: &PgSession, hash: &Digest) -> Result<Option<StoredKey>, PgError> {
     let sql = "SELECT k.owner, p.tier, k.expires_at
                FROM vault_key k LEFT JOIN vault_profile p USING (owner)
                WHERE k.hash = $1 AND k.revoked_at IS NULL";
@@ -54,7 +54,7 @@ pub(super) fn stored_key(session: &Session, hash: &Digest) -> Result<Option<Stor
 
 /// Returns the keys that have changed after a revision, or whose owner's profile has, as they are now.
 pub(super) fn changes_after(
-    session: &Session,
+    session: &PgSession,
     revision: i64,
 ) -> Result<Vec<(Digest, Option<StoredKey>)>, PgError> {
     let sql = "WITH changed AS (

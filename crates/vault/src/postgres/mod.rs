@@ -25,7 +25,7 @@ use std::{
 };
 
 use skills_core::Digest;
-use skills_postgres::{Component, DatabaseUrl, PgError, Pool, PoolConfig, Session, column};
+use skills_postgres::{Component, DatabaseUrl, PgError, PgSession, Pool, PoolConfig, column};
 
 use self::{
     changes::ChangeFollower,
@@ -83,7 +83,10 @@ impl fmt::Debug for Database {
 
 impl Database {
     /// Runs statements that a request waits for. They run again on another connection if an idle one was broken.
-    fn quick<T>(&self, mut work: impl FnMut(&Session) -> Result<T, PgError>) -> Result<T, PgError> {
+    fn quick<T>(
+        &self,
+        mut work: impl FnMut(&PgSession) -> Result<T, PgError>,
+    ) -> Result<T, PgError> {
         let deadline = Instant::now() + QUICK_LIMIT;
         loop {
             let lease =
@@ -150,7 +153,7 @@ impl PostgresBackend {
             let state = session.query_one(sql, &[])?;
             *id = Some(column(&state, 1)?);
             let revision: i64 = column(&state, 0)?;
-            let mut tables = PgTables::new(Connection::Session(session), revision + 1);
+            let mut tables = PgTables::new(Connection::PgSession(session), revision + 1);
             run(&mut tables)?;
             if tables.has_key_changes {
                 session.execute("UPDATE vault_state SET revision = $1", &[&(revision + 1)])?;

@@ -1,7 +1,7 @@
 //! Rows of a vault in PostgreSQL, in a transaction or for reading.
 
 use skills_core::{Digest, Owner, Timestamp};
-use skills_postgres::{PgError, Pool, Row, Session, ToSql, column};
+use skills_postgres::{PgError, PgSession, Pool, Row, ToSql, column};
 
 use crate::{Plan, VaultError, backend::Tables};
 
@@ -14,7 +14,7 @@ pub(super) enum Connection<'a> {
     /// Any of the pool: each statement sees what is committed, and is repeated if its connection was broken.
     Pool(&'a Pool),
     /// The connection of a transaction.
-    Session(&'a Session),
+    PgSession(&'a PgSession),
 }
 
 /// Tables of a vault.
@@ -36,7 +36,7 @@ impl<'a> PgTables<'a> {
     fn query(&self, sql: &str, params: Params<'_>) -> Result<Vec<Row>, VaultError> {
         let rows = match self.connection {
             Connection::Pool(pool) => pool.read(|session| session.query(sql, params)),
-            Connection::Session(session) => session.query(sql, params),
+            Connection::PgSession(session) => session.query(sql, params),
         };
         Ok(rows?)
     }
@@ -63,7 +63,7 @@ impl<'a> PgTables<'a> {
     /// Executes a statement and returns the number of changed rows.
     pub(super) fn execute(&self, sql: &str, params: Params<'_>) -> Result<u64, VaultError> {
         match self.connection {
-            Connection::Session(session) => Ok(session.execute(sql, params)?),
+            Connection::PgSession(session) => Ok(session.execute(sql, params)?),
             Connection::Pool(_) => Err(VaultError::internal("a write outside a transaction")),
         }
     }
@@ -75,7 +75,7 @@ impl<'a> PgTables<'a> {
 
     fn batch(&self, sql: &str) -> Result<(), VaultError> {
         match self.connection {
-            Connection::Session(session) => Ok(session.batch(sql)?),
+            Connection::PgSession(session) => Ok(session.batch(sql)?),
             Connection::Pool(_) => Err(VaultError::internal("a savepoint outside a transaction")),
         }
     }

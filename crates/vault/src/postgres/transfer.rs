@@ -1,6 +1,6 @@
 //! Copies into the tables of PostgreSQL.
 
-use skills_postgres::{Pool, Session, column};
+use skills_postgres::{PgSession, Pool, column};
 use skills_transfer::{
     Kind::{Bytes, Number, Real, Text},
     Part, Row, SqliteForm, Table, TableSink, TransferError, Value,
@@ -58,7 +58,7 @@ impl Vault {
     ///
     /// # Errors
     /// Those of `fill`, and when the tables are not empty or cannot be written.
-    pub fn receive_postgres(session: &Session, fill: FillVault<'_>) -> Result<(), TransferError> {
+    pub fn receive_postgres(session: &PgSession, fill: FillVault<'_>) -> Result<(), TransferError> {
         let sql = "SELECT NOT EXISTS (SELECT FROM vault_key)
                       AND NOT EXISTS (SELECT FROM vault_profile)
                       AND NOT EXISTS (SELECT FROM vault_secret)
@@ -83,7 +83,7 @@ impl Vault {
     }
 }
 
-struct PostgresSink<'a>(&'a Session);
+struct PostgresSink<'a>(&'a PgSession);
 
 impl TableSink for PostgresSink<'_> {
     fn insert(&mut self, table: &Table, mut rows: Vec<Row>) -> Result<(), TransferError> {
