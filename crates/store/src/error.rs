@@ -95,26 +95,9 @@ impl Coded for StoreError {
     fn code(&self) -> Code {
         match self {
             Self::InUse { .. } => Code::StoreInUse,
-            Self::Database(error) => match error {
-                DatabaseError::Busy { .. } => Code::StoreInUse,
-                DatabaseError::NewerSchema { .. } => Code::StoreNewerSchema,
-                DatabaseError::Corrupt { .. } => Code::StoreCorrupt,
-                DatabaseError::Io { .. } => Code::StoreIo,
-                DatabaseError::DiskFull { .. } => Code::StoreFull,
-                DatabaseError::Other(_) => Code::StoreError,
-            },
+            Self::Database(error) => skills_transfer::sqlite_code(error),
             #[cfg(feature = "postgres")]
-            Self::Postgres(error) => match error {
-                PgError::Unavailable(_)
-                | PgError::OutcomeUnknown(_)
-                | PgError::Configuration(_)
-                | PgError::ReadOnly(_)
-                | PgError::Serialization(_) => Code::StoreUnavailable,
-                PgError::Full(_) => Code::StoreFull,
-                PgError::NewerSchema { .. } => Code::StoreNewerSchema,
-                PgError::Corrupt(_) => Code::StoreCorrupt,
-                PgError::Other(_) => Code::StoreError,
-            },
+            Self::Postgres(error) => skills_transfer::postgres_code(error),
             Self::Unavailable { code, .. } => Code::from_remote(code),
             Self::NoHistory(_) => Code::Unsupported,
             Self::Forgotten { .. } => Code::ChangesForgotten,

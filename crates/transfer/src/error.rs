@@ -85,29 +85,42 @@ impl TransferError {
     }
 }
 
+/// Returns the code of an error of a store's SQLite file.
+#[must_use]
+pub const fn sqlite_code(error: &DatabaseError) -> Code {
+    match error {
+        DatabaseError::Busy { .. } => Code::StoreInUse,
+        DatabaseError::NewerSchema { .. } => Code::StoreNewerSchema,
+        DatabaseError::Corrupt { .. } => Code::StoreCorrupt,
+        DatabaseError::Io { .. } => Code::StoreIo,
+        DatabaseError::DiskFull { .. } => Code::StoreFull,
+        DatabaseError::Other(_) => Code::StoreError,
+    }
+}
+
+/// Returns the code of an error of a store's PostgreSQL database.
+#[cfg(feature = "postgres")]
+#[must_use]
+pub const fn postgres_code(error: &PgError) -> Code {
+    match error {
+        PgError::Unavailable(_)
+        | PgError::OutcomeUnknown(_)
+        | PgError::Configuration(_)
+        | PgError::ReadOnly(_)
+        | PgError::Serialization(_) => Code::StoreUnavailable,
+        PgError::Full(_) => Code::StoreFull,
+        PgError::NewerSchema { .. } => Code::StoreNewerSchema,
+        PgError::Corrupt(_) => Code::StoreCorrupt,
+        PgError::Other(_) => Code::StoreError,
+    }
+}
+
 impl Coded for TransferError {
     fn code(&self) -> Code {
         match self {
-            Self::Sqlite(error) => match error {
-                DatabaseError::Busy { .. } => Code::StoreInUse,
-                DatabaseError::NewerSchema { .. } => Code::StoreNewerSchema,
-                DatabaseError::Corrupt { .. } => Code::StoreCorrupt,
-                DatabaseError::Io { .. } => Code::StoreIo,
-                DatabaseError::DiskFull { .. } => Code::StoreFull,
-                DatabaseError::Other(_) => Code::StoreError,
-            },
+            Self::Sqlite(error) => sqlite_code(error),
             #[cfg(feature = "postgres")]
-            Self::Postgres(error) => match error {
-                PgError::Unavailable(_)
-                | PgError::OutcomeUnknown(_)
-                | PgError::Configuration(_)
-                | PgError::ReadOnly(_)
-                | PgError::Serialization(_) => Code::StoreUnavailable,
-                PgError::Full(_) => Code::StoreFull,
-                PgError::NewerSchema { .. } => Code::StoreNewerSchema,
-                PgError::Corrupt(_) => Code::StoreCorrupt,
-                PgError::Other(_) => Code::StoreError,
-            },
+            Self::Postgres(error) => postgres_code(error),
             Self::Io { .. } => Code::Io,
             Self::BadArchive(_) => Code::BadArchive,
             Self::NewerArchive { .. } => Code::NewerArchive,

@@ -16,7 +16,9 @@ pub mod sqlite;
 mod table;
 
 pub use copy::{CopyProgress, CopyReport, OnProgress, copy_tables};
-pub use error::TransferError;
+#[cfg(feature = "postgres")]
+pub use error::postgres_code;
+pub use error::{TransferError, sqlite_code};
 pub use table::{
     Kind, Part, Row, SqliteForm, Table, TableSink, TableSource, Value, Visit, blob_row, check_blob,
 };

@@ -92,13 +92,14 @@ fn number(number: Option<i64>) -> Value {
 /// When they cannot be written.
 pub fn insert_rows(
     session: &PgSession,
-    table: &Table,
+    table: &str,
+    columns: &[(&str, Kind)],
     rows: Vec<Row>,
 ) -> Result<(), TransferError> {
     let mut lists: Vec<Box<dyn ToSql + Sync>> = vec![];
     let mut types = vec![];
     let rows = RefCell::new(rows);
-    for (index, (_, kind)) in table.columns.iter().enumerate() {
+    for (index, (_, kind)) in columns.iter().enumerate() {
         let take = || {
             let mut rows = rows.borrow_mut();
             let take = |row: &mut Row| std::mem::replace(&mut row[index], Value::Null);
@@ -141,11 +142,10 @@ pub fn insert_rows(
         lists.push(list);
         types.push(format!("${}::{name}[]", index + 1));
     }
+    let names: Vec<&str> = columns.iter().map(|(name, _)| *name).collect();
+    let (names, types) = (names.join(", "), types.join(", "));
     let sql = format!(
-        "INSERT INTO {} ({}) OVERRIDING SYSTEM VALUE SELECT * FROM unnest({})",
-        table.name,
-        table.column_names(),
-        types.join(", ")
+        "INSERT INTO {table} ({names}) OVERRIDING SYSTEM VALUE SELECT * FROM unnest({types})"
     );
     let lists: Vec<&(dyn ToSql + Sync)> = lists.iter().map(AsRef::as_ref).collect();
     session.execute(&sql, &lists)?;

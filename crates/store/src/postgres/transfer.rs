@@ -104,6 +104,6 @@ impl TableSink for PostgresSink<'_> {
         if table.is_blobs() {
             return rows.iter().try_for_each(|row| self.insert_blob(row));
         }
-        insert_rows(self.session, table, rows)
+        insert_rows(self.session, table.name, table.columns, rows)
     }
 }

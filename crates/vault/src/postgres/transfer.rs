@@ -1,11 +1,7 @@
 //! Copies into the tables of PostgreSQL.
 
 use skills_postgres::{PgSession, Pool, column};
-use skills_transfer::{
-    Kind::{Bytes, Number, Real, Text},
-    Part, Row, SqliteForm, Table, TableSink, TransferError, Value,
-    postgres::insert_rows,
-};
+use skills_transfer::{Kind, Row, Table, TableSink, TransferError, Value, postgres::insert_rows};
 
 use super::COMPONENT;
 use crate::{Vault, transfer::FillVault};
@@ -13,37 +9,8 @@ use crate::{Vault, transfer::FillVault};
 /// Revision of everything that a copy brings, by which running servers notice it.
 const REVISION: i64 = 1;
 
-/// Tables that have a revision besides.
-const WITH_REVISION: [Table; 2] = [
-    Table {
-        part: Part::Vault,
-        name: "vault_key",
-        sqlite: SqliteForm::Table("key"),
-        columns: &[
-            ("number", Number),
-            ("hash", Bytes),
-            ("owner", Text),
-            ("label", Text),
-            ("created_at", Number),
-            ("expires_at", Number),
-            ("revoked_at", Number),
-            ("revision", Number),
-        ],
-    },
-    Table {
-        part: Part::Vault,
-        name: "vault_profile",
-        sqlite: SqliteForm::Table("profile"),
-        columns: &[
-            ("owner", Text),
-            ("tier", Text),
-            ("credits", Real),
-            ("username", Text),
-            ("updated_at", Number),
-            ("revision", Number),
-        ],
-    },
-];
+/// Tables that have a revision in PostgreSQL, by which servers find changes.
+const WITH_REVISION: [&str; 2] = ["vault_key", "vault_profile"];
 
 impl Vault {
     /// Creates or migrates the tables in the database of a pool.
@@ -87,10 +54,11 @@ struct PostgresSink<'a>(&'a PgSession);
 
 impl TableSink for PostgresSink<'_> {
     fn insert(&mut self, table: &Table, mut rows: Vec<Row>) -> Result<(), TransferError> {
-        let with_revision = WITH_REVISION.iter().find(|other| other.name == table.name);
-        if with_revision.is_some() {
+        let mut columns = table.columns.to_vec();
+        if WITH_REVISION.contains(&table.name) {
+            columns.push(("revision", Kind::Number));
             rows.iter_mut().for_each(|row| row.push(Value::Number(REVISION)));
         }
-        insert_rows(self.0, with_revision.unwrap_or(table), rows)
+        insert_rows(self.0, table.name, &columns, rows)
     }
 }
