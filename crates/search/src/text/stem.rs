@@ -1,6 +1,6 @@
 //! English stemming: the Porter2 algorithm, with names and acronyms of the field left alone.
 
-/// Words that keep their final letters: names and acronyms that only look like plurals or verbs.
+/// Words that keep their final letters: names and acronyms that only look like plurals or verbs. Sorted.
 const INVARIANT: &[&str] = &[
     "ansible",
     "atlas",
@@ -11,8 +11,8 @@ const INVARIANT: &[&str] = &[
     "canvas",
     "chaos",
     "cms",
-    "cosmos",
     "cors",
+    "cosmos",
     "css",
     "dns",
     "ecs",
@@ -29,8 +29,8 @@ const INVARIANT: &[&str] = &[
     "obs",
     "os",
     "paas",
-    "postgres",
     "pos",
+    "postgres",
     "rails",
     "rds",
     "redis",
@@ -38,9 +38,9 @@ const INVARIANT: &[&str] = &[
     "saas",
     "sas",
     "sms",
-    "sqs",
     "sns",
     "spring",
+    "sqs",
     "tls",
     "travis",
     "ts",
@@ -49,17 +49,18 @@ const INVARIANT: &[&str] = &[
     "windows",
 ];
 
+/// Words with a stem that no rule makes. Sorted.
 const IRREGULAR: &[(&str, &str)] = &[
+    ("analyse", "analys"),
     ("analyses", "analysi"),
+    ("analysing", "analys"),
+    ("analysis", "analys"),
+    ("analytics", "analyt"),
     ("analyze", "analys"),
     ("analyzed", "analys"),
     ("analyzer", "analys"),
     ("analyzes", "analys"),
     ("analyzing", "analys"),
-    ("analyse", "analys"),
-    ("analysing", "analys"),
-    ("analysis", "analys"),
-    ("analytics", "analyt"),
     ("dying", "die"),
     ("early", "earli"),
     ("gently", "gentl"),
@@ -84,12 +85,12 @@ pub(crate) fn stem(word: &mut String) {
     if word.len() < 3 || !word.bytes().all(|byte| byte.is_ascii_lowercase()) {
         return;
     }
-    if INVARIANT.contains(&word.as_str()) {
+    if INVARIANT.binary_search(&word.as_str()).is_ok() {
         return;
     }
-    if let Some((_, stem)) = IRREGULAR.iter().find(|(irregular, _)| irregular == word) {
+    if let Ok(at) = IRREGULAR.binary_search_by_key(&word.as_str(), |(irregular, _)| *irregular) {
         word.clear();
-        word.push_str(stem);
+        word.push_str(IRREGULAR[at].1);
         return;
     }
     let mut stemmer = Stemmer::new(std::mem::take(word).into_bytes());
@@ -350,6 +351,12 @@ mod tests {
         let mut word = word.to_owned();
         stem(&mut word);
         word
+    }
+
+    #[test]
+    fn the_lists_are_sorted() {
+        assert!(INVARIANT.is_sorted());
+        assert!(IRREGULAR.is_sorted());
     }
 
     #[test]
