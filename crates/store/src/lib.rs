@@ -100,6 +100,14 @@ pub trait Store: Send + Sync + std::fmt::Debug + 'static {
     /// When the store cannot be read.
     fn blob(&self, digest: &Digest) -> Result<Option<Bytes>, StoreError>;
 
+    /// Returns several blobs, in the order of their digests. The caller limits their size.
+    ///
+    /// # Errors
+    /// When the store cannot be read, or one of them is damaged.
+    fn blobs(&self, digests: &[Digest]) -> Result<Vec<Option<Bytes>>, StoreError> {
+        digests.iter().map(|digest| self.blob(digest)).collect()
+    }
+
     /// Returns whether [`blob`](Self::blob) reads from memory or a local file. It then takes microseconds, unless the
     /// file has to be read from the disk.
     fn is_local(&self) -> bool {

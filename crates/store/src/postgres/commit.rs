@@ -18,7 +18,9 @@ use super::{
     differences::Differences,
     flush,
     load::{self, Loaded},
-    outcome, rows,
+    outcome,
+    own_commits::CommitInProgress,
+    rows,
 };
 use crate::{
     Batch, BatchError, GroupOutcome, Mutation, NewValue, StoreError, VersionMutation,
@@ -122,9 +124,10 @@ impl PostgresStore {
         if !applied.differences.is_simple() {
             return Ok(Attempt::Stale);
         }
+        let commit = self.own_commits.begin(rows::to_u64(applied.differences.revision));
         let write = applied.differences.write_if_unchanged(session, cached.stamp, &self.channel);
         match session.wait_for_commit(write) {
-            Ok(true) => Ok(Attempt::Done(self.remember(cached, applied))),
+            Ok(true) => Ok(Attempt::Done(self.remember(commit, cached, applied))),
             Err(PgError::OutcomeUnknown(reason)) => Ok(Attempt::Unknown(applied.outcome, reason)),
             // A batch that is sent again violates a constraint; so does a change of another server.
             Ok(false) | Err(PgError::Other(_) | PgError::Serialization(_)) => {
@@ -163,8 +166,9 @@ impl PostgresStore {
             session.roll_back();
             return Ok(Attempt::Done(applied.outcome));
         }
+        let commit = self.own_commits.begin(rows::to_u64(applied.differences.revision));
         match session.wait_for_commit(applied.differences.write(session, &self.channel)) {
-            Ok(()) => Ok(Attempt::Done(self.remember(&loaded, applied))),
+            Ok(()) => Ok(Attempt::Done(self.remember(commit, &loaded, applied))),
             Err(PgError::OutcomeUnknown(reason)) => Ok(Attempt::Unknown(applied.outcome, reason)),
             Err(error) => {
                 session.roll_back();
@@ -174,9 +178,13 @@ impl PostgresStore {
     }
 
     /// Stores what a commit left in the cache.
-    fn remember(&self, before: &Loaded, applied: Applied) -> GroupOutcome {
-        let revision = rows::to_u64(applied.differences.revision);
-        self.own_revision.fetch_max(revision, Ordering::Relaxed);
+    fn remember(
+        &self,
+        commit: CommitInProgress,
+        before: &Loaded,
+        applied: Applied,
+    ) -> GroupOutcome {
+        commit.finish();
         self.cache.lock().store(before, applied.tables, &applied.differences);
         applied.outcome
     }

@@ -2,7 +2,7 @@
 //!
 //! - `commit`: a group of batches as one transaction; `commit_cache`: what the last one left
 //! - `load`, `differences`, `flush`: the part of the tables that a group needs, what it changed, and the write of that
-//! - `outcome`: recorded outcomes of batches that are sent again
+//! - `outcome`: recorded outcomes of batches that are sent again; `own_commits`: notifications of this server's commits
 //! - `log`, `retention`, `rows`: reads
 //! - `presence`: servers that share the database
 //! - `transfer`: copies
@@ -14,6 +14,7 @@ mod flush;
 mod load;
 mod log;
 mod outcome;
+mod own_commits;
 mod presence;
 mod retention;
 mod rows;
@@ -22,21 +23,16 @@ mod transfer;
 use std::{
     collections::HashMap,
     fmt,
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering},
-    },
+    sync::{Arc, atomic::AtomicU64},
     time::Duration,
 };
 
 use bytes::{Bytes, BytesMut};
 use parking_lot::Mutex;
 use skills_core::{Digest, EntryKey, Label, Timestamp, VersionSelector};
-use skills_postgres::{
-    Component, DatabaseUrl, Notification, PgError, PgSession, Pool, PoolConfig, column,
-};
+use skills_postgres::{Component, DatabaseUrl, PgError, PgSession, Pool, PoolConfig, column};
 
-use self::{commit_cache::CommitCache, load::LoadStatements};
+use self::{commit_cache::CommitCache, load::LoadStatements, own_commits::OwnCommits};
 use crate::{
     Batch, Change, CollectionSize, ExpiredVersions, FoundVersion, GroupOutcome, LogFilter,
     LogRecord, Retention, ServedRecord, StateEntry, Store, StoreError, StoredEntry, Subscription,
@@ -59,8 +55,7 @@ pub struct PostgresStore {
     channel: String,
     commits: AtomicU64,
     cache: Mutex<CommitCache>,
-    /// Newest revision that this server committed. Its notification needs no look at the log.
-    own_revision: Arc<AtomicU64>,
+    own_commits: Arc<OwnCommits>,
 }
 
 impl fmt::Debug for PostgresStore {
@@ -102,7 +97,7 @@ impl PostgresStore {
             channel,
             commits: AtomicU64::new(0),
             cache: Mutex::default(),
-            own_revision: Arc::default(),
+            own_commits: Arc::default(),
         })
     }
 
@@ -171,10 +166,31 @@ fn blob(session: &PgSession, digest: &Digest) -> Result<Option<Bytes>, PgError> 
             bytes.freeze()
         }
     };
+    whole(digest, crc32, bytes).map(Some)
+}
+
+/// Reads blobs, with one statement for those that are not in chunks.
+fn blobs(session: &PgSession, digests: &[Digest]) -> Result<Vec<Option<Bytes>>, PgError> {
+    let names: Vec<&[u8]> = digests.iter().map(|digest| digest.as_bytes().as_slice()).collect();
+    let sql = "SELECT digest, crc32, bytes FROM blob WHERE digest = ANY($1) AND bytes IS NOT NULL";
+    let mut found = HashMap::new();
+    for row in session.query(sql, &[&names])? {
+        let (digest, bytes): (_, &[u8]) = (rows::digest(&row, 0)?, column(&row, 2)?);
+        found.insert(digest, whole(&digest, column(&row, 1)?, Bytes::copy_from_slice(bytes))?);
+    }
+    let read = |digest: &Digest| match found.get(digest) {
+        Some(bytes) => Ok(Some(bytes.clone())),
+        None => blob(session, digest),
+    };
+    digests.iter().map(read).collect()
+}
+
+/// Compares a blob with its checksum.
+fn whole(digest: &Digest, crc32: i64, bytes: Bytes) -> Result<Bytes, PgError> {
     if i64::from(crc32fast::hash(&bytes)) != crc32 {
         return Err(PgError::Corrupt(format!("the body {digest} is damaged")));
     }
-    Ok(Some(bytes))
+    Ok(bytes)
 }
 
 fn find_version(
@@ -257,23 +273,19 @@ impl Store for PostgresStore {
         self.read(|session| blob(session, digest))
     }
 
+    fn blobs(&self, digests: &[Digest]) -> Result<Vec<Option<Bytes>>, StoreError> {
+        self.read(|session| blobs(session, digests))
+    }
+
     fn changes(&self, after: u64, limit: usize) -> Result<Vec<Change>, StoreError> {
         self.read(|session| log::changes(session, after, limit))
     }
 
     fn follow(&self, wake: Wake) -> Result<Option<Subscription>, StoreError> {
-        let own_revision = Arc::clone(&self.own_revision);
-        let is_own = move |notification: &Notification| match notification {
-            Notification::Connected => false,
-            Notification::Payload(revision) => revision
-                .parse()
-                .is_ok_and(|revision: u64| revision <= own_revision.load(Ordering::Relaxed)),
-        };
-        let listener = self.pool.listen(&self.channel, move |notification| {
-            if !is_own(&notification) {
-                wake();
-            }
-        })?;
+        let commits = Arc::clone(&self.own_commits);
+        commits.set_wake(wake);
+        let receive = move |notification| commits.receive(&notification);
+        let listener = self.pool.listen(&self.channel, receive)?;
         Ok(Some(Box::new(listener)))
     }
 

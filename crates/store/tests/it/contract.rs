@@ -93,6 +93,12 @@ fn an_entry_comes_back_with_its_body() {
         let digest = Digest::of(b"# A\n\nText");
         assert_eq!(store.blob(&digest).unwrap().unwrap(), "# A\n\nText");
         assert_eq!(store.blob(&Digest::of(b"other")).unwrap(), None);
+        commit(store, put("b", "# B"), 6);
+        let digests = [Digest::of(b"# B"), Digest::of(b"other"), digest, digest];
+        let read = store.blobs(&digests).unwrap();
+        let expected = [Some("# B"), None, Some("# A\n\nText"), Some("# A\n\nText")];
+        assert_eq!(read, expected.map(|text| text.map(Bytes::from)));
+        assert_eq!(store.blobs(&[]).unwrap(), []);
     });
 }
 

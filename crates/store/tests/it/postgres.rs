@@ -239,6 +239,10 @@ fn a_large_blob_is_stored_in_chunks_and_read_back() {
     let blobs = vec![(digest, Bytes::from(body.clone()))];
     commit(&store, Mutation::Put { layer, id, content, blobs, options }, 1);
     assert_eq!(store.blob(&digest).unwrap().unwrap(), body.as_bytes());
+    let small = Digest::of(b"# B");
+    commit(&store, put("b", "# B"), 2);
+    let both = store.blobs(&[digest, small]).unwrap();
+    assert_eq!(both, [Some(Bytes::from(body)), Some(Bytes::from("# B"))]);
     let chunks = database.pool().read(|session| {
         let row = session.query_one("SELECT count(*) FROM blob_chunk", &[])?;
         skills_postgres::column::<i64>(&row, 0)
