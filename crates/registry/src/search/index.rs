@@ -18,6 +18,7 @@ use super::{
     SearchConfig, SearchRequest,
     evaluation::{Evaluated, Evaluation, Scope},
     indexer::Indexer,
+    signal::IndexSignal,
 };
 use crate::{Catalog, RegistryError, publisher::Publisher};
 
@@ -125,13 +126,17 @@ impl SearchIndex {
     }
 
     /// Waits until the index has a version of the catalog, but not for long. Returns whether it has.
-    pub(crate) async fn wait_for(&self, version: (u64, u64)) -> bool {
+    pub(crate) async fn wait_for(&self, version: (u64, u64), signal: &IndexSignal) -> bool {
         let has_version = |progress: &IndexProgress| {
             progress.is_complete
                 && progress.version.0 >= version.0
                 && progress.version.1 >= version.1
         };
         let mut progress = self.progress();
+        if has_version(&progress.borrow()) {
+            return true;
+        }
+        signal.hurry();
         // Bound to a variable: the guard must not outlive the wait.
         let waited = timeout(MAX_WAIT, progress.wait_for(has_version)).await;
         matches!(waited, Ok(Ok(_)))

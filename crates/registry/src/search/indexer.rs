@@ -8,6 +8,7 @@ use std::{
     panic::{AssertUnwindSafe, catch_unwind},
     sync::{Arc, mpsc},
     thread,
+    time::Instant,
 };
 
 use skills_core::Layer;
@@ -19,9 +20,10 @@ use skills_store::Store;
 use super::{
     ModelLoader, documents,
     index::{IndexProgress, IndexState},
+    root_texts::{self, RootText},
 };
 use crate::{
-    Catalog, SkillRow,
+    Catalog,
     catalog::{CatalogDifference, ChangedRow},
     publisher::Publisher,
 };
@@ -87,6 +89,7 @@ impl Indexer {
         let _ = self.state.model.set(model);
         let mut is_second_attempt = false;
         loop {
+            let started = Instant::now();
             // A panic must not end the search of a running server: it builds the index again, at once and then after
             // each change.
             if catch_unwind(AssertUnwindSafe(|| self.update())).is_err() {
@@ -100,7 +103,7 @@ impl Indexer {
             } else {
                 is_second_attempt = false;
             }
-            if !self.publisher.index_signal.wait() {
+            if !self.publisher.index_signal.wait(started.elapsed()) {
                 return;
             }
         }
@@ -179,7 +182,13 @@ impl Indexer {
     fn analyze(&mut self, differences: &[CatalogDifference]) -> Vec<Analyzed> {
         let store = &*self.store;
         let analyze = |analyzer: &mut Analyzer, part: &[CatalogDifference]| -> Vec<Analyzed> {
-            part.iter().map(|difference| analyze(store, analyzer, difference)).collect()
+            let mut analyzed = Vec::with_capacity(part.len());
+            for group in root_texts::groups(part) {
+                let texts = root_texts::read(store, group);
+                let group = group.iter().zip(texts);
+                analyzed.extend(group.map(|(entry, text)| analyze(analyzer, entry, &text)));
+            }
+            analyzed
         };
         if differences.len() < MIN_PARALLEL {
             return self
@@ -250,57 +259,29 @@ fn is_current(catalog: &Catalog, difference: &CatalogDifference) -> bool {
 
 /// Analyzes an entry. One whose text makes the analyzer panic is found by its metadata, and keeps no other from being
 /// found.
-fn analyze(store: &dyn Store, analyzer: &mut Analyzer, difference: &CatalogDifference) -> Analyzed {
-    let mut attempt = |analyze: &dyn Fn(&mut Analyzer) -> Analyzed| {
-        let analyzed = catch_unwind(AssertUnwindSafe(|| analyze(analyzer)));
+fn analyze(analyzer: &mut Analyzer, difference: &CatalogDifference, root: &RootText) -> Analyzed {
+    let mut attempt = |text: Option<&str>| {
+        let analyzed = catch_unwind(AssertUnwindSafe(|| {
+            document(difference, text).map(|document| analyzer.analyze(&document))
+        }));
         if analyzed.is_err() {
             tracing::error!(id = %difference.id, "entry not indexed in full: its text cannot be analyzed");
             analyzer.reset();
         }
         analyzed.ok()
     };
-    attempt(&|analyzer| analyze_entry(store, analyzer, difference))
-        .or_else(|| {
-            attempt(&|analyzer| (metadata(difference).map(|it| analyzer.analyze(&it)), true))
-        })
-        .unwrap_or((None, true))
+    match attempt(root.text.as_deref()) {
+        Some(analyzed) => (analyzed, !root.is_unread),
+        None => (attempt(None).flatten(), true),
+    }
 }
 
-/// Returns the document of an entry without its text.
-fn metadata(difference: &CatalogDifference) -> Option<SearchDocument> {
+/// Returns the document of an entry; that of a removed one is `None`.
+fn document(difference: &CatalogDifference, text: Option<&str>) -> Option<SearchDocument> {
     match &difference.row {
         ChangedRow::Removed(_) => None,
         ChangedRow::Prompt(row) => Some(documents::of_prompt(row)),
-        ChangedRow::Skill(row) => Some(documents::of_skill(row, None)),
-    }
-}
-
-fn analyze_entry(
-    store: &dyn Store,
-    analyzer: &mut Analyzer,
-    difference: &CatalogDifference,
-) -> Analyzed {
-    match &difference.row {
-        ChangedRow::Removed(_) => (None, true),
-        ChangedRow::Prompt(row) => (Some(analyzer.analyze(&documents::of_prompt(row))), true),
-        ChangedRow::Skill(row) => {
-            let (text, is_read) = read_root(store, row);
-            (Some(analyzer.analyze(&documents::of_skill(row, text.as_deref()))), is_read)
-        }
-    }
-}
-
-/// Reads the root document of a stored skill. Returns whether it could be read, or cannot be.
-fn read_root(store: &dyn Store, row: &SkillRow) -> (Option<String>, bool) {
-    let Some(root) = row.meta.root().filter(|_| !row.is_live()) else { return (None, true) };
-    match store.blob(&root.digest) {
-        Ok(Some(bytes)) => (Some(String::from_utf8_lossy(&bytes).into_owned()), true),
-        // Replaced meanwhile, which is a difference of its own, or damaged.
-        Ok(None) => (None, true),
-        Err(error) => {
-            tracing::warn!(skill = %row.id, %error, "text not readable for the search index");
-            (None, false)
-        }
+        ChangedRow::Skill(row) => Some(documents::of_skill(row, text)),
     }
 }
 

@@ -19,6 +19,7 @@ mod index_page;
 mod indexer;
 mod registry_search;
 mod request;
+mod root_texts;
 mod row_search;
 mod signal;
 

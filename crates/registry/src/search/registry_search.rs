@@ -19,7 +19,8 @@ impl Registry {
         request: SearchRequest,
     ) -> Result<SearchPage, RegistryError> {
         let index = self.search_index();
-        let is_current = index.wait_for(self.catalog().version()).await;
+        let is_current =
+            index.wait_for(self.catalog().version(), &self.publisher().index_signal).await;
         let catalog = self.catalog_for(caller);
         let is_logged = request.cursor.is_none() && !request.unlogged;
         let query = request.query.clone();

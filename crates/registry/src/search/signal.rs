@@ -1,14 +1,24 @@
 //! Wake-up signal for the thread of the search index.
 
-use std::collections::BTreeSet;
+use std::{
+    collections::BTreeSet,
+    time::{Duration, Instant},
+};
 
 use parking_lot::{Condvar, Mutex};
 use skills_core::Layer;
+
+/// Limits of the pause between two updates of the index. The pause is twice the time of the last update, so that the index
+/// takes at most a third of the time while writes go on. A search that waits for the next update ends it.
+const MIN_PAUSE: Duration = Duration::from_millis(50);
+const MAX_PAUSE: Duration = Duration::from_millis(500);
 
 /// State of the signal.
 #[derive(Debug, Default)]
 struct SignalState {
     is_raised: bool,
+    /// A search waits for the next update.
+    is_urgent: bool,
     is_closed: bool,
     /// Layers of which a text was purged.
     purged: BTreeSet<Layer>,
@@ -22,9 +32,16 @@ pub(crate) struct IndexSignal {
 }
 
 impl IndexSignal {
-    /// Wakes the indexer.
+    /// Makes the indexer update the index, soon.
     pub(crate) fn raise(&self) {
-        self.state.lock().is_raised = true;
+        if !std::mem::replace(&mut self.state.lock().is_raised, true) {
+            self.changed.notify_one();
+        }
+    }
+
+    /// Makes the indexer carry out an update that is due at once.
+    pub(super) fn hurry(&self) {
+        self.state.lock().is_urgent = true;
         self.changed.notify_one();
     }
 
@@ -49,13 +66,66 @@ impl IndexSignal {
         self.state.lock().is_closed
     }
 
-    /// Waits until the signal is raised and lowers it. Returns whether to go on.
-    pub(super) fn wait(&self) -> bool {
+    /// Waits until the next update is due, after one that took a time. Returns whether to go on.
+    pub(super) fn wait(&self, update: Duration) -> bool {
+        let pause_ends = Instant::now() + (update * 2).clamp(MIN_PAUSE, MAX_PAUSE);
         let mut state = self.state.lock();
-        while !state.is_raised && !state.is_closed {
-            self.changed.wait(&mut state);
+        while !state.is_closed {
+            if !state.is_raised {
+                self.changed.wait(&mut state);
+            } else if state.is_urgent || Instant::now() >= pause_ends {
+                break;
+            } else {
+                self.changed.wait_until(&mut state, pause_ends);
+            }
         }
-        state.is_raised = false;
+        (state.is_raised, state.is_urgent) = (false, false);
         !state.is_closed
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{sync::Arc, thread};
+
+    use super::*;
+
+    /// Raises the signal on another thread once this one waits.
+    fn raise_later(signal: &Arc<IndexSignal>) -> thread::JoinHandle<()> {
+        let signal = Arc::clone(signal);
+        thread::spawn(move || signal.raise())
+    }
+
+    #[test]
+    fn changes_shortly_after_an_update_wait_for_the_end_of_the_pause() {
+        let signal = Arc::new(IndexSignal::default());
+        let started = Instant::now();
+        let raiser = raise_later(&signal);
+        assert!(signal.wait(Duration::ZERO));
+        assert!(started.elapsed() >= MIN_PAUSE);
+        raiser.join().unwrap();
+    }
+
+    #[test]
+    fn a_search_ends_the_pause() {
+        let signal = Arc::new(IndexSignal::default());
+        signal.hurry();
+        let state = || {
+            let state = signal.state.lock();
+            (state.is_raised, state.is_urgent)
+        };
+        assert_eq!(state(), (false, true), "there is nothing to index yet");
+        let raiser = raise_later(&signal);
+        assert!(signal.wait(Duration::ZERO));
+        assert_eq!(state(), (false, false));
+        raiser.join().unwrap();
+    }
+
+    #[test]
+    fn closing_ends_every_wait() {
+        let signal = IndexSignal::default();
+        signal.raise();
+        signal.close();
+        assert!(!signal.wait(Duration::ZERO));
     }
 }

@@ -1,0 +1,80 @@
+//! Root documents of the skills that are indexed, read several at a time: each read of a remote store is a round trip.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use bytes::Bytes;
+use skills_core::Digest;
+use skills_store::Store;
+
+use crate::catalog::{CatalogDifference, ChangedRow};
+
+/// Most texts that are read at once, and most bytes of them, unless the first alone has more.
+const MAX_TEXTS: usize = 64;
+const MAX_BYTES: u64 = 4 << 20;
+
+/// Text of an entry.
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
+pub(super) struct RootText {
+    /// `None` for an entry without a text, or whose text is gone or was not read.
+    pub(super) text: Option<String>,
+    /// The text could not be read, which is worth another attempt.
+    pub(super) is_unread: bool,
+}
+
+/// Splits entries into groups whose texts are read at once.
+pub(super) fn groups(entries: &[CatalogDifference]) -> Vec<&[CatalogDifference]> {
+    let mut groups = vec![];
+    let (mut start, mut bytes) = (0, 0);
+    for (at, entry) in entries.iter().enumerate() {
+        let size = file_of(entry).map_or(0, |file| file.size);
+        if at > start && (at - start == MAX_TEXTS || bytes + size > MAX_BYTES) {
+            groups.push(&entries[start..at]);
+            (start, bytes) = (at, 0);
+        }
+        bytes += size;
+    }
+    groups.push(&entries[start..]);
+    groups
+}
+
+/// Reads the texts of a group. Entries that are no stored skills have none.
+pub(super) fn read(store: &dyn Store, entries: &[CatalogDifference]) -> Vec<RootText> {
+    let digests: Vec<_> = entries.iter().filter_map(file_of).map(|file| file.digest).collect();
+    if digests.is_empty() {
+        return vec![RootText::default(); entries.len()];
+    }
+    let mut read = match catch_unwind(AssertUnwindSafe(|| store.blobs(&digests))) {
+        Ok(Ok(blobs)) => blobs.into_iter().map(Ok).collect(),
+        Ok(Err(error)) if error.is_transient() => {
+            tracing::warn!(%error, texts = digests.len(), "texts not readable for the search index");
+            digests.iter().map(|_| Err(())).collect()
+        }
+        // One of them is damaged, which must not hide the others.
+        _ => digests.iter().map(|digest| read_alone(store, digest)).collect::<Vec<_>>(),
+    }
+    .into_iter();
+    let text = |entry: &CatalogDifference| match file_of(entry).and_then(|_| read.next()) {
+        Some(Ok(Some(bytes))) => {
+            RootText { text: Some(String::from_utf8_lossy(&bytes).into_owned()), is_unread: false }
+        }
+        // Without a text; or replaced meanwhile, which is a difference of its own.
+        None | Some(Ok(None)) => RootText::default(),
+        Some(Err(())) => RootText { text: None, is_unread: true },
+    };
+    entries.iter().map(text).collect()
+}
+
+/// Reads one text. One that makes the store panic counts as gone.
+fn read_alone(store: &dyn Store, digest: &Digest) -> Result<Option<Bytes>, ()> {
+    let read = catch_unwind(AssertUnwindSafe(|| store.blob(digest)));
+    read.unwrap_or(Ok(None))
+        .map_err(|error| tracing::warn!(%error, "text not readable for the search index"))
+}
+
+/// Returns the root document of a stored skill.
+fn file_of(entry: &CatalogDifference) -> Option<&skills_core::FileMeta> {
+    match &entry.row {
+        ChangedRow::Skill(row) if !row.is_live() => row.meta.root(),
+        _ => None,
+    }
+}
