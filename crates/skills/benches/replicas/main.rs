@@ -347,7 +347,7 @@ async fn delays(report: &mut Report, database: &Postgres) {
     }
 }
 
-/// Waits until a server has a number of skills.
+/// Waits until a server serves a skill.
 fn wait_for_skills(server: &ServerProcess, last: &str) {
     let mut caller = Caller::connect(&server.url);
     let ask = format!(r#"{{"uri":"iii://{last}"}}"#);
@@ -382,6 +382,7 @@ fn large_catalogs(report: &mut Report, database: &Postgres) {
     for _ in 0..3 {
         let started = Instant::now();
         let server = serve(dirs[2].path(), Some(&url));
+        wait_for_skills(&server, &format!("skill-{}", skills - 1));
         openings.push(started.elapsed());
         opened_mb = resident_mb(server.pid());
     }
@@ -393,6 +394,7 @@ fn large_catalogs(report: &mut Report, database: &Postgres) {
     let copying = started.elapsed();
     let started = Instant::now();
     let local = serve(&dirs[3].path().join("data"), None);
+    wait_for_skills(&local, &format!("skill-{}", skills - 1));
     let opened_locally = started.elapsed();
     let local_mb = resident_mb(local.pid());
 
