@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 use serde_json::Value;
 use skills_bus::{Bus, Json};
 use skills_core::{Code, KeyDirectory, resolve::Prefix};
-use skills_store::{Batch, Mutation, ServerId, Store};
+use skills_store::{Batch, ImportRecords, Mutation, ServerId, Store};
 use tokio::sync::watch;
 
 use crate::{
@@ -282,6 +282,12 @@ impl Registry {
     pub(crate) fn apply_external_blocking(&self, check: ExternalCheck) -> bool {
         let queued = self.writer().map(|writer| writer.queue_external(check));
         queued.is_some_and(|result| result.blocking_recv().is_ok())
+    }
+
+    /// Returns the records of imports of the servers that share the store, if several can.
+    #[must_use]
+    pub fn import_records(&self) -> Option<Arc<dyn ImportRecords>> {
+        Arc::clone(&self.store).import_records()
     }
 
     /// Returns the bus, if there is one and it still runs.

@@ -24,7 +24,9 @@ use crate::{
     listener::{ListenerSettings, bind},
     memory,
     pending_registry::PendingRegistry,
-    retention, store_watch,
+    retention,
+    sources::SourceStates,
+    store_watch,
     vault_location::VaultLocation,
     writer_watch,
 };
@@ -77,7 +79,10 @@ pub async fn run(options: Options, shutdown: CancellationToken) -> Result<(), Fa
             foundation.start_live_host(config.mdp.clone(), Arc::clone(&pending), shutdown.clone());
         surfaces.live_host = Some(host.clone());
         let readiness = surfaces.readiness.clone();
-        let settings = HttpSettings { data_dir: data_dir.clone(), console, sources: vec![] };
+        // A worker of an engine imports no sources.
+        let (sources, source_states) = (vec![], SourceStates::new(data_dir.clone(), None));
+        let data_dir = data_dir.clone();
+        let settings = HttpSettings { data_dir, console, sources, source_states };
         let app =
             foundation.http_app(pending, pending_executor, &host, readiness, settings, &shutdown);
         let app = app.ok_or_else(|| Failure::new(Code::Internal, "the accounts are not open"))?;

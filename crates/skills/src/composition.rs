@@ -42,6 +42,7 @@ use crate::{
     mdp::{self, LiveClients},
     search_miss_log::VaultMissLog,
     server_state::ServerState,
+    sources::SourceStates,
 };
 
 /// Opens or creates the store of a directory, or that of the configured database.
@@ -74,6 +75,7 @@ pub(crate) struct HttpSettings {
     pub(crate) console: Option<ServerCommand>,
     /// Names of the configured sources.
     pub(crate) sources: Vec<String>,
+    pub(crate) source_states: SourceStates,
 }
 
 /// Parts that exist before the registry.
@@ -173,13 +175,14 @@ impl Foundation {
         };
         let mcp = Mcp::new(Arc::clone(&skills), Arc::new(executor.clone()), mcp);
         let (mcp, mcp_sessions) = skills_mcp::http::routes_with_sessions(&mcp);
-        let HttpSettings { data_dir, console, sources } = settings;
+        let HttpSettings { data_dir, console, sources, source_states } = settings;
         let server: Arc<dyn ServerInfo> = Arc::new(ServerState::new(
             data_dir,
             self.stats.clone(),
             mcp_sessions,
             readiness.clone(),
             sources,
+            source_states,
         ));
         let gateway = accounts.gateway(executor.clone(), Arc::clone(&server), is_private);
         let discovery = skills_discovery::Settings { is_private, budget };

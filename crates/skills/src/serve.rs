@@ -24,7 +24,8 @@ use crate::{
     registry_socket::RegistrySocket,
     retention,
     server_file::ServerFile,
-    sources, store_host, store_watch, writer_watch,
+    sources::{self, SourceStates},
+    store_host, store_watch, writer_watch,
 };
 
 /// Longest graceful shutdown after the signal.
@@ -207,7 +208,8 @@ impl Server {
         let _free_pages = memory::return_free_pages();
         let collection = retention::collect_periodically(&registry, config.retention);
         let skills: Arc<dyn SkillRegistry> = registry.clone();
-        let imports = sources::import_periodically(&skills, &config, &data_dir);
+        let source_states = SourceStates::new(data_dir.clone(), registry.import_records());
+        let imports = sources::import_periodically(&skills, &config, &source_states);
         let server_name = config.server_name.clone().unwrap_or_else(presence::host_name);
         let announcing = presence::announce(&registry, &hub, server_name, shutdown.clone());
         let readiness = Readiness::default();
@@ -216,7 +218,7 @@ impl Server {
         let app = published.executor.clone().map(PendingExecutor::ready).and_then(|executor| {
             let skills = registry.clone();
             let sources = config.sources.iter().map(|source| source.name.clone()).collect();
-            let settings = HttpSettings { data_dir, console, sources };
+            let settings = HttpSettings { data_dir, console, sources, source_states };
             foundation.http_app(
                 skills,
                 executor,

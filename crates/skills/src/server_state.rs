@@ -8,7 +8,7 @@ use skills_mcp::http::{OpenSession, OpenSessions};
 
 use crate::{
     data_dir,
-    sources::{self, SourceState},
+    sources::{SourceState, SourceStates},
 };
 
 const INDEXING: ServerProblem = ServerProblem {
@@ -30,6 +30,7 @@ pub(crate) struct ServerState {
     readiness: Readiness,
     /// Names of the configured sources.
     sources: Vec<String>,
+    source_states: SourceStates,
 }
 
 impl ServerState {
@@ -39,8 +40,10 @@ impl ServerState {
         mcp_sessions: OpenSessions,
         readiness: Readiness,
         sources: Vec<String>,
+        source_states: SourceStates,
     ) -> Self {
-        Self { started_at: Timestamp::now(), data_dir, stats, mcp_sessions, readiness, sources }
+        let started_at = Timestamp::now();
+        Self { started_at, data_dir, stats, mcp_sessions, readiness, sources, source_states }
     }
 
     fn problems(&self) -> Vec<ServerProblem> {
@@ -95,7 +98,7 @@ impl ServerInfo for ServerState {
             commit: state.commit,
             error: state.error,
         };
-        let states = sources::load_all(&self.data_dir).into_iter();
+        let states = self.source_states.latest().into_iter();
         states.filter(|state| self.sources.contains(&state.name)).map(source).collect()
     }
 }

@@ -4,6 +4,7 @@
 //! - [`concurrent`]: batches of a store behind a network
 //! - [`model`]: batches, changes and entries: the plain data of the trait
 //! - [`presence`]: servers that share a store
+//! - [`import_records`]: records of imports that these servers share
 //! - [`transfer`]: tables, for copies of whole registries
 //! - [`versions`]: versions of entries, labels and the log
 //! - [`selection`]: the version that a selector means, and the versions that retention keeps
@@ -16,6 +17,7 @@
 pub mod concurrent;
 mod content_json;
 mod error;
+pub mod import_records;
 pub mod memory;
 pub mod model;
 #[cfg(feature = "postgres")]
@@ -34,6 +36,7 @@ use skills_core::{Digest, EntryKey, Timestamp, VersionSelector};
 
 pub use concurrent::{BatchCallback, ConcurrentStore, FinishBatch, FinishLookup};
 pub use error::{BatchError, StoreError};
+pub use import_records::{ImportRecords, LeasedRecord, MemoryImportRecords};
 pub use memory::MemoryStore;
 pub use model::{
     Batch, BatchId, Change, Compute, Effect, EntryContent, Mutation, NewValue, Refusal,
@@ -229,6 +232,11 @@ pub trait Store: Send + Sync + std::fmt::Debug + 'static {
 
     /// Returns the presence of the servers that share the store. `None` if it has only one.
     fn presence(self: Arc<Self>) -> Option<Arc<dyn Presence>> {
+        None
+    }
+
+    /// Returns the records of imports of the servers that share the store. `None` if it has only one.
+    fn import_records(self: Arc<Self>) -> Option<Arc<dyn ImportRecords>> {
         None
     }
 

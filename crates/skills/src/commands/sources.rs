@@ -13,7 +13,7 @@ use crate::{
     fetch::{DEFAULT_HOST, Fetcher, public_url},
     interrupt::interruptible,
     output::{self, plain},
-    sources::{self, SourceState},
+    sources::{self, SourceState, SourceStates},
 };
 
 const NO_SOURCES: &str =
@@ -32,7 +32,7 @@ pub(super) async fn run(
     target.data_dir = Some(data_dir::locate(&target));
     match command {
         SourceCommand::List { format } => list(config, format.json),
-        SourceCommand::Status { format } => status(&target, config, format.json),
+        SourceCommand::Status { format } => status(&target, config, format.json).await,
         SourceCommand::Sync { names, format } => {
             let cancelled = Arc::new(AtomicBool::new(false));
             let host = config.git_host.as_deref().unwrap_or(DEFAULT_HOST);
@@ -70,9 +70,24 @@ fn list(config: &Config, json: bool) -> Result<(), Failure> {
     Ok(output::table(&["NAME", "TIER", "INTERVAL", "FROM"], &rows)?)
 }
 
+/// Returns the place of the states of the sources: the database of the registry, or its data directory.
+///
+/// # Errors
+/// When the database cannot be reached.
+async fn open_states(target: &Target, config: &Config) -> Result<SourceStates, Failure> {
+    let shared = match &config.database {
+        Some(database) => database.open().await?.import_records(),
+        None => None,
+    };
+    Ok(SourceStates::new(data_dir::locate(target), shared))
+}
+
 /// Returns the state of each source of the configuration.
-fn states(target: &Target, config: &Config) -> Vec<SourceState> {
-    let known = sources::load_all(&data_dir::locate(target));
+///
+/// # Errors
+/// When the database that has them cannot be reached.
+pub(super) async fn states(target: &Target, config: &Config) -> Result<Vec<SourceState>, Failure> {
+    let known = open_states(target, config).await?.load_all().await?;
     let state = |source: &SourceSettings| {
         let known = known.iter().find(|state| state.name == source.name);
         known.cloned().unwrap_or_else(|| SourceState {
@@ -82,11 +97,11 @@ fn states(target: &Target, config: &Config) -> Vec<SourceState> {
             ..SourceState::default()
         })
     };
-    config.sources.iter().map(state).collect()
+    Ok(config.sources.iter().map(state).collect())
 }
 
-fn status(target: &Target, config: &Config, json: bool) -> Result<(), Failure> {
-    let states = states(target, config);
+async fn status(target: &Target, config: &Config, json: bool) -> Result<(), Failure> {
+    let states = states(target, config).await?;
     if json {
         let row = |state: &SourceState| {
             let mut row = json!(state);
@@ -131,12 +146,12 @@ async fn sync(
         );
     }
     let is_wanted = |source: &&SourceSettings| names.is_empty() || names.contains(&source.name);
-    let dir = data_dir::locate(target);
+    let states = open_states(target, config).await?;
     let skills = connect::open(target, config, true).await?;
     let (mut rows, mut failure) = (Vec::new(), None);
     for source in config.sources.iter().filter(is_wanted) {
-        let imported = match sources::open_state(&dir, source) {
-            Ok(mut file) => sources::import_source(source, &*skills, &fetcher, &mut file).await,
+        let imported = match sources::open_state(&states, source).await {
+            Ok(mut locked) => sources::import_source(source, &*skills, &fetcher, &mut locked).await,
             Err(failure) => Err(failure),
         };
         match imported {

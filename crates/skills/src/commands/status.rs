@@ -8,12 +8,13 @@ use skills_bus::{BusClient, Json, address::without_query};
 use skills_core::{Code, Tier};
 use skills_registry::SkillRegistry;
 
+use super::sources;
 use crate::{
     Failure,
     cli::{OutputFormat, Target},
     config::Config,
     connect::{self, CONNECT_TIMEOUT, RegistrySource},
-    data_dir, output, registry_socket, server_file, sources,
+    data_dir, output, registry_socket, server_file,
 };
 
 /// Process that is connected to the bus of a registry.
@@ -59,10 +60,11 @@ pub(super) async fn run(
         }
         Err(failure) => return Err(failure),
     };
-    let is_configured = |name: &String| config.sources.iter().any(|source| source.name == *name);
-    let states = sources::load_all(&data_dir::locate(target)).into_iter();
-    let failed = states.filter_map(|state| Some((state.name, state.error?)));
-    status.failed_sources = failed.filter(|(name, _)| is_configured(name)).collect();
+    if !config.sources.is_empty() {
+        let states = sources::states(target, config).await?.into_iter();
+        let failed = states.filter_map(|state| Some((state.name, state.error?)));
+        status.failed_sources = failed.collect();
+    }
     Ok(if format.json { status.print_json() } else { status.print() }?)
 }
 

@@ -12,7 +12,7 @@ use skills_bundles::BundleCandidate;
 use skills_core::{Code, Digest, Provenance};
 use skills_registry::{BundlePublication, Catalog, PublishRequest, SkillRegistry, SkillRow};
 
-use super::state::{SourceState, StateFile, now};
+use super::state::{LockedState, SourceState, SourceStates, now};
 use crate::{
     Failure,
     blocking::blocking,
@@ -32,15 +32,21 @@ pub(crate) struct ImportSummary {
 }
 
 /// Opens the state of a source, locked against other imports.
-pub(crate) fn open_state(data_dir: &Path, source: &SourceSettings) -> Result<StateFile, Failure> {
-    let mut file = StateFile::open(data_dir, &source.name)?;
+///
+/// # Errors
+/// When another process or server imports it, or its state cannot be read or written.
+pub(crate) async fn open_state(
+    states: &SourceStates,
+    source: &SourceSettings,
+) -> Result<LockedState, Failure> {
+    let mut locked = states.open(&source.name).await?;
     let from = public_url(&source.from);
     // A source that moved elsewhere begins anew; its old skills stay.
-    if file.state.from != from || file.state.tier != source.tier.as_str() {
+    if locked.state.from != from || locked.state.tier != source.tier.as_str() {
         let (name, tier) = (source.name.clone(), source.tier.as_str().to_owned());
-        file.state = SourceState { name, from, tier, ..SourceState::default() };
+        locked.state = SourceState { name, from, tier, ..SourceState::default() };
     }
-    Ok(file)
+    Ok(locked)
 }
 
 /// Imports a source, and stores the result in its state. A failure keeps the skills of the last import.
@@ -51,18 +57,18 @@ pub(crate) async fn import_source(
     source: &SourceSettings,
     skills: &dyn SkillRegistry,
     fetcher: &Fetcher,
-    file: &mut StateFile,
+    locked: &mut LockedState,
 ) -> Result<ImportSummary, Failure> {
-    file.state.last_attempt = Some(now());
-    let imported = Import { source, skills, state: &mut file.state }.run(fetcher).await;
+    locked.state.last_attempt = Some(now());
+    let imported = Import { source, skills, state: &mut locked.state }.run(fetcher).await;
     match &imported {
         Ok(_) => {
-            file.state.error = None;
-            file.state.last_success.clone_from(&file.state.last_attempt);
+            locked.state.error = None;
+            locked.state.last_success.clone_from(&locked.state.last_attempt);
         }
-        Err(failure) => file.state.error = Some(failure.message.clone()),
+        Err(failure) => locked.state.error = Some(failure.message.clone()),
     }
-    file.save()?;
+    locked.save().await?;
     imported
 }
 

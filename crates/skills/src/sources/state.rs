@@ -1,21 +1,16 @@
-//! State of a source: a file in the data directory, which a server and commands share.
+//! State of a source: what its last import had, in a file of the data directory or in the database that servers share.
 
-use std::{
-    collections::BTreeMap,
-    fs::{self, File, TryLockError},
-    io::{self, Write as _},
-    path::{Path, PathBuf},
-};
+use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
 
 use serde::{Deserialize, Serialize};
 use skills_core::{Code, Digest, Timestamp};
+use skills_store::ImportRecords;
 
-use crate::Failure;
-
-/// Folder of the data directory.
-const FOLDER: &str = "sources";
-/// Longest file that is read, in bytes.
-const MAX_BYTES: u64 = 64 << 20;
+use super::{
+    shared_states::{SharedState, SharedStates},
+    state_file::{self, StateFile},
+};
+use crate::{Failure, blocking::blocking};
 
 /// State of a source.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -59,76 +54,99 @@ impl SourceState {
     }
 }
 
-/// State file of a source, locked against other imports of it.
-pub(crate) struct StateFile {
-    path: PathBuf,
-    pub(crate) state: SourceState,
-    _lock: File,
+/// Place of the states of all sources.
+#[derive(Debug, Clone)]
+pub(crate) enum SourceStates {
+    /// Files of a data directory.
+    Files(PathBuf),
+    /// Database that servers share.
+    Shared(Arc<SharedStates>),
 }
 
-impl StateFile {
-    /// Opens the state of a source.
-    ///
-    /// # Errors
-    /// When another process imports it, or the folder cannot be written.
-    pub(crate) fn open(data_dir: &Path, name: &str) -> Result<Self, Failure> {
-        let folder = data_dir.join(FOLDER);
-        let unwritable = |error: io::Error| {
-            Failure::new(Code::Unwritable, format!("cannot write {}: {error}", folder.display()))
-        };
-        fs::create_dir_all(&folder).map_err(unwritable)?;
-        let lock = File::options()
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .open(folder.join(format!("{name}.lock")))
-            .map_err(unwritable)?;
-        match lock.try_lock() {
-            Ok(()) => {}
-            Err(TryLockError::WouldBlock) => {
-                let message = format!("another process imports the source {name}");
-                return Err(Failure::new(Code::Busy, message).hint("wait until it has finished"));
-            }
-            Err(TryLockError::Error(error)) => return Err(unwritable(error)),
+/// State of a source, locked against other imports of it.
+pub(crate) struct LockedState {
+    pub(crate) state: SourceState,
+    place: LockedPlace,
+}
+
+enum LockedPlace {
+    File(StateFile),
+    Shared(SharedState),
+}
+
+impl SourceStates {
+    /// Returns the place of the states: the database if servers share one, else the data directory.
+    pub(crate) fn new(data_dir: PathBuf, shared: Option<Arc<dyn ImportRecords>>) -> Self {
+        match shared {
+            Some(records) => Self::Shared(Arc::new(SharedStates::new(records, data_dir))),
+            None => Self::Files(data_dir),
         }
-        let path = folder.join(format!("{name}.json"));
-        let state = read(&path).unwrap_or_default();
-        Ok(Self { path, state, _lock: lock })
     }
 
-    /// Replaces the file atomically.
+    /// Locks and reads the state of a source.
+    ///
+    /// # Errors
+    /// [`Code::Busy`] while another process or server imports it, and when the state cannot be read or written.
+    pub(super) async fn open(&self, name: &str) -> Result<LockedState, Failure> {
+        match self {
+            Self::Files(data_dir) => {
+                let (data_dir, name) = (data_dir.clone(), name.to_owned());
+                let (file, state) = blocking(move || StateFile::open(&data_dir, &name)).await??;
+                Ok(LockedState { state, place: LockedPlace::File(file) })
+            }
+            Self::Shared(states) => {
+                let (shared, state) = states.open(name).await?;
+                Ok(LockedState { state, place: LockedPlace::Shared(shared) })
+            }
+        }
+    }
+
+    /// Reads the states of all sources that were ever imported, sorted by name.
+    ///
+    /// # Errors
+    /// When the database that has them cannot be reached.
+    pub(crate) async fn load_all(&self) -> Result<Vec<SourceState>, Failure> {
+        match self {
+            Self::Files(data_dir) => {
+                let data_dir = data_dir.clone();
+                blocking(move || state_file::load_all(&data_dir)).await
+            }
+            Self::Shared(states) => states.refresh().await,
+        }
+    }
+
+    /// Returns the states of all sources as this process knows them: those of a database as of the last
+    /// [`load_all`](Self::load_all).
+    pub(crate) fn latest(&self) -> Vec<SourceState> {
+        match self {
+            Self::Files(data_dir) => state_file::load_all(data_dir),
+            Self::Shared(states) => states.latest(),
+        }
+    }
+
+    /// Returns whether several servers import the sources.
+    pub(super) const fn is_shared(&self) -> bool {
+        matches!(self, Self::Shared(_))
+    }
+}
+
+impl LockedState {
+    /// Saves the state. One in a database is unlocked then.
     ///
     /// # Errors
     /// When it cannot be written.
-    pub(crate) fn save(&self) -> Result<(), Failure> {
-        let save = || {
-            let folder = self.path.parent().unwrap_or(Path::new("."));
-            let mut file = tempfile::NamedTempFile::new_in(folder)?;
-            file.write_all(&serde_json::to_vec_pretty(&self.state)?)?;
-            file.as_file().sync_all()?;
-            file.persist(&self.path).map_err(|error| error.error)?;
-            Ok::<_, io::Error>(())
-        };
-        save().map_err(|error| {
-            let message = format!("cannot write {}: {error}", self.path.display());
-            Failure::new(Code::Unwritable, message)
-        })
+    pub(super) async fn save(&self) -> Result<(), Failure> {
+        match &self.place {
+            LockedPlace::File(file) => file.save(&self.state),
+            LockedPlace::Shared(shared) => shared.save(&self.state).await,
+        }
     }
 }
 
-/// Reads the states of all sources that were ever imported, sorted by name.
-pub(crate) fn load_all(data_dir: &Path) -> Vec<SourceState> {
-    let Ok(entries) = fs::read_dir(data_dir.join(FOLDER)) else { return vec![] };
-    let paths = entries.flatten().map(|entry| entry.path());
-    let paths = paths.filter(|path| path.extension().is_some_and(|it| it == "json"));
-    let mut states: Vec<SourceState> = paths.filter_map(|path| read(&path)).collect();
-    states.sort_by(|one, other| one.name.cmp(&other.name));
-    states
-}
-
-fn read(path: &Path) -> Option<SourceState> {
-    let is_small = fs::metadata(path).is_ok_and(|it| it.is_file() && it.len() <= MAX_BYTES);
-    is_small.then(|| fs::read(path).ok()).flatten().and_then(|it| serde_json::from_slice(&it).ok())
+/// Returns the error of a source that another process or server imports.
+pub(super) fn busy(other: &str, name: &str) -> Failure {
+    Failure::new(Code::Busy, format!("another {other} imports the source {name}"))
+        .hint("wait until it has finished")
 }
 
 /// Returns the time of now in RFC 3339.

@@ -4,13 +4,14 @@
 //! - `load`, `differences`, `flush`: the part of the tables that a group needs, what it changed, and the write of that
 //! - `outcome`: recorded outcomes of batches that are sent again; `own_commits`: notifications of this server's commits
 //! - `log`, `retention`, `rows`: reads
-//! - `presence`: servers that share the database
+//! - `presence`, `import_records`: servers that share the database, and their imports
 //! - `transfer`: copies
 
 mod commit;
 mod commit_cache;
 mod differences;
 mod flush;
+mod import_records;
 mod load;
 mod log;
 mod outcome;
@@ -44,7 +45,11 @@ const REVISION_TIMEOUT: Duration = Duration::from_secs(3);
 
 const SCHEMA: Component = Component {
     name: "store",
-    migrations: &[include_str!("schema.sql"), include_str!("presence.sql")],
+    migrations: &[
+        include_str!("schema.sql"),
+        include_str!("presence.sql"),
+        include_str!("import_records.sql"),
+    ],
 };
 
 /// Store in the tables of a PostgreSQL database.
@@ -344,6 +349,10 @@ impl Store for PostgresStore {
     }
 
     fn presence(self: Arc<Self>) -> Option<Arc<dyn crate::Presence>> {
+        Some(self)
+    }
+
+    fn import_records(self: Arc<Self>) -> Option<Arc<dyn crate::ImportRecords>> {
         Some(self)
     }
 

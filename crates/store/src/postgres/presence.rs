@@ -22,10 +22,6 @@ impl PostgresStore {
     }
 }
 
-fn micros(lease: Duration) -> i64 {
-    rows::to_i64(u64::try_from(lease.as_micros()).unwrap_or(u64::MAX))
-}
-
 impl Presence for PostgresStore {
     fn announce(
         &self,
@@ -42,7 +38,7 @@ impl Presence for PostgresStore {
                        VALUES ($1, $2, $3, clock_timestamp() + $4::bigint * interval '1 microsecond')
                        ON CONFLICT (id) DO UPDATE SET server = excluded.server,
                            names = excluded.names, expires_at = excluded.expires_at";
-            session.execute(sql, &[&id, &server, &names, &micros(lease)])?;
+            session.execute(sql, &[&id, &server, &names, &rows::micros(lease)])?;
             Ok(())
         })
     }
@@ -53,7 +49,7 @@ impl Presence for PostgresStore {
             let sql = "UPDATE presence
                        SET expires_at = clock_timestamp() + $2::bigint * interval '1 microsecond'
                        WHERE id = $1";
-            Ok(session.execute(sql, &[&id, &micros(lease)])? > 0)
+            Ok(session.execute(sql, &[&id, &rows::micros(lease)])? > 0)
         })
     }
 

@@ -1,6 +1,6 @@
 //! Conversion between rows and the model.
 
-use std::{str::FromStr as _, sync::Arc};
+use std::{str::FromStr as _, sync::Arc, time::Duration};
 
 use skills_core::{Digest, EntryKey, EntryKind, Label, Layer, Timestamp};
 use skills_postgres::{PgError, Row, column};
@@ -31,6 +31,11 @@ pub(super) fn unreadable(column: &str, row: impl std::fmt::Display) -> PgError {
 /// Converts a number to the type of the database.
 pub(super) fn to_i64(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
+}
+
+/// Converts a time to microseconds.
+pub(super) fn micros(time: Duration) -> i64 {
+    i64::try_from(time.as_micros()).unwrap_or(i64::MAX)
 }
 
 /// Converts a number that is never negative.

@@ -8,6 +8,7 @@
 )]
 
 mod contract;
+mod import_records;
 mod migration;
 mod model;
 mod postgres;
