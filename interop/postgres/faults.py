@@ -39,7 +39,7 @@ SERVERS = 3
 WRITERS = 6
 READERS = 3
 KINDS = ["cut", "cut", "delay", "blackhole", "terminate", "terminate", "kill servers", "kill servers", "hang", "restart",
-         "kill database"]
+         "kill database", "two at once", "two at once", "two at once"]
 # A hanging server loses its lock after five seconds; one more for the write itself.
 LOCK_SECONDS = 6
 
@@ -85,21 +85,40 @@ class Cluster:
         self.counts[name] = self.counts.get(name, 0) + 1
 
     def cut(self, server):
-        server.proxy.cut()
-        time.sleep(self.random.uniform(0.1, 1))
-        server.proxy.heal()
+        self.break_link("cut", server, self.random.uniform(0.1, 1))
 
     def delay(self, server):
-        server.proxy.mode = "delay"
-        time.sleep(self.random.uniform(0.2, 1))
-        server.proxy.heal()
+        self.break_link("delay", server, self.random.uniform(0.2, 1))
 
     def blackhole(self, server):
-        server.proxy.mode = "blackhole"
-        time.sleep(self.random.uniform(0.2, 1.5))
-        # What was swallowed is lost with its connections.
-        server.proxy.cut()
+        self.break_link("blackhole", server, self.random.uniform(0.2, 1.5))
+
+    def break_link(self, kind, server, seconds):
+        """Breaks the connections of a server to the database for some time."""
+        if kind == "cut":
+            server.proxy.cut()
+        else:
+            server.proxy.mode = kind
+        time.sleep(seconds)
+        if kind == "blackhole":
+            # What was swallowed is lost with its connections.
+            server.proxy.cut()
         server.proxy.heal()
+
+    def two_at_once(self, server):
+        """Breaks the connections of one server while the database or other servers fail."""
+        link, kind = self.random.choice(["cut", "delay", "blackhole"]), self.random.choice(["terminate", "kill", "restart"])
+        seconds = self.random.uniform(0.2, 1.5)
+        thread = threading.Thread(target=self.break_link, args=(link, server, seconds))
+        thread.start()
+        time.sleep(self.random.uniform(0, 0.2))
+        if kind == "kill":
+            # A server whose connections are broken would start without the database, and refuse reads until it is back.
+            self.kill_and_start([other for other in self.servers if other is not server])
+        else:
+            getattr(self, kind)(server)
+        thread.join()
+        return f"{link} and {kind}"
 
     def terminate(self, _):
         self.database.sql("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid() "
@@ -107,6 +126,10 @@ class Cluster:
 
     def kill_servers(self, _):
         servers = self.random.sample(self.servers, self.random.choice([1, 1, 1, 2, 3]))
+        self.kill_and_start(servers)
+        return f"kill {len(servers)}"
+
+    def kill_and_start(self, servers):
         for server in servers:
             self.subscribers.end(server)
         for server in servers:
@@ -115,7 +138,6 @@ class Cluster:
         for server in servers:
             self.warm_up(server)
             self.subscribers.subscribe(server)
-        return f"kill {len(servers)}"
 
     def hang(self, server):
         """Stops a server. Sometimes for so long that it loses its lock."""
