@@ -241,8 +241,8 @@ class WebSocket:
 class Worker:
     """Worker on the bus: calls functions and serves its own in a thread."""
 
-    def __init__(self, url, headers=()):
-        opened = WebSocket.dial(url, headers=headers)
+    def __init__(self, url, headers=(), source=None):
+        opened = WebSocket.dial(url, headers=headers, source=source)
         if isinstance(opened, Response):
             raise Gone(f"the bus refused with {opened.status}")
         self.socket = opened

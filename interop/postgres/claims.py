@@ -10,7 +10,7 @@ from ports import free_port
 
 from postgres.checks import command, refusal, run_checks
 from postgres.database import Database
-from postgres.faults import ADMIN, Server, wait_for
+from postgres.server import ADMIN, Server, wait_for
 
 
 def publish(server, skill, body):

@@ -136,6 +136,8 @@ class Proxy:
             except OSError:
                 client.close()
                 continue
+            for side in (client, server):
+                side.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             with self.lock:
                 self.pairs.append((client, server))
             for source, sink in ((client, server), (server, client)):

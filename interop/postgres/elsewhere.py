@@ -5,7 +5,7 @@ import json
 from attack.client import Mcp, http
 
 from postgres.checks import command, run_checks
-from postgres.faults import Server, wait_for
+from postgres.server import Server, wait_for
 
 DOCUMENT = "# Guide\n\nSee [now](iii://guide/demo::now)."
 

@@ -7,7 +7,7 @@ import threading
 import time
 
 from postgres.checks import answer, command, refusal, run_checks
-from postgres.faults import Server, wait_for
+from postgres.server import Server, wait_for
 
 MASTER = "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff"
 TABLES = ["entry", "version", "label", "change", "state", "blob_use", "vault_key", "vault_profile", "vault_secret",

@@ -12,7 +12,7 @@ from attack.client import Gone, bearer, http
 
 from postgres.checks import command, run_checks
 from postgres.claims import publish
-from postgres.faults import ADMIN, Server, wait_for
+from postgres.server import ADMIN, Server, wait_for
 
 MASTER = "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff"
 # Uses per minute of the plan FREE.
