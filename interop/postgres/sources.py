@@ -1,6 +1,5 @@
 """Sources that several servers on one database have in their configuration: one imports, and all know the result."""
 
-import json
 import os
 
 from attack.client import bearer, http
@@ -16,8 +15,8 @@ def write_skill(source, name, text):
 
 
 def text_of(server, skill):
-    found, error = server.worker().call("skills::show", {"id": skill})
-    return None if error else json.dumps(found)
+    found = http(f"http://{server.http}", "GET", f"/.well-known/skills/{skill}/SKILL.md")
+    return found.body.decode() if found.status == 200 else None
 
 
 def shown_source(server):
