@@ -26,7 +26,7 @@ use self::{
 use crate::{
     document::{DocumentKey, HitKind, SearchDocument, SearchField},
     model::{Embedding, EmbeddingModel},
-    text::{Token, TokenKind, Tokenizer, fold, is_stop_word},
+    text::{Token, TokenKind, Tokenizer, fold},
 };
 
 /// Most terms of the short fields that are kept in order.
@@ -131,8 +131,8 @@ impl std::fmt::Debug for Analyzer {
 impl Default for Analyzer {
     fn default() -> Self {
         Self {
-            plain: Tokenizer::default(),
-            joining: Tokenizer::joining(),
+            plain: Tokenizer::default().caching(),
+            joining: Tokenizer::joining().caching(),
             compressor: TextCompressor::default(),
             model: None,
             counts: HashMap::default(),
@@ -263,7 +263,7 @@ fn count(
     weight: f32,
     keeps_stop_words: bool,
 ) {
-    if !keeps_stop_words && is_stop_word(token.folded) {
+    if !keeps_stop_words && token.is_stop_word {
         return;
     }
     let (amount, length) = if is_main(token) { (weight, 1.0) } else { (weight * PART_COUNT, 0.0) };

@@ -6,7 +6,7 @@ use super::clauses::{Clause, Clauses, is_quote};
 use crate::{
     analysis::name_key,
     document::HitKind,
-    text::{TokenKind, Tokenizer, cjk_weight, fold, is_generic_word, is_stop_word},
+    text::{TokenKind, Tokenizer, cjk_weight, fold, is_generic_word},
 };
 
 /// Bytes of a query that are read. An agent may send a page of context.
@@ -50,7 +50,7 @@ impl Phrase {
                 && matches!(token.kind, TokenKind::Word | TokenKind::Bigram)
             {
                 terms.push(token.term.to_owned());
-                if !is_stop_word(token.folded) {
+                if !token.is_stop_word {
                     indexed.push(token.term.to_owned());
                 }
             }
@@ -228,8 +228,7 @@ fn words(text: &str) -> Vec<QueryWord> {
                 word if is_generic_word(word) => GENERIC_WEIGHT,
                 _ => 1.0,
             };
-            let is_stop_word = is_stop_word(token.folded);
-            let list = if is_stop_word { &mut stop_words } else { &mut words };
+            let list = if token.is_stop_word { &mut stop_words } else { &mut words };
             if list.len() < MAX_WORDS {
                 let (term, folded) = (token.term.to_owned(), token.folded.to_owned());
                 list.push(QueryWord { term, folded, parts: vec![], weight, is_bigram });

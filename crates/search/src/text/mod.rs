@@ -6,6 +6,7 @@ mod camel_case;
 mod fold;
 mod script;
 mod stem;
+mod stem_cache;
 mod stop_words;
 mod tokenizer;
 
@@ -13,7 +14,7 @@ pub use self::fold::fold;
 pub(crate) use self::{
     script::{cjk_weight, is_unspaced},
     stem::stem,
-    stop_words::{is_generic_word, is_stop_word},
+    stop_words::is_generic_word,
     tokenizer::{Beginnings, Token, TokenKind, Tokenizer},
 };
 

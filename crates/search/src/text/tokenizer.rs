@@ -3,7 +3,10 @@
 
 use std::ops::Range;
 
-use super::{camel_case, fold, is_unspaced, stem};
+use super::{
+    camel_case, fold, is_unspaced,
+    stem_cache::{StemCache, stem_into},
+};
 
 /// Longest term in bytes. Longer words are encoded data, and nobody searches for them.
 const MAX_TERM_BYTES: usize = 40;
@@ -32,6 +35,8 @@ pub(crate) struct Token<'a> {
     pub(crate) term: &'a str,
     /// Folded text before stemming.
     pub(crate) folded: &'a str,
+    /// Whether the folded text is a stop word.
+    pub(crate) is_stop_word: bool,
     /// Role.
     pub(crate) kind: TokenKind,
     /// Start in the text, in bytes.
@@ -49,6 +54,8 @@ pub(crate) struct Tokenizer {
     joins_all: bool,
     /// Beginnings of the words that are wanted, if not all are.
     wanted: Option<Beginnings>,
+    /// Stems of earlier words, for a tokenizer of many texts.
+    cache: Option<StemCache>,
     folded: String,
     term: String,
     previous: String,
@@ -104,6 +111,11 @@ impl Tokenizer {
         Self { wanted: Some(wanted), ..Self::default() }
     }
 
+    /// Keeps the stems of words for later texts.
+    pub(crate) fn caching(self) -> Self {
+        Self { cache: Some(StemCache::default()), ..self }
+    }
+
     /// Calls `sink` with each token of a text, in order.
     pub(crate) fn for_each(&mut self, text: &str, mut sink: impl FnMut(Token<'_>)) {
         let mut previous_end = None;
@@ -148,12 +160,12 @@ impl Tokenizer {
         }
         if is_joined && self.is_joinable() {
             self.previous.push_str(&self.folded);
-            self.term.clone_from(&self.previous);
-            stem(&mut self.term);
+            let is_stop_word = stem_into(&mut self.cache, &self.previous, &mut self.term);
             let (term, folded) = (self.term.as_str(), self.previous.as_str());
             sink(Token {
                 term,
                 folded,
+                is_stop_word,
                 kind: TokenKind::Joined,
                 start: range.start,
                 end: range.end,
@@ -161,12 +173,12 @@ impl Tokenizer {
             });
         }
         self.previous.clone_from(&self.folded);
-        self.term.clone_from(&self.folded);
-        stem(&mut self.term);
+        let is_stop_word = stem_into(&mut self.cache, &self.folded, &mut self.term);
         let (Range { start, end }, ordinal) = (range.clone(), self.ordinal);
         self.ordinal += 1;
         let (term, folded) = (&self.term, &self.folded);
-        sink(Token { term, folded, kind: TokenKind::Word, start, end, ordinal });
+        let kind = TokenKind::Word;
+        sink(Token { term, folded, is_stop_word, kind, start, end, ordinal });
         camel_case::parts(word, &self.folded, &mut self.parts);
         for part in &self.parts {
             let (start, end) = (range.start + part.start, range.start + part.end);
@@ -176,11 +188,9 @@ impl Tokenizer {
             if text.is_empty() || (text.len() < 2 && !is_digit) {
                 continue;
             }
-            self.term.clear();
-            self.term.push_str(&text);
-            stem(&mut self.term);
-            let (term, kind) = (&self.term, TokenKind::Part);
-            sink(Token { term, folded: &text, kind, start, end, ordinal });
+            let is_stop_word = stem_into(&mut self.cache, &text, &mut self.term);
+            let (term, folded, kind) = (&self.term, &*text, TokenKind::Part);
+            sink(Token { term, folded, is_stop_word, kind, start, end, ordinal });
         }
     }
 
@@ -202,7 +212,8 @@ impl Tokenizer {
             self.folded.push_str(&fold(&run[start..end]));
             let (term, kind) = (self.folded.as_str(), TokenKind::Bigram);
             let (start, end) = (range.start + start, range.start + end);
-            sink(Token { term, folded: term, kind, start, end, ordinal: self.ordinal });
+            let (is_stop_word, ordinal) = (false, self.ordinal);
+            sink(Token { term, folded: term, is_stop_word, kind, start, end, ordinal });
             self.ordinal += 1;
         };
         let mut before = None;
