@@ -8,8 +8,8 @@ use std::{
 use parking_lot::{Condvar, Mutex};
 use skills_core::Layer;
 
-/// Limits of the pause between two updates of the index. The pause is twice the time of the last update, so that the index
-/// takes at most a third of the time while writes go on. A search that waits for the next update ends it.
+/// Limits of the pause between two updates of the index. The pause is four times that of the last update, so that the
+/// index takes at most a fifth of the time while writes go on. A search that waits for the next update ends it.
 const MIN_PAUSE: Duration = Duration::from_millis(50);
 const MAX_PAUSE: Duration = Duration::from_millis(500);
 
@@ -68,7 +68,7 @@ impl IndexSignal {
 
     /// Waits until the next update is due, after one that took a time. Returns whether to go on.
     pub(super) fn wait(&self, update: Duration) -> bool {
-        let pause_ends = Instant::now() + (update * 2).clamp(MIN_PAUSE, MAX_PAUSE);
+        let pause_ends = Instant::now() + (update * 4).clamp(MIN_PAUSE, MAX_PAUSE);
         let mut state = self.state.lock();
         while !state.is_closed {
             if !state.is_raised {
