@@ -12,7 +12,6 @@ use std::{
 
 use parking_lot::{Condvar, Mutex};
 use skills_store::{StoreError, Subscription};
-use tokio::sync::watch;
 
 use crate::{Registry, publisher::Publisher, recovery::PAGE};
 
@@ -20,23 +19,6 @@ use crate::{Registry, publisher::Publisher, recovery::PAGE};
 const POLL: Duration = Duration::from_secs(1);
 /// Interval of looks at a store that cannot be reached.
 const POLL_LOST: Duration = Duration::from_millis(250);
-
-/// Reachability of the store, as the follower sees it.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct StoreHealth {
-    /// Time of the last contact before the failure, if the store cannot be reached.
-    pub lost_contact: Option<Instant>,
-    /// Reason of the failure.
-    pub reason: Option<String>,
-}
-
-impl StoreHealth {
-    /// Returns the time since which the catalog may lack changes of other servers, if the store cannot be reached.
-    #[must_use]
-    pub fn age(&self) -> Option<Duration> {
-        Some(self.lost_contact?.elapsed())
-    }
-}
 
 /// Signal for a look at the log.
 #[derive(Debug, Default)]
@@ -114,26 +96,7 @@ fn run(registry: &Weak<Registry>, signal: &Signal) {
             contact = looked_at;
         }
         poll = if looked.is_ok() { POLL } else { POLL_LOST };
-        let health = &registry.publisher().store_health;
-        report(health, looked.err(), contact);
-    }
-}
-
-fn report(health: &watch::Sender<StoreHealth>, error: Option<StoreError>, contact: Instant) {
-    let was_lost = health.borrow().lost_contact.is_some();
-    match error {
-        Some(error) => {
-            let reason = error.to_string();
-            if !was_lost {
-                tracing::warn!(%error, "store unreachable, reads go on from memory");
-            }
-            health.send_replace(StoreHealth { lost_contact: Some(contact), reason: Some(reason) });
-        }
-        None if was_lost => {
-            tracing::info!("store reachable again");
-            health.send_replace(StoreHealth::default());
-        }
-        None => {}
+        registry.publisher().store_contact.record(looked, contact);
     }
 }
 

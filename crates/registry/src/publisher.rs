@@ -12,10 +12,10 @@ use crate::{
     Catalog, RegistryError,
     blob_cache::BlobCache,
     feed::Feed,
-    follower::StoreHealth,
     live::{LiveChange, LiveUpdate},
     recovery::WriterHealth,
     search::IndexSignal,
+    store_contact::StoreContact,
     version_cache::VersionCache,
 };
 
@@ -40,8 +40,7 @@ pub(crate) struct Publisher {
     /// Counts the requests to list tools again.
     pub(crate) tools_refresh: watch::Sender<u64>,
     pub(crate) health: watch::Sender<WriterHealth>,
-    /// Reachability of a store that other servers share.
-    pub(crate) store_health: watch::Sender<StoreHealth>,
+    pub(crate) store_contact: StoreContact,
     pub(crate) blobs: BlobCache,
     pub(crate) versions: VersionCache,
     /// Wakes the search index after each new catalog.
@@ -49,7 +48,7 @@ pub(crate) struct Publisher {
 }
 
 impl Publisher {
-    pub(crate) fn new(catalog: Catalog, blobs: BlobCache) -> Self {
+    pub(crate) fn new(catalog: Catalog, blobs: BlobCache, store_contact: StoreContact) -> Self {
         Self {
             blobs,
             versions: VersionCache::default(),
@@ -59,7 +58,7 @@ impl Publisher {
             live: Feed::new(LIVE_FEED_BYTES),
             tools_refresh: watch::Sender::new(0),
             health: watch::Sender::default(),
-            store_health: watch::Sender::default(),
+            store_contact,
             index_signal: IndexSignal::default(),
         }
     }

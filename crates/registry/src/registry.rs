@@ -17,13 +17,14 @@ use tokio::sync::watch;
 use crate::{
     BusState, Catalog, ChangeFeed, FeedSubscription, PendingWrite, RegistryError, SectionAccess,
     blob_cache::BlobCache,
-    follower::{Follower, StoreHealth},
+    follower::Follower,
     legacy_summary,
     live::{LiveChange, LiveHost, LiveUpdate},
     negative_cache::NegativeLookupCache,
     publisher::Publisher,
     recovery::WriterHealth,
     search::{SearchConfig, SearchIndex},
+    store_contact::{StoreContact, StoreHealth},
     writer::{BatchResult, ExternalCheck, Writer},
 };
 
@@ -42,6 +43,8 @@ pub struct RegistryConfig {
     pub search: SearchConfig,
     /// Directory that checks whether the key of a view is still active. Without one, every key is.
     pub keys: Option<Arc<dyn KeyDirectory>>,
+    /// Time after which reads are refused while a shared store cannot be reached. Without one, they never are.
+    pub max_stale: Option<Duration>,
 }
 
 impl Default for RegistryConfig {
@@ -53,6 +56,7 @@ impl Default for RegistryConfig {
             sections: SectionAccess::default(),
             search: SearchConfig::default(),
             keys: None,
+            max_stale: None,
         }
     }
 }
@@ -115,7 +119,8 @@ impl Registry {
         let catalog =
             if withdrawn.is_empty() { catalog } else { catalog.with_withdrawn(&withdrawn) };
         let blobs = BlobCache::new(Arc::clone(&store), config.blob_cache_bytes);
-        let publisher = Arc::new(Publisher::new(catalog, blobs));
+        let publisher =
+            Arc::new(Publisher::new(catalog, blobs, StoreContact::new(config.max_stale)));
         let (writer, thread) = Writer::start(Arc::clone(&store), Arc::clone(&publisher))
             .map_err(|_| RegistryError::Closed)?;
         let registry = Arc::new(Self {
@@ -314,7 +319,7 @@ impl Registry {
     /// Subscribes to the reachability of a store that other servers share.
     #[must_use]
     pub fn store_health(&self) -> watch::Receiver<StoreHealth> {
-        self.publisher.store_health.subscribe()
+        self.publisher.store_contact.subscribe()
     }
 
     /// Stops accepting writes, waits for the queued ones, and ends the writer thread.

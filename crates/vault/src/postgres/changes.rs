@@ -13,7 +13,7 @@ use std::{
 };
 
 use parking_lot::{Condvar, Mutex};
-use skills_core::Digest;
+use skills_core::{Digest, StoreOutage};
 use skills_postgres::{PgError, column};
 
 use super::{Database, keys};
@@ -81,11 +81,9 @@ impl Contact {
     /// Checks that what is in memory is not too old to be used.
     pub(super) fn check_age(&self) -> Result<(), VaultError> {
         let Some(error) = self.failure() else { return Ok(()) };
-        let age = self.state.lock().last.elapsed();
-        if self.max_stale.is_some_and(|max_stale| age > max_stale) {
-            return Err(error.into());
-        }
-        Ok(())
+        let last_contact = self.state.lock().last;
+        let outage = StoreOutage { last_contact, max_stale: self.max_stale };
+        if outage.is_stale(Instant::now()) { Err(error.into()) } else { Ok(()) }
     }
 }
 
