@@ -2,7 +2,7 @@
 //!
 //! A notification, or else a poll each second, leads to a look at the change log after the catalog's revision. The writer
 //! thread publishes what is new, so that it cannot cross a write of this server. The same looks tell whether the store
-//! can be reached; reads go on from memory meanwhile.
+//! lost commits, and whether it can be reached; reads go on from memory meanwhile.
 
 use std::{
     sync::{Arc, Weak},
@@ -13,7 +13,7 @@ use std::{
 use parking_lot::{Condvar, Mutex};
 use skills_store::{StoreError, Subscription};
 
-use crate::{Registry, publisher::Publisher, recovery::PAGE};
+use crate::{Registry, lost_commits, publisher::Publisher, recovery::PAGE};
 
 /// Interval of looks without a notification: poolers drop LISTEN, and connections break.
 const POLL: Duration = Duration::from_secs(1);
@@ -104,8 +104,14 @@ fn run(registry: &Weak<Registry>, signal: &Signal) {
 fn catch_up(registry: &Registry) -> Result<(), StoreError> {
     let (store, publisher) = (registry.store(), registry.publisher());
     loop {
+        let Some(newest) = lost_commits::check(&**store, publisher)? else {
+            if !read_again(registry)? {
+                return Ok(());
+            }
+            continue;
+        };
         let known = publisher.catalog.load().revision();
-        if store.revision()? <= known {
+        if newest <= known {
             return Ok(());
         }
         let changes = store.changes(known, PAGE)?;
@@ -122,4 +128,21 @@ fn catch_up(registry: &Registry) -> Result<(), StoreError> {
             return Ok(());
         }
     }
+}
+
+/// Reads the catalog of a store that lost commits, and has the writer thread swap it. Returns whether that was done.
+fn read_again(registry: &Registry) -> Result<bool, StoreError> {
+    let publisher: Arc<Publisher> = Arc::clone(registry.publisher());
+    let (prefix, before) = {
+        let catalog = publisher.catalog.load();
+        (catalog.prefix().clone(), catalog.stored_version().0.history)
+    };
+    let next = lost_commits::read_catalog(&**registry.store(), prefix)?;
+    Ok(registry.apply_external_blocking(Box::new(move |_| {
+        // The writer may have noticed it meanwhile.
+        if publisher.catalog.load().stored_version().0.history == before {
+            publisher.replace(&next);
+        }
+        vec![]
+    })))
 }

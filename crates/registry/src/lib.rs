@@ -34,6 +34,7 @@ mod history;
 mod legacy_summary;
 pub mod live;
 pub mod log_info;
+mod lost_commits;
 mod negative_cache;
 mod pending_write;
 mod presence;

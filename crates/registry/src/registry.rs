@@ -18,8 +18,8 @@ use crate::{
     BusState, Catalog, ChangeFeed, FeedSubscription, PendingWrite, RegistryError, SectionAccess,
     blob_cache::BlobCache,
     follower::Follower,
-    legacy_summary,
     live::{LiveChange, LiveHost, LiveUpdate},
+    lost_commits,
     negative_cache::NegativeLookupCache,
     publisher::Publisher,
     recovery::WriterHealth,
@@ -110,14 +110,7 @@ impl Registry {
         config: RegistryConfig,
     ) -> Result<Arc<Self>, RegistryError> {
         let prefix = config.prefix.clone();
-        // The revision first: a change of another server between the two reads is then published once more, not lost.
-        let revision = store.revision()?;
-        let mut entries = store.entries()?;
-        legacy_summary::restore_paragraphs(&*store, &mut entries);
-        let catalog = Catalog::from_entries(entries, revision, prefix);
-        let withdrawn = store.withdrawn()?;
-        let catalog =
-            if withdrawn.is_empty() { catalog } else { catalog.with_withdrawn(&withdrawn) };
+        let catalog = lost_commits::read_catalog(&*store, prefix)?;
         let blobs = BlobCache::new(Arc::clone(&store), config.blob_cache_bytes);
         let publisher =
             Arc::new(Publisher::new(catalog, blobs, StoreContact::new(config.max_stale)));
@@ -151,7 +144,9 @@ impl Registry {
     pub fn changes(&self) -> ChangeFeed {
         // Subscribed first: a change between the two steps arrives twice, and is skipped once.
         let subscription = self.publisher.changes.subscribe();
-        ChangeFeed::new(subscription, Arc::clone(&self.store), self.catalog().revision())
+        let after = self.catalog().stored_version().0;
+        let last_reset = Arc::clone(&self.publisher.last_reset);
+        ChangeFeed::new(subscription, last_reset, Arc::clone(&self.store), after)
     }
 
     /// Subscribes to all changes of live entries from now on. A slow subscriber gets the number of changes that it missed.

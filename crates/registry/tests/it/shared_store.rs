@@ -12,27 +12,31 @@ use bytes::Bytes;
 use parking_lot::Mutex;
 use serde_json::json;
 use skills_bus::{Bus, CallError};
-use skills_core::{Caller, Code, Coded as _, Digest, EntryKey, EntryKind, Layer, Timestamp};
+use skills_core::{
+    Caller, Code, Coded as _, Digest, EntryKey, EntryKind, Layer, Timestamp, VersionSelector,
+};
 use skills_registry::{
     HistoryRequest, LogRequest, Registry, RegistryConfig, RegistryError, SkillRegistry,
     search::SearchRequest,
 };
 use skills_store::{
-    Batch, Change, GroupOutcome, LogFilter, LogRecord, MemoryPresence, MemoryStore, Presence,
-    ServerId, StateEntry, Store, StoreError, StoredEntry, Subscription, VersionPage, Wake,
+    Batch, Change, FoundVersion, GroupOutcome, LogFilter, LogRecord, MemoryPresence, MemoryStore,
+    Presence, ServerId, StateEntry, Store, StoreError, StoredEntry, Subscription, VersionPage,
+    Wake,
 };
 
 use crate::support::FakeBus;
 
 /// Store in memory that several registries share, and that can go away.
 #[derive(Default)]
-struct SharedStore {
-    memory: MemoryStore,
+pub(crate) struct SharedStore {
+    /// Replaced when the store loses commits.
+    memory: Mutex<Arc<MemoryStore>>,
     presence: Arc<MemoryPresence>,
     wakes: Mutex<Vec<Wake>>,
     is_down: AtomicBool,
     /// Drops notifications, so that only the poll finds changes.
-    is_silent: AtomicBool,
+    pub(crate) is_silent: AtomicBool,
 }
 
 impl std::fmt::Debug for SharedStore {
@@ -42,12 +46,17 @@ impl std::fmt::Debug for SharedStore {
 }
 
 impl SharedStore {
-    fn up(&self) -> Result<&MemoryStore, StoreError> {
+    /// Has another history from now on.
+    pub(crate) fn replace(&self, memory: Arc<MemoryStore>) {
+        *self.memory.lock() = memory;
+    }
+
+    fn up(&self) -> Result<Arc<MemoryStore>, StoreError> {
         if self.is_down.load(Ordering::SeqCst) {
             let (code, message) = (Code::StoreUnavailable.into(), "it is gone".to_owned());
             return Err(StoreError::Unavailable { code, message });
         }
-        Ok(&self.memory)
+        Ok(Arc::clone(&self.memory.lock()))
     }
 }
 
@@ -103,6 +112,14 @@ impl Store for SharedStore {
         self.up()?.log(filter, before, limit)
     }
 
+    fn version(
+        &self,
+        key: &EntryKey,
+        selector: &VersionSelector,
+    ) -> Result<FoundVersion, StoreError> {
+        self.up()?.version(key, selector)
+    }
+
     fn state_get(&self, scope: &str, key: &str) -> Result<Option<String>, StoreError> {
         self.up()?.state_get(scope, key)
     }
@@ -126,16 +143,16 @@ impl Store for SharedStore {
     }
 }
 
-fn open(store: &Arc<SharedStore>) -> Arc<Registry> {
+pub(crate) fn open(store: &Arc<SharedStore>) -> Arc<Registry> {
     let store: Arc<dyn Store> = Arc::clone(store) as _;
     Registry::open(store, None, RegistryConfig::default()).unwrap()
 }
 
-async fn register(registry: &Registry, id: &str) {
+pub(crate) async fn register(registry: &Registry, id: &str) {
     registry.register_skill("t", &Layer::Official, id, format!("# {id}")).await.unwrap();
 }
 
-async fn within<T>(future: impl Future<Output = T>) -> T {
+pub(crate) async fn within<T>(future: impl Future<Output = T>) -> T {
     tokio::time::timeout(Duration::from_secs(60), future).await.expect("it takes too long")
 }
 
