@@ -78,6 +78,9 @@ def reads_end_after_max_stale(program, database, folder):
         answer = read(server)
         assert answer.status == 503 and answer.code() == "store_unavailable", (answer.status, answer.body)
         assert int(answer.header("retry-after")) >= 1, answer.headers
+        for function, data in (("skills::list", {}), ("skills::resources-read", {"uri": "iii://always"})):
+            _, error = server.worker().call(function, data)
+            assert error and error["code"] == "store_unavailable", error
         assert http(f"http://{server.http}", "GET", "/healthz").status == 200
         server.proxy.heal()
         wait_for("it is ready again", server.is_ready)

@@ -80,3 +80,12 @@ class Server:
 
     def worker(self):
         return Worker(f"ws://{self.bus}")
+
+    def subscribe(self, take):
+        """Calls `take` with each change of a skill. Returns the worker that subscribed."""
+        worker = self.worker()
+        worker.serve("interop::changes", take)
+        worker.socket.send({"type": "registertrigger", "id": "interop", "trigger_type": "skills::on-change",
+                            "function_id": "interop::changes", "config": {}})
+        worker.call("engine::workers::list")
+        return worker

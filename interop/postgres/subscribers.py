@@ -28,11 +28,7 @@ class Epoch:
     def __init__(self, server, client):
         self.server, self.is_killed, self.seen, self.ids = server, False, [], set()
         self.before = client.register_new(f"before-{server.number}")
-        self.worker = server.worker()
-        self.worker.serve("interop::changes", self.take)
-        self.worker.socket.send({"type": "registertrigger", "id": "interop", "trigger_type": "skills::on-change",
-                                 "function_id": "interop::changes", "config": {}})
-        self.worker.call("engine::workers::list")
+        self.worker = server.subscribe(self.take)
         self.first = client.register_new(f"first-{server.number}")
         self.wait_for(self.first)
 

@@ -14,6 +14,7 @@
 //! | [`keyspace`] | keys and lines of import and export |
 //! | [`content`], [`etag`] | HTTP policy for content, entity tags |
 //! | [`budget`], [`json_size`], [`limits`], [`log_limiter`] | memory budget, size estimates, limits, log rate limiter |
+//! | [`StoreOutage`] | age of what is in memory while a shared store cannot be reached |
 //! | [`text`] | truncation of texts |
 //! | [`debounce`] | one event for events close to each other |
 //! | [`request_trace`] | request ids, request spans, access lines |
@@ -51,6 +52,7 @@ pub mod request_trace;
 pub mod resolve;
 pub mod skill;
 pub mod skill_collection;
+mod store_outage;
 pub mod text;
 pub mod timestamp;
 pub mod token;
@@ -80,6 +82,7 @@ pub use request_stats::{RequestStats, SurfaceCounter, SurfaceStats};
 pub use request_trace::{CallerKind, RequestId, TracedRequest};
 pub use skill::{FileMeta, SkillMeta};
 pub use skill_collection::SkillCollection;
+pub use store_outage::StoreOutage;
 pub use timestamp::Timestamp;
 pub use token::Token;
 pub use tool::ToolMeta;

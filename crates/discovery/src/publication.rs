@@ -10,7 +10,10 @@ use lru::LruCache;
 use serde_json::{Value, json};
 use skills_core::{Digest, MemoryBudget, Owner, version::VERSION_SEPARATOR};
 use skills_http::TaggedBody;
-use skills_registry::{Catalog, SkillRegistry, SkillRow, available::has_own_frontmatter, bundles};
+use skills_registry::{
+    Catalog, SkillRegistry, SkillRow, available::has_own_frontmatter, bundles,
+    catalog::StoredRevision,
+};
 use tokio::sync::Mutex as AsyncMutex;
 
 use crate::{
@@ -58,7 +61,7 @@ pub(crate) struct Publisher {
 /// Index in the view of one owner.
 struct View {
     /// Revision of the catalog that the index was built from.
-    revision: u64,
+    revision: StoredRevision,
     index: Arc<PublishedIndex>,
 }
 
@@ -102,7 +105,11 @@ impl Publisher {
     }
 
     /// Returns the cached index of a view, and whether it is of this revision.
-    fn cached(&self, key: &ViewKey, revision: u64) -> (Option<Arc<PublishedIndex>>, bool) {
+    fn cached(
+        &self,
+        key: &ViewKey,
+        revision: StoredRevision,
+    ) -> (Option<Arc<PublishedIndex>>, bool) {
         match lock(&self.views).get(key) {
             Some(view) => (Some(Arc::clone(&view.index)), view.revision == revision),
             None => (None, false),

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use lru::LruCache;
 use parking_lot::Mutex;
-use skills_registry::{RegistryError, SkillRegistry};
+use skills_registry::{RegistryError, SkillRegistry, catalog::StoredRevision};
 use tokio::sync::Mutex as AsyncMutex;
 
 use crate::{
@@ -35,7 +35,7 @@ struct Slot {
 struct Cached {
     history: Option<Arc<History>>,
     /// Revision of the catalog that the history has all changes of.
-    catalog: u64,
+    catalog: StoredRevision,
 }
 
 impl Default for Repositories {
@@ -92,6 +92,11 @@ impl Repositories {
         let mut cached = slot.cached.lock().await;
         if let Some(history) = cached.history.as_ref().filter(|_| cached.catalog == revision) {
             return Ok(Arc::clone(history));
+        }
+        if cached.history.is_some() && cached.catalog.history != revision.history {
+            // The store lost commits, which the history may have.
+            self.entries.clear();
+            cached.history = None;
         }
         let history = self.extended(skills, view, cached.history.as_ref()).await?;
         cached.history = Some(Arc::clone(&history));

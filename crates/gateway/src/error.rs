@@ -253,6 +253,7 @@ fn registry_status(error: &RegistryError) -> StatusCode {
         | RegistryError::Closed
         | RegistryError::WriterStopped
         | RegistryError::StoreUnreachable { .. }
+        | RegistryError::CatalogTooOld
         | RegistryError::NoBus { .. } => StatusCode::SERVICE_UNAVAILABLE,
         RegistryError::Store(error) if error.code() == Code::StoreUnavailable => {
             StatusCode::SERVICE_UNAVAILABLE

@@ -1,13 +1,11 @@
 //! Liveness (`/healthz`) and readiness (`/readyz`) of the server.
 
-use std::{
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::{sync::Arc, time::Instant};
 
 use axum::{Json, Router, extract::State, http::StatusCode, routing::get};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
+use skills_core::StoreOutage;
 
 use crate::{
     ServerProblem,
@@ -41,10 +39,8 @@ struct ReadyState {
     is_indexing: bool,
     /// Reason for which a server that starts is not ready.
     waiting: Option<&'static str>,
-    /// Last contact with a store that cannot be reached.
-    lost_contact: Option<Instant>,
-    /// Age from which reads are refused.
-    max_stale: Option<Duration>,
+    /// Outage of the store.
+    outage: Option<StoreOutage>,
 }
 
 /// Age of a catalog that may lack changes.
@@ -57,9 +53,8 @@ pub(crate) struct CatalogAge {
 
 impl ReadyState {
     fn catalog_age(&self) -> Option<CatalogAge> {
-        let age = self.lost_contact?.elapsed();
-        let is_stale = self.max_stale.is_some_and(|most| age > most);
-        Some(CatalogAge { seconds: age.as_secs(), is_stale })
+        let (outage, now) = (self.outage?, Instant::now());
+        Some(CatalogAge { seconds: outage.age(now).as_secs(), is_stale: outage.is_stale(now) })
     }
 }
 
@@ -72,10 +67,10 @@ impl Readiness {
     /// Returns the reason for which the server cannot do all of its work.
     #[must_use]
     pub fn problem(&self) -> Option<ServerProblem> {
-        let ReadyState { is_ready, impaired, lost_contact, .. } = *self.0.lock();
+        let ReadyState { is_ready, impaired, outage, .. } = *self.0.lock();
         match impaired {
             _ if !is_ready => Some(NOT_OPEN),
-            None if lost_contact.is_some() => Some(UNREACHABLE),
+            None if outage.is_some() => Some(UNREACHABLE),
             impaired => impaired,
         }
     }
@@ -90,14 +85,9 @@ impl Readiness {
         self.0.lock().waiting = Some(reason);
     }
 
-    /// Sets the last contact with a store that cannot be reached; `None` when it can. Reads go on meanwhile.
-    pub fn set_degraded(&self, lost_contact: Option<Instant>) {
-        self.0.lock().lost_contact = lost_contact;
-    }
-
-    /// Sets the age of the catalog from which reads are refused while the store cannot be reached.
-    pub fn set_max_stale(&self, max_stale: Option<Duration>) {
-        self.0.lock().max_stale = max_stale;
+    /// Sets the outage of a store that cannot be reached; `None` when it can. Reads go on until the catalog is too old.
+    pub fn set_outage(&self, outage: Option<StoreOutage>) {
+        self.0.lock().outage = outage;
     }
 
     /// Returns the age of the catalog while the store cannot be reached, and the error that answers all requests but
@@ -159,6 +149,8 @@ async fn ready(State(readiness): State<Readiness>) -> (StatusCode, Json<Value>) 
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     #[tokio::test]
@@ -185,14 +177,16 @@ mod tests {
         let readiness = Readiness::default();
         readiness.set(true);
         let status = async || ready(State(readiness.clone())).await;
-        readiness.set_degraded(Some(Instant::now()));
+        let outage = StoreOutage { last_contact: Instant::now(), max_stale: None };
+        readiness.set_outage(Some(outage));
         let (code, Json(body)) = status().await;
         assert_eq!((code, &body["status"]), (StatusCode::OK, &json!("degraded")));
         assert_eq!(body["catalog_age"], json!(0));
-        readiness.set_max_stale(Some(Duration::ZERO));
+        let max_stale = Some(Duration::ZERO);
+        readiness.set_outage(Some(StoreOutage { max_stale, ..outage }));
         let (code, Json(body)) = status().await;
         assert_eq!((code, &body["catalog_age"]), (StatusCode::SERVICE_UNAVAILABLE, &json!(0)));
-        readiness.set_degraded(None);
+        readiness.set_outage(None);
         assert_eq!(status().await.0, StatusCode::OK);
     }
 

@@ -11,7 +11,7 @@ use tokio::sync::watch;
 
 use crate::{
     Action, Change,
-    feed::{FeedItem, FeedSubscription},
+    feed::{ChangeItem, FeedItem, FeedSubscription},
     live::LiveChange,
 };
 
@@ -41,7 +41,7 @@ pub enum ChangeEvent {
     Tools,
     /// Functions that workers expose were added or removed.
     Functions,
-    /// Anything may be different: the source of events was out of reach, or events were missed.
+    /// Anything may be different: the source of events was out of reach, events were missed, or the store lost commits.
     Everything,
 }
 
@@ -53,7 +53,7 @@ pub const NOTIFY_DEBOUNCE: Debounce = Debounce::window(Duration::from_millis(5))
 
 /// Feeds that change events come from.
 pub(crate) struct EventSources {
-    pub(crate) changes: FeedSubscription<Arc<Change>>,
+    pub(crate) changes: FeedSubscription<ChangeItem>,
     pub(crate) live: FeedSubscription<LiveChange>,
     pub(crate) functions: Option<watch::Receiver<u64>>,
     pub(crate) tools_refreshes: watch::Receiver<u64>,
@@ -69,7 +69,9 @@ impl EventSources {
     ) -> ChangeEvents {
         let stored = feed_items(self.changes).flat_map(move |item| {
             let events = match item {
-                FeedItem::Item(change) if is_visible(&change.key.layer, owner.as_ref()) => {
+                FeedItem::Item(ChangeItem::Change { change, .. })
+                    if is_visible(&change.key.layer, owner.as_ref()) =>
+                {
                     let tools = change.affects_served && affects_tools(&change);
                     let tools = tools.then_some(ChangeEvent::Tools);
                     // The shorter name without the prefix may resolve to something else as well.
@@ -80,8 +82,11 @@ impl EventSources {
                     });
                     names().map(ChangeEvent::of(&change)).chain(version).chain(tools).collect()
                 }
-                FeedItem::Item(_) => vec![],
-                FeedItem::Missed(_) => vec![ChangeEvent::Everything],
+                FeedItem::Item(ChangeItem::Change { .. }) => vec![],
+                // Versions that are not served may be different too.
+                FeedItem::Item(ChangeItem::Reset(_)) | FeedItem::Missed(_) => {
+                    vec![ChangeEvent::Everything]
+                }
             };
             stream::iter(events)
         });

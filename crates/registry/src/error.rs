@@ -56,6 +56,9 @@ pub enum RegistryError {
         /// Reason.
         reason: String,
     },
+    /// The store that several servers share cannot be reached, and the catalog is older than allowed.
+    #[error("the store cannot be reached, and the catalog is older than max_stale")]
+    CatalogTooOld,
     /// A stored entry cannot be read. It still shadows entries of lower tiers: another entry must not silently replace
     /// a damaged one.
     #[error("{} {id} ({tier}) is corrupt: {reason}", kind.as_str())]
@@ -214,7 +217,7 @@ impl Coded for RegistryError {
             Self::SectionNotLinked { .. } => Code::SectionNotLinked,
             Self::Output { .. } => Code::HandlerOutput,
             Self::Store(error) => error.code(),
-            Self::StoreUnreachable { .. } => Code::StoreUnavailable,
+            Self::StoreUnreachable { .. } | Self::CatalogTooOld => Code::StoreUnavailable,
             Self::CorruptEntry { .. } => Code::CorruptEntry,
             Self::Live(error) => error.code,
             Self::LiveArguments { .. } => Code::InvalidInput,
@@ -243,7 +246,9 @@ impl Coded for RegistryError {
     fn hint(&self) -> Option<&str> {
         match self {
             Self::Store(error) => error.hint(),
-            Self::StoreUnreachable { .. } => Some("try again when the database is back"),
+            Self::StoreUnreachable { .. } | Self::CatalogTooOld => {
+                Some("try again when the database is back")
+            }
             Self::Version(error) => error.hint(),
             Self::OutcomeUnknown => Some("read the entry, and write it again if it was not stored"),
             Self::WriterStopped => Some("restart the server; acknowledged writes are stored"),

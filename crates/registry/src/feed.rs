@@ -2,15 +2,17 @@
 //!
 //! A feed buffers the newest items up to a number of bytes. A subscriber that falls behind the buffer receives the
 //! number of missed items and goes on from there; it never blocks the sender. [`ChangeFeed`] loses no change even
-//! then: it reads missed changes from the change log, for as long as the store keeps them.
+//! then: it reads missed changes from the change log, for as long as the store keeps them. A store that lost commits begins
+//! another history of changes; the feed has the differences then.
 
 use std::{collections::VecDeque, sync::Arc};
 
+use arc_swap::ArcSwapOption;
 use parking_lot::Mutex;
 use skills_store::{Store, StoreError};
 use tokio::sync::watch;
 
-use crate::{Change, RegistryError};
+use crate::{Change, RegistryError, catalog::StoredRevision};
 
 /// Item that a subscriber receives.
 #[derive(Debug, PartialEq, Eq)]
@@ -110,14 +112,40 @@ impl<T: Clone> FeedSubscription<T> {
     }
 }
 
+/// Item of the feed of changes.
+#[derive(Debug, Clone)]
+pub(crate) enum ChangeItem {
+    /// Change of a history, in the order of its revisions.
+    Change {
+        /// Number of the history.
+        history: u64,
+        /// The change.
+        change: Arc<Change>,
+    },
+    /// The store lost commits.
+    Reset(Arc<HistoryReset>),
+}
+
+/// Begin of another history, after the store lost commits.
+#[derive(Debug)]
+pub(crate) struct HistoryReset {
+    /// Revision in the new history from which on its changes follow.
+    pub(crate) to: StoredRevision,
+    /// Last revision of the history before.
+    pub(crate) from: u64,
+    /// Entries that are different, each once.
+    pub(crate) changes: Vec<Arc<Change>>,
+}
+
 /// Subscription to all changes after a revision, in commit order and without gaps: changes that are no longer
 /// buffered are read from the change log.
 #[derive(Debug)]
 pub struct ChangeFeed {
-    feed: FeedSubscription<Arc<Change>>,
+    feed: FeedSubscription<ChangeItem>,
+    last_reset: Arc<ArcSwapOption<HistoryReset>>,
     store: Arc<dyn Store>,
-    /// Revision of the last returned change.
-    seen: u64,
+    /// Revision of the last change that was returned or is in the backlog.
+    seen: StoredRevision,
     backlog: VecDeque<Arc<Change>>,
     /// True if the log may have more changes than were read.
     has_more: bool,
@@ -128,11 +156,13 @@ impl ChangeFeed {
     const PAGE: usize = 500;
 
     pub(crate) fn new(
-        feed: FeedSubscription<Arc<Change>>,
+        feed: FeedSubscription<ChangeItem>,
+        last_reset: Arc<ArcSwapOption<HistoryReset>>,
         store: Arc<dyn Store>,
-        after_revision: u64,
+        after: StoredRevision,
     ) -> Self {
-        Self { feed, store, seen: after_revision, backlog: VecDeque::new(), has_more: false }
+        let backlog = VecDeque::new();
+        Self { feed, last_reset, store, seen: after, backlog, has_more: false }
     }
 
     /// Waits for the next change; `None` when the registry is dropped.
@@ -143,7 +173,6 @@ impl ChangeFeed {
     pub async fn next(&mut self) -> Result<Option<Arc<Change>>, RegistryError> {
         loop {
             if let Some(change) = self.backlog.pop_front() {
-                self.seen = change.revision;
                 return Ok(Some(change));
             }
             if self.has_more {
@@ -151,30 +180,57 @@ impl ChangeFeed {
                 continue;
             }
             match self.feed.next().await {
-                // It may have been read from the log already.
-                Some(FeedItem::Item(change)) if change.revision <= self.seen => {}
-                Some(FeedItem::Item(change)) if change.revision == self.seen + 1 => {
-                    self.seen = change.revision;
-                    return Ok(Some(change));
+                Some(FeedItem::Item(ChangeItem::Reset(reset))) => self.apply_reset(&reset),
+                Some(FeedItem::Item(ChangeItem::Change { history, change })) => {
+                    let item = StoredRevision { history, revision: change.revision };
+                    if item == self.seen.next() {
+                        self.seen = item;
+                        return Ok(Some(change));
+                    }
+                    // It may have been read from the log already.
+                    self.has_more = item > self.seen;
                 }
-                Some(_) => self.read_log().await?,
+                Some(FeedItem::Missed(_)) => {
+                    if let Some(reset) = self.last_reset.load_full() {
+                        self.apply_reset(&reset);
+                    }
+                    self.has_more = true;
+                }
                 None => return Ok(None),
             }
         }
     }
 
+    /// Goes on in the new history, after the entries that are different in it.
+    fn apply_reset(&mut self, reset: &HistoryReset) {
+        if reset.to.history <= self.seen.history {
+            return;
+        }
+        self.backlog.extend(reset.changes.iter().cloned());
+        // The differences are those to the last revision before. A subscriber that missed some of that history reads the
+        // log on from the newest revision that both histories may have.
+        self.has_more = self.seen.revision < reset.from;
+        let revision = if self.has_more {
+            self.seen.revision.min(reset.to.revision)
+        } else {
+            reset.to.revision
+        };
+        self.seen = StoredRevision { revision, ..reset.to };
+    }
+
     async fn read_log(&mut self) -> Result<(), RegistryError> {
-        let (store, seen) = (Arc::clone(&self.store), self.seen);
+        let (store, seen) = (Arc::clone(&self.store), self.seen.revision);
         let page = tokio::task::spawn_blocking(move || store.changes(seen, Self::PAGE))
             .await
             .map_err(|_| RegistryError::Closed)?
             .inspect_err(|error| {
                 if let StoreError::Forgotten { until } = error {
-                    self.seen = *until;
+                    self.seen.revision = *until;
                     self.has_more = true;
                 }
             })?;
         self.has_more = page.len() == Self::PAGE;
+        self.seen.revision = page.last().map_or(seen, |change| change.revision);
         self.backlog.extend(page.into_iter().map(Arc::new));
         Ok(())
     }
@@ -182,6 +238,9 @@ impl ChangeFeed {
 
 #[cfg(test)]
 mod tests {
+    use skills_core::{EntryKey, EntryKind, Layer, Timestamp};
+    use skills_store::MemoryStore;
+
     use super::*;
 
     #[tokio::test]
@@ -225,5 +284,42 @@ mod tests {
         drop(feed);
         assert_eq!(subscription.next().await, Some(FeedItem::Item(1)));
         assert_eq!(subscription.next().await, None);
+    }
+
+    fn change(revision: u64, id: &str) -> Arc<Change> {
+        let key = EntryKey { kind: EntryKind::Skill, layer: Layer::Official, id: id.into() };
+        let (at, actor) = (Timestamp::from_micros(0), "t".into());
+        Arc::new(Change::without_history(revision, at, actor, key, None))
+    }
+
+    /// Sends the end of one history, a reset and a change of the next one, and returns what a subscriber of both gets.
+    async fn received_with(max_bytes: usize) -> Vec<String> {
+        let (feed, last_reset) = (Feed::new(max_bytes), Arc::new(ArcSwapOption::empty()));
+        let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+        let seen = StoredRevision { history: 0, revision: 4 };
+        let mut changes = ChangeFeed::new(feed.subscribe(), Arc::clone(&last_reset), store, seen);
+        feed.send(ChangeItem::Change { history: 0, change: change(5, "old") }, 1);
+        let to = StoredRevision { history: 1, revision: 3 };
+        let differences = vec![change(3, "one"), change(3, "two")];
+        let reset = Arc::new(HistoryReset { to, from: 5, changes: differences });
+        last_reset.store(Some(Arc::clone(&reset)));
+        feed.send(ChangeItem::Reset(reset), 1);
+        feed.send(ChangeItem::Change { history: 1, change: change(4, "new") }, 1);
+        drop(feed);
+        let mut received = vec![];
+        while let Some(change) = changes.next().await.unwrap() {
+            received.push(change.key.id.to_string());
+        }
+        received
+    }
+
+    #[tokio::test]
+    async fn a_subscriber_goes_on_in_another_history_after_its_differences() {
+        assert_eq!(received_with(1000).await, ["old", "one", "two", "new"]);
+    }
+
+    #[tokio::test]
+    async fn a_subscriber_that_missed_the_reset_receives_its_differences() {
+        assert_eq!(received_with(1).await, ["one", "two", "new"]);
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! A notification, or else a poll each second, leads to a look at the change log after the catalog's revision. The writer
 //! thread publishes what is new, so that it cannot cross a write of this server. The same looks tell whether the store
-//! can be reached; reads go on from memory meanwhile.
+//! lost commits, and whether it can be reached; reads go on from memory meanwhile.
 
 use std::{
     sync::{Arc, Weak},
@@ -12,31 +12,13 @@ use std::{
 
 use parking_lot::{Condvar, Mutex};
 use skills_store::{StoreError, Subscription};
-use tokio::sync::watch;
 
-use crate::{Registry, publisher::Publisher, recovery::PAGE};
+use crate::{Registry, lost_commits, publisher::Publisher, recovery::PAGE};
 
 /// Interval of looks without a notification: poolers drop LISTEN, and connections break.
 const POLL: Duration = Duration::from_secs(1);
 /// Interval of looks at a store that cannot be reached.
 const POLL_LOST: Duration = Duration::from_millis(250);
-
-/// Reachability of the store, as the follower sees it.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct StoreHealth {
-    /// Time of the last contact before the failure, if the store cannot be reached.
-    pub lost_contact: Option<Instant>,
-    /// Reason of the failure.
-    pub reason: Option<String>,
-}
-
-impl StoreHealth {
-    /// Returns the time since which the catalog may lack changes of other servers, if the store cannot be reached.
-    #[must_use]
-    pub fn age(&self) -> Option<Duration> {
-        Some(self.lost_contact?.elapsed())
-    }
-}
 
 /// Signal for a look at the log.
 #[derive(Debug, Default)]
@@ -114,26 +96,7 @@ fn run(registry: &Weak<Registry>, signal: &Signal) {
             contact = looked_at;
         }
         poll = if looked.is_ok() { POLL } else { POLL_LOST };
-        let health = &registry.publisher().store_health;
-        report(health, looked.err(), contact);
-    }
-}
-
-fn report(health: &watch::Sender<StoreHealth>, error: Option<StoreError>, contact: Instant) {
-    let was_lost = health.borrow().lost_contact.is_some();
-    match error {
-        Some(error) => {
-            let reason = error.to_string();
-            if !was_lost {
-                tracing::warn!(%error, "store unreachable, reads go on from memory");
-            }
-            health.send_replace(StoreHealth { lost_contact: Some(contact), reason: Some(reason) });
-        }
-        None if was_lost => {
-            tracing::info!("store reachable again");
-            health.send_replace(StoreHealth::default());
-        }
-        None => {}
+        registry.publisher().store_contact.record(looked, contact);
     }
 }
 
@@ -141,8 +104,14 @@ fn report(health: &watch::Sender<StoreHealth>, error: Option<StoreError>, contac
 fn catch_up(registry: &Registry) -> Result<(), StoreError> {
     let (store, publisher) = (registry.store(), registry.publisher());
     loop {
+        let Some(newest) = lost_commits::check(&**store, publisher)? else {
+            if !read_again(registry)? {
+                return Ok(());
+            }
+            continue;
+        };
         let known = publisher.catalog.load().revision();
-        if store.revision()? <= known {
+        if newest <= known {
             return Ok(());
         }
         let changes = store.changes(known, PAGE)?;
@@ -159,4 +128,21 @@ fn catch_up(registry: &Registry) -> Result<(), StoreError> {
             return Ok(());
         }
     }
+}
+
+/// Reads the catalog of a store that lost commits, and has the writer thread swap it. Returns whether that was done.
+fn read_again(registry: &Registry) -> Result<bool, StoreError> {
+    let publisher: Arc<Publisher> = Arc::clone(registry.publisher());
+    let (prefix, before) = {
+        let catalog = publisher.catalog.load();
+        (catalog.prefix().clone(), catalog.stored_version().0.history)
+    };
+    let next = lost_commits::read_catalog(&**registry.store(), prefix)?;
+    Ok(registry.apply_external_blocking(Box::new(move |_| {
+        // The writer may have noticed it meanwhile.
+        if publisher.catalog.load().stored_version().0.history == before {
+            publisher.replace(&next);
+        }
+        vec![]
+    })))
 }

@@ -34,6 +34,7 @@ mod history;
 mod legacy_summary;
 pub mod live;
 pub mod log_info;
+mod lost_commits;
 mod negative_cache;
 mod pending_write;
 mod presence;
@@ -52,6 +53,7 @@ mod skill_collections;
 pub mod skill_log;
 mod skill_lookup;
 pub mod state;
+mod store_contact;
 mod version_cache;
 mod version_lookup;
 mod version_writing;
@@ -69,7 +71,6 @@ pub use catalog::{Catalog, CollectionRow, ExplainedLayer, Explanation, PromptRow
 pub use change_events::{ChangeEvent, ChangeEvents, NOTIFY_DEBOUNCE};
 pub use error::{HandlerProblem, RegistryError};
 pub use feed::{ChangeFeed, FeedItem, FeedSubscription};
-pub use follower::StoreHealth;
 pub use functions::ExposedFunction;
 pub use log_info::{LogInfo, LogPage, LogRequest};
 pub use pending_write::PendingWrite;
@@ -84,6 +85,7 @@ pub use skill_log::{ServedSkill, SkillChange, SkillLogPage, SkillLogRequest};
 /// Types of the store that surfaces see: they do not depend on the store itself.
 pub use skills_store::{Action, Change, Refusal, Retention, StateChange, StateEntry, VersionHeads};
 pub use state::BusState;
+pub use store_contact::StoreHealth;
 pub use versions::{
     BundlePublication, CollectRequest, Collected, DiffRequest, HistoryPage, HistoryRequest,
     LabelRequest, PublishRequest, Published, RollbackRequest, VersionInfo, VersionState,

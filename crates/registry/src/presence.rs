@@ -57,7 +57,7 @@ impl Registry {
 
     async fn find_server(&self, function: &str) -> Option<String> {
         // The database is known to be away.
-        if self.publisher().store_health.borrow().lost_contact.is_some() {
+        if self.publisher().store_contact.is_lost() {
             return None;
         }
         let (presence, own_id) = (self.presence()?, self.server_id());

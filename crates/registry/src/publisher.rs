@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use arc_swap::ArcSwap;
+use arc_swap::{ArcSwap, ArcSwapOption};
 use skills_core::Timestamp;
 use skills_store::{Action, Change, Effect, StateChange};
 use tokio::sync::watch;
@@ -11,11 +11,12 @@ use tokio::sync::watch;
 use crate::{
     Catalog, RegistryError,
     blob_cache::BlobCache,
-    feed::Feed,
-    follower::StoreHealth,
+    feed::{ChangeItem, Feed, HistoryReset},
     live::{LiveChange, LiveUpdate},
+    lost_commits::VerifiedPosition,
     recovery::WriterHealth,
     search::IndexSignal,
+    store_contact::StoreContact,
     version_cache::VersionCache,
 };
 
@@ -34,14 +35,17 @@ const LIVE_CHANGE_OVERHEAD: usize = 64;
 #[derive(Debug)]
 pub(crate) struct Publisher {
     pub(crate) catalog: ArcSwap<Catalog>,
-    pub(crate) changes: Feed<Arc<Change>>,
+    pub(crate) changes: Feed<ChangeItem>,
+    /// Newest reset, for subscribers that missed it in the feed.
+    pub(crate) last_reset: Arc<ArcSwapOption<HistoryReset>>,
+    /// Position up to which the log of the store was compared with the catalog.
+    pub(crate) verified: VerifiedPosition,
     pub(crate) state: Feed<Arc<StateChange>>,
     pub(crate) live: Feed<LiveChange>,
     /// Counts the requests to list tools again.
     pub(crate) tools_refresh: watch::Sender<u64>,
     pub(crate) health: watch::Sender<WriterHealth>,
-    /// Reachability of a store that other servers share.
-    pub(crate) store_health: watch::Sender<StoreHealth>,
+    pub(crate) store_contact: StoreContact,
     pub(crate) blobs: BlobCache,
     pub(crate) versions: VersionCache,
     /// Wakes the search index after each new catalog.
@@ -49,17 +53,19 @@ pub(crate) struct Publisher {
 }
 
 impl Publisher {
-    pub(crate) fn new(catalog: Catalog, blobs: BlobCache) -> Self {
+    pub(crate) fn new(catalog: Catalog, blobs: BlobCache, store_contact: StoreContact) -> Self {
         Self {
             blobs,
             versions: VersionCache::default(),
+            verified: VerifiedPosition::new(catalog.position()),
             catalog: ArcSwap::from_pointee(catalog),
             changes: Feed::new(CHANGE_FEED_BYTES),
+            last_reset: Arc::default(),
             state: Feed::new(STATE_FEED_BYTES),
             live: Feed::new(LIVE_FEED_BYTES),
             tools_refresh: watch::Sender::new(0),
             health: watch::Sender::default(),
-            store_health: watch::Sender::default(),
+            store_contact,
             index_signal: IndexSignal::default(),
         }
     }
@@ -97,8 +103,8 @@ impl Publisher {
         // A store may carry out the batches of a group side by side.
         changes.sort_by_key(|change| change.revision);
         // A shared store may return a change that the log gave already.
-        let known = self.catalog.load().revision();
-        changes.retain(|change| change.revision > known);
+        let known = self.catalog.load().position();
+        changes.retain(|change| change.revision > known.revision);
         for change in &changes {
             self.versions.invalidate(&change.key);
         }
@@ -112,13 +118,40 @@ impl Publisher {
         }
         for change in changes {
             let content = change.content().map_or(0, |content| content.weight());
-            self.changes.send(change, CHANGE_OVERHEAD + content);
+            let history = known.history;
+            self.changes.send(ChangeItem::Change { history, change }, CHANGE_OVERHEAD + content);
         }
         for change in state {
             let size = |value: &Option<String>| value.as_ref().map_or(0, String::len);
             let bytes = CHANGE_OVERHEAD + size(&change.old) + size(&change.new);
             self.state.send(Arc::new(change), bytes);
         }
+    }
+
+    /// Swaps the catalog for one that was read again because the store lost commits, then notifies of each entry that is
+    /// different.
+    pub(crate) fn replace(&self, next: &Catalog) {
+        let before = self.catalog.load_full();
+        let next = Arc::new(next.replacing(&before));
+        let changes = before.changes_to(&next, Timestamp::now());
+        self.versions.invalidate_all();
+        self.blobs.clear();
+        self.verified.replace(next.position(), || self.catalog.store(Arc::clone(&next)));
+        self.index_signal.raise();
+        tracing::warn!(
+            known = before.revision(),
+            revision = next.revision(),
+            entries = changes.len(),
+            "store lost commits, catalog read again"
+        );
+        let bytes = CHANGE_OVERHEAD * (changes.len() + 1);
+        let reset = Arc::new(HistoryReset {
+            to: next.position().stored_revision(),
+            from: before.revision(),
+            changes: changes.into_iter().map(Arc::new).collect(),
+        });
+        self.last_reset.store(Some(Arc::clone(&reset)));
+        self.changes.send(ChangeItem::Reset(reset), bytes);
     }
 
     /// Drops cached blobs after changes that may have removed some. Other servers do not tell which.

@@ -13,7 +13,7 @@ use std::{
 
 use skills_store::{Effect, Store, StoreError};
 
-use crate::publisher::Publisher;
+use crate::{lost_commits, publisher::Publisher};
 
 /// Pauses before each attempt to read the log. Longer than a transient disk fault, shorter than a supervisor waits.
 const RETRY_DELAYS: [Duration; 5] = [
@@ -80,13 +80,19 @@ pub(crate) fn recover(store: &dyn Store, publisher: &Publisher) -> bool {
 }
 
 /// Publishes the effects of a group, after the changes of other servers that precede them. These are read from the log;
-/// if it cannot be read, the changes of the group wait for the follower too.
+/// if it cannot be read, the changes of the group wait for the follower too. A revision that the catalog has already is
+/// given out again by a store that lost commits.
 pub(crate) fn publish_in_order(store: &dyn Store, publisher: &Publisher, mut effects: Vec<Effect>) {
     let revision = |effect: &Effect| match effect {
         Effect::Changed(change) | Effect::Erased { change, .. } => Some(change.revision),
         Effect::Nothing | Effect::Unchanged { .. } | Effect::State(_) => None,
     };
     let known = || publisher.catalog.load().revision();
+    if effects.iter().filter_map(revision).any(|revision| revision <= known())
+        && let Err(error) = lost_commits::repair(store, publisher)
+    {
+        tracing::error!(%error, "change log not readable after a commit");
+    }
     let first = effects.iter().filter_map(revision).filter(|revision| *revision > known()).min();
     let mut delays = RETRY_DELAYS.iter();
     while let Some(first) = first

@@ -17,13 +17,14 @@ use tokio::sync::watch;
 use crate::{
     BusState, Catalog, ChangeFeed, FeedSubscription, PendingWrite, RegistryError, SectionAccess,
     blob_cache::BlobCache,
-    follower::{Follower, StoreHealth},
-    legacy_summary,
+    follower::Follower,
     live::{LiveChange, LiveHost, LiveUpdate},
+    lost_commits,
     negative_cache::NegativeLookupCache,
     publisher::Publisher,
     recovery::WriterHealth,
     search::{SearchConfig, SearchIndex},
+    store_contact::{StoreContact, StoreHealth},
     writer::{BatchResult, ExternalCheck, Writer},
 };
 
@@ -42,6 +43,8 @@ pub struct RegistryConfig {
     pub search: SearchConfig,
     /// Directory that checks whether the key of a view is still active. Without one, every key is.
     pub keys: Option<Arc<dyn KeyDirectory>>,
+    /// Time after which reads are refused while a shared store cannot be reached. Without one, they never are.
+    pub max_stale: Option<Duration>,
 }
 
 impl Default for RegistryConfig {
@@ -53,6 +56,7 @@ impl Default for RegistryConfig {
             sections: SectionAccess::default(),
             search: SearchConfig::default(),
             keys: None,
+            max_stale: None,
         }
     }
 }
@@ -106,16 +110,10 @@ impl Registry {
         config: RegistryConfig,
     ) -> Result<Arc<Self>, RegistryError> {
         let prefix = config.prefix.clone();
-        // The revision first: a change of another server between the two reads is then published once more, not lost.
-        let revision = store.revision()?;
-        let mut entries = store.entries()?;
-        legacy_summary::restore_paragraphs(&*store, &mut entries);
-        let catalog = Catalog::from_entries(entries, revision, prefix);
-        let withdrawn = store.withdrawn()?;
-        let catalog =
-            if withdrawn.is_empty() { catalog } else { catalog.with_withdrawn(&withdrawn) };
+        let catalog = lost_commits::read_catalog(&*store, prefix)?;
         let blobs = BlobCache::new(Arc::clone(&store), config.blob_cache_bytes);
-        let publisher = Arc::new(Publisher::new(catalog, blobs));
+        let publisher =
+            Arc::new(Publisher::new(catalog, blobs, StoreContact::new(config.max_stale)));
         let (writer, thread) = Writer::start(Arc::clone(&store), Arc::clone(&publisher))
             .map_err(|_| RegistryError::Closed)?;
         let registry = Arc::new(Self {
@@ -146,7 +144,9 @@ impl Registry {
     pub fn changes(&self) -> ChangeFeed {
         // Subscribed first: a change between the two steps arrives twice, and is skipped once.
         let subscription = self.publisher.changes.subscribe();
-        ChangeFeed::new(subscription, Arc::clone(&self.store), self.catalog().revision())
+        let after = self.catalog().stored_version().0;
+        let last_reset = Arc::clone(&self.publisher.last_reset);
+        ChangeFeed::new(subscription, last_reset, Arc::clone(&self.store), after)
     }
 
     /// Subscribes to all changes of live entries from now on. A slow subscriber gets the number of changes that it missed.
@@ -320,7 +320,7 @@ impl Registry {
     /// Subscribes to the reachability of a store that other servers share.
     #[must_use]
     pub fn store_health(&self) -> watch::Receiver<StoreHealth> {
-        self.publisher.store_health.subscribe()
+        self.publisher.store_contact.subscribe()
     }
 
     /// Stops accepting writes, waits for the queued ones, and ends the writer thread.

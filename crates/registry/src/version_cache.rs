@@ -91,6 +91,13 @@ impl VersionCache {
         self.generation_of(key).fetch_add(1, Ordering::Release);
     }
 
+    /// Ends all cached lookups.
+    pub(crate) fn invalidate_all(&self) {
+        for generation in &self.generations {
+            generation.fetch_add(1, Ordering::Release);
+        }
+    }
+
     pub(crate) fn get(
         &self,
         key: &EntryKey,

@@ -98,8 +98,13 @@ impl Registry {
         }
     }
 
-    /// Returns the caller of a view, if its key is still active.
-    fn check_key<'a>(&self, caller: &'a Caller) -> Result<&'a Caller, RegistryError> {
+    /// Returns a caller that may use the registry now: its key is active, and the catalog is not older than `max_stale`
+    /// allows. Every request passes here, whatever its surface.
+    ///
+    /// # Errors
+    /// When the key has ended, or the store has been unreachable for too long.
+    pub fn check_access<'a>(&self, caller: &'a Caller) -> Result<&'a Caller, RegistryError> {
+        self.publisher().store_contact.check_age()?;
         match (&self.config().keys, caller) {
             (Some(keys), Caller::User(_)) if !keys.is_active(caller) => {
                 Err(RegistryError::UnknownKey)
@@ -145,7 +150,7 @@ macro_rules! impl_skill_registry {
             }
 
             async fn catalog(&$self) -> Result<Arc<Catalog>, RegistryError> {
-                Ok($registry.catalog_for($registry.check_key($caller)?))
+                Ok($registry.catalog_for($registry.check_access($caller)?))
             }
 
             fn changes(&$self) -> ChangeEvents {
@@ -153,11 +158,11 @@ macro_rules! impl_skill_registry {
             }
 
             async fn explain(&$self, id: &str) -> Result<Explanation, RegistryError> {
-                Ok($registry.explain($registry.check_key($caller)?, id))
+                Ok($registry.explain($registry.check_access($caller)?, id))
             }
 
             async fn workers(&$self) -> Result<Vec<ConnectedWorker>, RegistryError> {
-                $registry.check_key($caller)?;
+                $registry.check_access($caller)?;
                 $registry.connected_workers().await
             }
 
@@ -170,7 +175,7 @@ macro_rules! impl_skill_registry {
                 function: &HandlerId,
                 arguments: Value,
             ) -> Result<Value, RegistryError> {
-                $registry.check_key($caller)?;
+                $registry.check_access($caller)?;
                 $registry.call(function.as_str(), &functions::without_bus_fields(arguments)).await
             }
 
@@ -187,19 +192,19 @@ macro_rules! impl_skill_registry {
                 operation: LiveOperation,
                 arguments: Map<String, Value>,
             ) -> Result<Value, RegistryError> {
-                $registry.call_live_as($registry.check_key($caller)?, operation, arguments).await
+                $registry.call_live_as($registry.check_access($caller)?, operation, arguments).await
             }
 
             async fn search(&$self, request: SearchRequest) -> Result<SearchPage, RegistryError> {
-                $registry.search_as($registry.check_key($caller)?, request).await
+                $registry.search_as($registry.check_access($caller)?, request).await
             }
 
             async fn read(&$self, uri: &str) -> Result<Resource, RegistryError> {
-                $registry.read_linked($registry.check_key($caller)?, uri).await
+                $registry.read_linked($registry.check_access($caller)?, uri).await
             }
 
             async fn document(&$self, row: &SkillRow, path: &str) -> Result<Document, RegistryError> {
-                $registry.document_as($registry.check_key($caller)?, row, path).await
+                $registry.document_as($registry.check_access($caller)?, row, path).await
             }
 
             async fn scanned_document(
@@ -208,7 +213,7 @@ macro_rules! impl_skill_registry {
                 path: &str,
                 may_block: bool,
             ) -> Result<Bytes, RegistryError> {
-                let caller = $registry.check_key($caller)?;
+                let caller = $registry.check_access($caller)?;
                 $registry.scanned_document_as(caller, row, path, may_block).await
             }
 
@@ -217,7 +222,7 @@ macro_rules! impl_skill_registry {
                 name: &str,
                 arguments: Value,
             ) -> Result<RenderedPrompt, RegistryError> {
-                $registry.render_prompt_as($registry.check_key($caller)?, name, arguments).await
+                $registry.render_prompt_as($registry.check_access($caller)?, name, arguments).await
             }
 
             async fn register_bundle(
@@ -226,13 +231,13 @@ macro_rules! impl_skill_registry {
                 id: &str,
                 bundle: Bundle<Bytes>,
             ) -> Result<String, RegistryError> {
-                let (layer, actor) = write_target($registry.check_key($caller)?, tier)?;
+                let (layer, actor) = write_target($registry.check_access($caller)?, tier)?;
                 let write = $registry.register_bundle(&actor, &layer, id, bundle);
                 write.await.map(|at| at.to_string())
             }
 
             async fn remove_skill(&$self, tier: Tier, id: &str) -> Result<bool, RegistryError> {
-                let (layer, actor) = write_target($registry.check_key($caller)?, tier)?;
+                let (layer, actor) = write_target($registry.check_access($caller)?, tier)?;
                 $registry.remove_skill(&actor, &layer, id).await
             }
 
@@ -242,13 +247,13 @@ macro_rules! impl_skill_registry {
                 name: &str,
                 definition: PromptDefinition,
             ) -> Result<String, RegistryError> {
-                let (layer, actor) = write_target($registry.check_key($caller)?, tier)?;
+                let (layer, actor) = write_target($registry.check_access($caller)?, tier)?;
                 let write = $registry.register_prompt(&actor, &layer, name, definition);
                 write.await.map(|at| at.to_string())
             }
 
             async fn remove_prompt(&$self, tier: Tier, name: &str) -> Result<bool, RegistryError> {
-                let (layer, actor) = write_target($registry.check_key($caller)?, tier)?;
+                let (layer, actor) = write_target($registry.check_access($caller)?, tier)?;
                 $registry.remove_prompt(&actor, &layer, name).await
             }
 
@@ -259,7 +264,7 @@ macro_rules! impl_skill_registry {
                 bundle: Bundle<Bytes>,
                 request: PublishRequest,
             ) -> Result<Published, RegistryError> {
-                let (layer, actor) = write_target($registry.check_key($caller)?, tier)?;
+                let (layer, actor) = write_target($registry.check_access($caller)?, tier)?;
                 $registry.publish_bundle(&actor, &layer, id, bundle, request).await
             }
 
@@ -268,7 +273,7 @@ macro_rules! impl_skill_registry {
                 tier: Tier,
                 publications: Vec<BundlePublication>,
             ) -> Result<Vec<Result<Published, RegistryError>>, RegistryError> {
-                let (layer, actor) = write_target($registry.check_key($caller)?, tier)?;
+                let (layer, actor) = write_target($registry.check_access($caller)?, tier)?;
                 $registry.publish_bundles(&actor, &layer, publications).await
             }
 
@@ -279,7 +284,7 @@ macro_rules! impl_skill_registry {
                 definition: PromptDefinition,
                 request: PublishRequest,
             ) -> Result<Published, RegistryError> {
-                let (layer, actor) = write_target($registry.check_key($caller)?, tier)?;
+                let (layer, actor) = write_target($registry.check_access($caller)?, tier)?;
                 $registry.publish_prompt(&actor, &layer, name, definition, request).await
             }
 
@@ -290,12 +295,12 @@ macro_rules! impl_skill_registry {
                 collection: SkillCollection,
                 request: PublishRequest,
             ) -> Result<Published, RegistryError> {
-                let (layer, actor) = write_target($registry.check_key($caller)?, tier)?;
+                let (layer, actor) = write_target($registry.check_access($caller)?, tier)?;
                 $registry.put_collection(&actor, &layer, name, collection, request).await
             }
 
             async fn remove_collection(&$self, tier: Tier, name: &str) -> Result<bool, RegistryError> {
-                let (layer, actor) = write_target($registry.check_key($caller)?, tier)?;
+                let (layer, actor) = write_target($registry.check_access($caller)?, tier)?;
                 $registry.remove_collection(&actor, &layer, name).await
             }
 
@@ -304,7 +309,7 @@ macro_rules! impl_skill_registry {
                 kind: EntryKind,
                 request: &HistoryRequest,
             ) -> Result<HistoryPage, RegistryError> {
-                let caller = $registry.check_key($caller)?;
+                let caller = $registry.check_access($caller)?;
                 let key = $registry.entry_key(caller, kind, request.tier, &request.id).await?;
                 $registry.history(&key, request).await
             }
@@ -316,7 +321,7 @@ macro_rules! impl_skill_registry {
                 id: &str,
                 version: &VersionSelector,
             ) -> Result<VersionInfo, RegistryError> {
-                let caller = $registry.check_key($caller)?;
+                let caller = $registry.check_access($caller)?;
                 let key = $registry.entry_key(caller, kind, tier, id).await?;
                 $registry.version_info(&key, version).await
             }
@@ -327,7 +332,7 @@ macro_rules! impl_skill_registry {
                 id: &str,
                 version: &VersionSelector,
             ) -> Result<Arc<SkillRow>, RegistryError> {
-                let caller = $registry.check_key($caller)?;
+                let caller = $registry.check_access($caller)?;
                 $registry.skill_version_as(caller, tier, id, version).await
             }
 
@@ -336,7 +341,7 @@ macro_rules! impl_skill_registry {
                 kind: EntryKind,
                 request: &DiffRequest,
             ) -> Result<VersionDiff, RegistryError> {
-                let caller = $registry.check_key($caller)?;
+                let caller = $registry.check_access($caller)?;
                 let key = $registry.entry_key(caller, kind, request.tier, &request.id).await?;
                 $registry.diff(&key, &request.from, &request.to).await
             }
@@ -346,7 +351,7 @@ macro_rules! impl_skill_registry {
                 kind: EntryKind,
                 request: &LabelRequest,
             ) -> Result<VersionState, RegistryError> {
-                let caller = $registry.check_key($caller)?;
+                let caller = $registry.check_access($caller)?;
                 let key = $registry.entry_key(caller, kind, request.tier, &request.id).await?;
                 $registry.set_label(&actor(caller), &key, request).await
             }
@@ -356,7 +361,7 @@ macro_rules! impl_skill_registry {
                 kind: EntryKind,
                 request: &RollbackRequest,
             ) -> Result<Published, RegistryError> {
-                let caller = $registry.check_key($caller)?;
+                let caller = $registry.check_access($caller)?;
                 let key = $registry.entry_key(caller, kind, request.tier, &request.id).await?;
                 $registry.rollback(&actor(caller), &key, request).await
             }
@@ -366,24 +371,24 @@ macro_rules! impl_skill_registry {
                 kind: EntryKind,
                 request: &YankRequest,
             ) -> Result<VersionState, RegistryError> {
-                let caller = $registry.check_key($caller)?;
+                let caller = $registry.check_access($caller)?;
                 let key = $registry.entry_key(caller, kind, request.tier, &request.id).await?;
                 $registry.yank(&actor(caller), &key, request).await
             }
 
             async fn log(&$self, request: &LogRequest) -> Result<LogPage, RegistryError> {
-                $registry.log_as($registry.check_key($caller)?, request).await
+                $registry.log_as($registry.check_access($caller)?, request).await
             }
 
             async fn skill_log(
                 &$self,
                 request: &SkillLogRequest,
             ) -> Result<SkillLogPage, RegistryError> {
-                $registry.skill_log_as($registry.check_key($caller)?, request).await
+                $registry.skill_log_as($registry.check_access($caller)?, request).await
             }
 
             async fn collect(&$self, request: &CollectRequest) -> Result<Collected, RegistryError> {
-                $registry.collect(&actor($registry.check_key($caller)?), request).await
+                $registry.collect(&actor($registry.check_access($caller)?), request).await
             }
         }
     };

@@ -340,10 +340,8 @@ struct WriteGroup {
 impl WriteGroup {
     fn commit(self, store: &dyn Store, publisher: &Publisher) -> Result<(), Unanswered> {
         let Self { batches, replies, .. } = self;
-        let lost = publisher.store_health.borrow().reason.clone();
-        if let Some(reason) = lost {
-            // Fails at once; the follower finds out when the store is back.
-            let error = RegistryError::StoreUnreachable { reason };
+        // Fails at once; the follower finds out when the store is back.
+        if let Err(error) = publisher.store_contact.check_reachable() {
             for reply in replies {
                 let _ = reply.send(Err(error.clone()));
             }

@@ -71,7 +71,6 @@ pub async fn run(options: Options, shutdown: CancellationToken) -> Result<(), Fa
     let (executor, pending_executor) = PendingExecutor::channel();
     let mut surfaces =
         PendingSurfaces { readiness: Readiness::default(), skills, executor, live_host: None };
-    surfaces.readiness.set_max_stale(config.max_stale);
     let mut serving = None;
     if let Some(listener) = http {
         let pending: Arc<dyn SkillRegistry> = Arc::new(pending);

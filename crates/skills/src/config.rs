@@ -189,6 +189,7 @@ impl Config {
             prefix: self.prefix.clone(),
             sections: self.sections,
             search: self.search_config(),
+            max_stale: self.max_stale,
             ..RegistryConfig::default()
         }
     }

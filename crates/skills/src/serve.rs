@@ -203,7 +203,6 @@ impl Server {
     pub async fn run(self, shutdown: CancellationToken) -> Result<(), Failure> {
         let Self { foundation, hub, hub_bus: _hub_bus, published, bus, http, .. } = self;
         let Self { live_host, live_shutdown, config, file, socket, console, data_dir, .. } = self;
-        let max_stale = config.max_stale;
         let registry = Arc::clone(&published.registry);
         let _free_pages = memory::return_free_pages();
         let collection = retention::collect_periodically(&registry, config.retention);
@@ -213,7 +212,6 @@ impl Server {
         let server_name = config.server_name.clone().unwrap_or_else(presence::host_name);
         let announcing = presence::announce(&registry, &hub, server_name, shutdown.clone());
         let readiness = Readiness::default();
-        readiness.set_max_stale(max_stale);
         readiness.set(true);
         let app = published.executor.clone().map(PendingExecutor::ready).and_then(|executor| {
             let skills = registry.clone();

@@ -10,7 +10,7 @@ pub(crate) async fn watch_store(
     readiness: &Readiness,
 ) -> std::convert::Infallible {
     loop {
-        readiness.set_degraded(health.borrow_and_update().lost_contact);
+        readiness.set_outage(health.borrow_and_update().outage);
         if health.changed().await.is_err() {
             return std::future::pending().await;
         }

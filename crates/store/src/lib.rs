@@ -17,6 +17,7 @@
 pub mod concurrent;
 mod content_json;
 mod error;
+mod history;
 pub mod import_records;
 pub mod memory;
 pub mod model;
@@ -29,13 +30,14 @@ mod tables;
 pub mod transfer;
 pub mod versions;
 
-use std::{any::Any, sync::Arc};
+use std::{any::Any, ops::RangeInclusive, sync::Arc};
 
 use bytes::Bytes;
 use skills_core::{Digest, EntryKey, Timestamp, VersionSelector};
 
 pub use concurrent::{BatchCallback, ConcurrentStore, FinishBatch, FinishLookup};
 pub use error::{BatchError, StoreError};
+pub use history::{Fingerprint, LogFingerprint};
 pub use import_records::{ImportRecords, LeasedRecord, MemoryImportRecords};
 pub use memory::MemoryStore;
 pub use model::{
@@ -122,6 +124,20 @@ pub trait Store: Send + Sync + std::fmt::Debug + 'static {
     /// # Errors
     /// When the store cannot be read, or has dropped some of these changes.
     fn changes(&self, after: u64, limit: usize) -> Result<Vec<Change>, StoreError>;
+
+    /// Returns the revision of the newest change, and the fingerprint of the changes with the given revisions as far as
+    /// the log has them.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    fn fingerprint(&self, revisions: RangeInclusive<u64>) -> Result<LogFingerprint, StoreError> {
+        let revision = self.revision()?;
+        let (after, until) = (revisions.start().saturating_sub(1), *revisions.end());
+        let limit = usize::try_from(until.saturating_sub(after)).unwrap_or(usize::MAX);
+        let changes = self.changes(after, limit)?;
+        let fingerprint = Fingerprint::of_part(&changes, &revisions);
+        Ok(LogFingerprint { revision, fingerprint: Some(fingerprint) })
+    }
 
     /// Calls `wake` when another process may have changed the store, from any thread, until the returned value is
     /// dropped. Calls may be missing, so the store is asked for its revision from time to time too. Returns `None` if

@@ -7,7 +7,7 @@
 //! - `on_change`: the trigger types, and the observable functions of the same ids
 //! - [`mdp`]: the `mdp::*` functions, for a registry that hosts live clients
 //! - [`state`]: the `state::*` functions, for a bus without a state worker
-//! - `authenticator`: keys of callers
+//! - `authenticator`: keys of callers, and access to the registry
 //! - `register`: typed functions on a bus
 //! - `error`: mapping from registry errors to bus errors
 //!
@@ -92,7 +92,7 @@ pub fn serve(
     let context = Context {
         registry: Arc::clone(registry),
         listings: ListingCache::new(Arc::clone(registry)),
-        keys: Authenticator::new(keys),
+        keys: Authenticator::new(keys, registry),
         tools: Arc::clone(tools),
         truncations: LogLimiter::new(TRUNCATION_LINES, Duration::from_secs(60)),
         retention,

@@ -19,7 +19,7 @@ use skills_core::{
 };
 use skills_registry::{
     Catalog, PromptRow, ReadVersion, Registry, RegistryError, Resource, SkillRow,
-    catalog::{INDEX_DESCRIPTION, INDEX_NAME, INDEX_TITLE},
+    catalog::{INDEX_DESCRIPTION, INDEX_NAME, INDEX_TITLE, StoredRevision},
 };
 
 use crate::{
@@ -30,7 +30,7 @@ use crate::{
 /// Listings of one version of the catalog.
 #[derive(Default)]
 struct Listings {
-    version: (u64, u64),
+    version: (StoredRevision, u64),
     skills: OnceLock<Json>,
     resources: OnceLock<Json>,
     prompts: OnceLock<Json>,

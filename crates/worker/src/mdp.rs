@@ -28,7 +28,7 @@ impl HasKey for Input {
 
 /// Registers the four functions on a bus, for a registry that hosts live clients.
 pub fn serve(bus: &dyn Bus, registry: &Arc<Registry>, keys: &Arc<dyn KeyDirectory>) {
-    let context = (Arc::clone(registry), Authenticator::new(keys));
+    let context = (Arc::clone(registry), Authenticator::new(keys, registry));
     let functions = Registrar { bus, context };
     for operation in LiveOperation::ALL {
         let definition = operation.definition();

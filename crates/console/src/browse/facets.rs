@@ -9,7 +9,7 @@ use std::{
 use lru::LruCache;
 use parking_lot::Mutex;
 use skills_core::{Owner, SourceKind};
-use skills_registry::{Catalog, SkillRow};
+use skills_registry::{Catalog, SkillRow, catalog::StoredRevision};
 
 /// Most values of a filter that are offered; the most frequent ones.
 const MAX_VALUES: usize = 100;
@@ -21,7 +21,7 @@ const MAX_VIEWS: NonZeroUsize = NonZeroUsize::new(64).unwrap();
 pub(crate) struct FacetCache(Mutex<LruCache<Option<Owner>, VersionedFacets>>);
 
 /// Values, and the version of the catalog that they are of.
-type VersionedFacets = ((u64, u64), Arc<Facets>);
+type VersionedFacets = ((StoredRevision, u64), Arc<Facets>);
 
 impl FacetCache {
     pub(crate) fn new() -> Self {

@@ -204,7 +204,8 @@ fn registry_status(error: &RegistryError) -> StatusCode {
         RegistryError::Overloaded
         | RegistryError::Closed
         | RegistryError::WriterStopped
-        | RegistryError::StoreUnreachable { .. } => StatusCode::SERVICE_UNAVAILABLE,
+        | RegistryError::StoreUnreachable { .. }
+        | RegistryError::CatalogTooOld => StatusCode::SERVICE_UNAVAILABLE,
         RegistryError::Store(error) if error.code() == Code::StoreUnavailable => {
             StatusCode::SERVICE_UNAVAILABLE
         }

@@ -19,15 +19,15 @@ pub(crate) mod record;
 pub(crate) mod state_client;
 mod write;
 
-use std::{collections::HashMap, sync::Arc, time::Duration};
+use std::{collections::HashMap, ops::RangeInclusive, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use parking_lot::{Mutex, MutexGuard};
 use skills_bus::{Bus, CallError};
 use skills_core::{Code, Coded, Digest, EntryKey, EntryKind, Layer, Timestamp};
 use skills_store::{
-    Batch, Change, ConcurrentStore, FinishLookup, GroupOutcome, StateEntry, Store, StoreError,
-    StoredEntry,
+    Batch, Change, ConcurrentStore, FinishLookup, GroupOutcome, LogFingerprint, StateEntry, Store,
+    StoreError, StoredEntry,
 };
 use tokio::{runtime::Handle, sync::Notify};
 
@@ -289,6 +289,11 @@ impl Store for StateStore {
 
     fn revision(&self) -> Result<u64, StoreError> {
         Ok(self.index().revision())
+    }
+
+    fn fingerprint(&self, _: RangeInclusive<u64>) -> Result<LogFingerprint, StoreError> {
+        // Revisions are those of this process, so no other one can give them out again.
+        Ok(LogFingerprint { revision: self.revision()?, ..LogFingerprint::default() })
     }
 
     fn commit(&self, group: Vec<Batch>, now: Timestamp) -> Result<GroupOutcome, StoreError> {

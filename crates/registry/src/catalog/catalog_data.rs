@@ -10,12 +10,12 @@ use super::{
     Catalog, CollectionRow, PromptRow, SkillRow, layer_index::LayerIndex, live_index::LiveIndex,
     tools::ToolList,
 };
-use crate::Change;
+use crate::{Change, lost_commits::HistoryPosition};
 
 /// Data of a catalog. Clones share structure and cost next to nothing.
 #[derive(Debug, Clone, Default)]
 pub(super) struct CatalogData {
-    pub(super) revision: u64,
+    pub(super) position: HistoryPosition,
     pub(super) prefix: Prefix,
     pub(super) layers: OrdMap<Layer, Arc<LayerIndex>>,
     pub(super) live: LiveIndex,
@@ -28,8 +28,12 @@ impl CatalogData {
         Self { prefix, ..Self::default() }
     }
 
-    pub(super) fn from_entries(entries: Vec<StoredEntry>, revision: u64, prefix: Prefix) -> Self {
-        let mut data = Self { revision, ..Self::new(prefix) };
+    pub(super) fn from_entries(
+        entries: Vec<StoredEntry>,
+        position: HistoryPosition,
+        prefix: Prefix,
+    ) -> Self {
+        let mut data = Self { position, ..Self::new(prefix) };
         for StoredEntry { key, registered_at, content, heads, .. } in entries {
             data.put(&key, &content, registered_at, heads);
         }
@@ -37,7 +41,7 @@ impl CatalogData {
     }
 
     pub(super) fn apply(&mut self, change: &Change) {
-        self.revision = change.revision;
+        self.position.advance(change);
         let tools = self.tools_around(change);
         match &change.served {
             Some(ServedVersion { registered_at, content: Some(content), heads }) => {
@@ -72,7 +76,7 @@ impl CatalogData {
     /// Returns the index of a layer, which is created if it has no entries yet.
     pub(super) fn layer_mut(&mut self, layer: &Layer) -> &mut LayerIndex {
         // A layer that was emptied and refilled between two snapshots may have lost a tool.
-        let tools_revision = self.revision.saturating_sub(1);
+        let tools_revision = self.position.revision.saturating_sub(1);
         let new = || Arc::new(LayerIndex { tools_revision, ..LayerIndex::new(layer.clone()) });
         Arc::make_mut(self.layers.entry(layer.clone()).or_insert_with(new))
     }

@@ -7,6 +7,7 @@
 //! - `rows`: rows of listings; `page`: pages of them; `count`: their number; `tools`: the tools among them
 //! - `markdown_index`: the document `iii://skills`
 //! - `resolution`: the entry that a name means; `explain`: its steps; `differences`: what is new in a later snapshot
+//! - `replacement`: a snapshot that was read again after the store lost commits
 //!
 //! Snapshots and views share structure: a commit costs O(log n) on average, a view next to nothing, and a reader may
 //! keep its snapshot. [`Catalog::skill`] and [`Catalog::prompt`] resolve names for every surface; the rule itself is
@@ -22,6 +23,7 @@ mod layer_index;
 mod live_index;
 mod markdown_index;
 mod page;
+mod replacement;
 mod resolution;
 mod row_map;
 mod rows;
@@ -40,7 +42,7 @@ use skills_core::{
     Caller, EntryKey, EntryKind, Layer, Owner, Tier, Timestamp,
     resolve::{Candidates, Prefix},
 };
-use skills_store::StoredEntry;
+use skills_store::{Fingerprint, StoredEntry};
 
 pub use self::{
     builder::CatalogBuilder,
@@ -59,11 +61,29 @@ use self::{
 use crate::{
     Change,
     live::{LiveChange, LiveUpdate},
+    lost_commits::HistoryPosition,
     search::RowSearch,
 };
 
 /// Most views of a snapshot that are cached.
 const MAX_CACHED_VIEWS: usize = 64;
+
+/// Revision of the stored entries of a catalog, by which their caches in this process are named. A store that lost commits
+/// gives their revisions out again, in another history.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct StoredRevision {
+    /// Number of the history; 0 unless the store lost commits while this process ran.
+    pub history: u64,
+    /// Revision of the last change.
+    pub revision: u64,
+}
+
+impl StoredRevision {
+    /// Returns the next revision of the history.
+    pub(crate) const fn next(self) -> Self {
+        Self { revision: self.revision + 1, ..self }
+    }
+}
 
 /// A snapshot of all entries, as one caller sees it.
 #[derive(Debug)]
@@ -112,7 +132,17 @@ impl Catalog {
     /// a removal.
     #[must_use]
     pub fn from_entries(entries: Vec<StoredEntry>, revision: u64, prefix: Prefix) -> Self {
-        CatalogData::from_entries(entries, revision, prefix).into()
+        let position = HistoryPosition::new(revision, Fingerprint::default());
+        Self::from_store(entries, position, prefix)
+    }
+
+    /// Builds the catalog of a store at a position of its history.
+    pub(crate) fn from_store(
+        entries: Vec<StoredEntry>,
+        position: HistoryPosition,
+        prefix: Prefix,
+    ) -> Self {
+        CatalogData::from_entries(entries, position, prefix).into()
     }
 
     /// Returns the next snapshot.
@@ -183,19 +213,24 @@ impl Catalog {
     /// Returns the revision of the last change in this snapshot.
     #[must_use]
     pub const fn revision(&self) -> u64 {
-        self.data.revision
+        self.data.position.revision
+    }
+
+    /// Returns the position of this snapshot in the history of the store.
+    pub(crate) const fn position(&self) -> HistoryPosition {
+        self.data.position
     }
 
     /// Returns the version of this snapshot: revisions of the stored and of the live entries.
     #[must_use]
-    pub const fn version(&self) -> (u64, u64) {
-        (self.data.revision, self.data.live.revision)
+    pub const fn version(&self) -> (StoredRevision, u64) {
+        (self.data.position.stored_revision(), self.data.live.revision)
     }
 
     /// Returns the version of the stored entries that this view shows, for caches in this process.
     #[must_use]
-    pub const fn stored_version(&self) -> (u64, Option<&Owner>) {
-        (self.data.revision, self.owner.as_ref())
+    pub const fn stored_version(&self) -> (StoredRevision, Option<&Owner>) {
+        (self.data.position.stored_revision(), self.owner.as_ref())
     }
 
     /// Returns whether a live client of that id is connected.

@@ -20,7 +20,7 @@ use super::{
     indexer::Indexer,
     signal::IndexSignal,
 };
-use crate::{Catalog, RegistryError, publisher::Publisher};
+use crate::{Catalog, RegistryError, catalog::StoredRevision, publisher::Publisher};
 
 /// Longest wait of a search for entries that are being indexed. Longer than indexing what was just written ever takes.
 const MAX_WAIT: Duration = Duration::from_secs(10);
@@ -35,7 +35,7 @@ pub struct IndexProgress {
     /// Entries that are to be indexed first.
     pub total: usize,
     /// Version of the catalog that the index has.
-    pub version: (u64, u64),
+    pub version: (StoredRevision, u64),
     /// Whether the first build is complete.
     pub is_complete: bool,
 }
@@ -126,7 +126,11 @@ impl SearchIndex {
     }
 
     /// Waits until the index has a version of the catalog, but not for long. Returns whether it has.
-    pub(crate) async fn wait_for(&self, version: (u64, u64), signal: &IndexSignal) -> bool {
+    pub(crate) async fn wait_for(
+        &self,
+        version: (StoredRevision, u64),
+        signal: &IndexSignal,
+    ) -> bool {
         let has_version = |progress: &IndexProgress| {
             progress.is_complete
                 && progress.version.0 >= version.0

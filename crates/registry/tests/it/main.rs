@@ -10,6 +10,7 @@
 mod concurrent_writes;
 mod feed;
 mod live_entries;
+mod lost_commits;
 mod registry;
 mod search;
 mod search_filters;

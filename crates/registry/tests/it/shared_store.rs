@@ -10,25 +10,33 @@ use std::{
 
 use bytes::Bytes;
 use parking_lot::Mutex;
+use serde_json::json;
 use skills_bus::{Bus, CallError};
-use skills_core::{Code, Coded as _, Digest, Layer, Timestamp};
-use skills_registry::{Registry, RegistryConfig};
+use skills_core::{
+    Caller, Code, Coded as _, Digest, EntryKey, EntryKind, Layer, Timestamp, VersionSelector,
+};
+use skills_registry::{
+    HistoryRequest, LogRequest, Registry, RegistryConfig, RegistryError, SkillRegistry,
+    search::SearchRequest,
+};
 use skills_store::{
-    Batch, Change, GroupOutcome, MemoryPresence, MemoryStore, Presence, ServerId, StateEntry,
-    Store, StoreError, StoredEntry, Subscription, Wake,
+    Batch, Change, FoundVersion, GroupOutcome, LogFilter, LogRecord, MemoryPresence, MemoryStore,
+    Presence, ServerId, StateEntry, Store, StoreError, StoredEntry, Subscription, VersionPage,
+    Wake,
 };
 
 use crate::support::FakeBus;
 
 /// Store in memory that several registries share, and that can go away.
 #[derive(Default)]
-struct SharedStore {
-    memory: MemoryStore,
+pub(crate) struct SharedStore {
+    /// Replaced when the store loses commits.
+    memory: Mutex<Arc<MemoryStore>>,
     presence: Arc<MemoryPresence>,
     wakes: Mutex<Vec<Wake>>,
     is_down: AtomicBool,
     /// Drops notifications, so that only the poll finds changes.
-    is_silent: AtomicBool,
+    pub(crate) is_silent: AtomicBool,
 }
 
 impl std::fmt::Debug for SharedStore {
@@ -38,12 +46,17 @@ impl std::fmt::Debug for SharedStore {
 }
 
 impl SharedStore {
-    fn up(&self) -> Result<&MemoryStore, StoreError> {
+    /// Has another history from now on.
+    pub(crate) fn replace(&self, memory: Arc<MemoryStore>) {
+        *self.memory.lock() = memory;
+    }
+
+    fn up(&self) -> Result<Arc<MemoryStore>, StoreError> {
         if self.is_down.load(Ordering::SeqCst) {
             let (code, message) = (Code::StoreUnavailable.into(), "it is gone".to_owned());
             return Err(StoreError::Unavailable { code, message });
         }
-        Ok(&self.memory)
+        Ok(Arc::clone(&self.memory.lock()))
     }
 }
 
@@ -81,6 +94,32 @@ impl Store for SharedStore {
         Some(Arc::clone(&self.presence) as _)
     }
 
+    fn versions(
+        &self,
+        key: &EntryKey,
+        before: Option<u64>,
+        limit: usize,
+    ) -> Result<VersionPage, StoreError> {
+        self.up()?.versions(key, before, limit)
+    }
+
+    fn log(
+        &self,
+        filter: &LogFilter,
+        before: Option<u64>,
+        limit: usize,
+    ) -> Result<Vec<LogRecord>, StoreError> {
+        self.up()?.log(filter, before, limit)
+    }
+
+    fn version(
+        &self,
+        key: &EntryKey,
+        selector: &VersionSelector,
+    ) -> Result<FoundVersion, StoreError> {
+        self.up()?.version(key, selector)
+    }
+
     fn state_get(&self, scope: &str, key: &str) -> Result<Option<String>, StoreError> {
         self.up()?.state_get(scope, key)
     }
@@ -104,16 +143,16 @@ impl Store for SharedStore {
     }
 }
 
-fn open(store: &Arc<SharedStore>) -> Arc<Registry> {
+pub(crate) fn open(store: &Arc<SharedStore>) -> Arc<Registry> {
     let store: Arc<dyn Store> = Arc::clone(store) as _;
     Registry::open(store, None, RegistryConfig::default()).unwrap()
 }
 
-async fn register(registry: &Registry, id: &str) {
+pub(crate) async fn register(registry: &Registry, id: &str) {
     registry.register_skill("t", &Layer::Official, id, format!("# {id}")).await.unwrap();
 }
 
-async fn within<T>(future: impl Future<Output = T>) -> T {
+pub(crate) async fn within<T>(future: impl Future<Output = T>) -> T {
     tokio::time::timeout(Duration::from_secs(60), future).await.expect("it takes too long")
 }
 
@@ -186,6 +225,50 @@ async fn reads_go_on_and_writes_fail_at_once_while_the_store_is_gone() {
     within(health.wait_for(|health| health.age().is_none())).await.unwrap();
     register(&registry, "b").await;
     assert_eq!(registry.catalog().revision(), 2);
+}
+
+#[tokio::test]
+async fn reads_of_every_surface_are_refused_when_the_catalog_is_too_old() {
+    let store = Arc::new(SharedStore::default());
+    let config = RegistryConfig { max_stale: Some(Duration::ZERO), ..RegistryConfig::default() };
+    let registry = Registry::open(Arc::clone(&store) as _, None, config).unwrap();
+    register(&registry, "a").await;
+    let view: Arc<dyn SkillRegistry> =
+        Arc::clone(&registry).view(&Caller::Anonymous).expect("a view");
+    let row = Arc::clone(view.catalog().await.unwrap().skill("a").unwrap());
+    let reads = async || -> Vec<Result<(), RegistryError>> {
+        let history = HistoryRequest { id: "a".to_owned(), tier: None, limit: None, after: None };
+        let search = SearchRequest { query: "a".to_owned(), ..SearchRequest::default() };
+        vec![
+            view.catalog().await.map(drop),
+            view.explain("a").await.map(drop),
+            view.read("iii://a").await.map(drop),
+            view.document(&row, "SKILL.md").await.map(drop),
+            view.search(search).await.map(drop),
+            view.history(EntryKind::Skill, &history).await.map(drop),
+            view.log(&LogRequest::default()).await.map(drop),
+        ]
+    };
+    assert!(reads().await.iter().all(Result::is_ok));
+
+    let mut health = registry.store_health();
+    store.is_down.store(true, Ordering::SeqCst);
+    within(health.wait_for(|health| health.age().is_some())).await.unwrap();
+    let calls = [
+        view.render_prompt("p", json!({})).await.map(drop),
+        view.call_function(&"a::b".parse().unwrap(), json!({})).await.map(drop),
+    ];
+    for refused in reads().await.into_iter().chain(calls) {
+        let error = refused.unwrap_err();
+        assert!(matches!(error, RegistryError::CatalogTooOld), "{error}");
+        assert_eq!(error.code(), Code::StoreUnavailable);
+    }
+    let write = registry.register_skill("t", &Layer::Official, "b", "# b".into()).await;
+    assert_eq!(write.unwrap_err().code(), Code::StoreUnavailable);
+
+    store.is_down.store(false, Ordering::SeqCst);
+    within(health.wait_for(|health| health.age().is_none())).await.unwrap();
+    assert!(reads().await.iter().all(Result::is_ok));
 }
 
 #[tokio::test]

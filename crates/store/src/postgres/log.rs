@@ -1,13 +1,14 @@
 //! Reads of the change log.
 
-use std::{collections::HashMap, sync::Arc};
+use std::{collections::HashMap, ops::RangeInclusive, sync::Arc};
 
 use skills_core::Label;
 use skills_postgres::{PgError, PgSession, Row, ToSql, column};
 
 use super::rows::{self, LOG_COLUMNS, to_i64};
 use crate::{
-    Action, Change, Labels, LogFilter, LogRecord, ServedRecord, ServedVersion, VersionHeads,
+    Action, Change, Fingerprint, Labels, LogFilter, LogFingerprint, LogRecord, ServedRecord,
+    ServedVersion, VersionHeads,
 };
 
 /// Join of the version that a change left served. `OFFSET 0` keeps the planner from reading all versions of the entry.
@@ -39,6 +40,23 @@ pub(super) fn changes(
     }
     let labels = labels(session, &numbers)?;
     rows.iter().map(|row| change(row, &labels)).collect()
+}
+
+/// Returns the newest revision and the fingerprint of a part of the log, with one statement.
+pub(super) fn fingerprint(
+    session: &PgSession,
+    revisions: &RangeInclusive<u64>,
+) -> Result<LogFingerprint, PgError> {
+    let sql = "SELECT h.revision, pg_is_in_recovery(),
+                   (SELECT coalesce(sum(c.at), 0)::text FROM change c WHERE c.revision BETWEEN $1 AND $2)
+               FROM head h";
+    let (first, last) = (to_i64(*revisions.start()), to_i64(*revisions.end()));
+    let row = session.query_one(sql, &[&first, &last])?;
+    let is_standby: bool = column(&row, 1)?;
+    let sum = column::<&str>(&row, 2)?.parse();
+    let sum = sum.map_err(|_| PgError::Corrupt("the sum of times is no number".to_owned()))?;
+    let fingerprint = (!is_standby).then_some(Fingerprint(sum));
+    Ok(LogFingerprint { revision: rows::number(&row, 0)?, fingerprint })
 }
 
 /// Returns the labels of entries, by the numbers of these.

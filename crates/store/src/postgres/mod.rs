@@ -24,6 +24,7 @@ mod transfer;
 use std::{
     collections::HashMap,
     fmt,
+    ops::RangeInclusive,
     sync::{Arc, atomic::AtomicU64},
     time::Duration,
 };
@@ -36,8 +37,8 @@ use skills_postgres::{Component, DatabaseUrl, PgError, PgSession, Pool, PoolConf
 use self::{commit_cache::CommitCache, load::LoadStatements, own_commits::OwnCommits};
 use crate::{
     Batch, Change, CollectionSize, ExpiredVersions, FoundVersion, GroupOutcome, LogFilter,
-    LogRecord, Retention, ServedRecord, StateEntry, Store, StoreError, StoredEntry, Subscription,
-    VersionHeads, VersionPage, Wake, content_json,
+    LogFingerprint, LogRecord, Retention, ServedRecord, StateEntry, Store, StoreError, StoredEntry,
+    Subscription, VersionHeads, VersionPage, Wake, content_json,
 };
 
 /// Time limit of reading the revision, by which servers notice that the database is gone.
@@ -284,6 +285,12 @@ impl Store for PostgresStore {
 
     fn changes(&self, after: u64, limit: usize) -> Result<Vec<Change>, StoreError> {
         self.read(|session| log::changes(session, after, limit))
+    }
+
+    fn fingerprint(&self, revisions: RangeInclusive<u64>) -> Result<LogFingerprint, StoreError> {
+        Ok(self
+            .pool
+            .read_within(REVISION_TIMEOUT, |session| log::fingerprint(session, &revisions))?)
     }
 
     fn follow(&self, wake: Wake) -> Result<Option<Subscription>, StoreError> {

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use bytes::Bytes;
 use skills_core::{Digest, EntryKey, EntryKind, Layer, PromptDefinition, Timestamp};
 use skills_store::{
-    Batch, BatchError, Change, Effect, EntryContent, MemoryStore, Mutation, NewValue,
-    PublishOptions, Refusal, SqliteStore, Store,
+    Batch, BatchError, Change, Effect, EntryContent, Fingerprint, LogFingerprint, MemoryStore,
+    Mutation, NewValue, PublishOptions, Refusal, SqliteStore, Store,
 };
 
 use crate::postgres::TestDatabase;
@@ -209,5 +209,23 @@ fn state_pages_keep_the_order_of_first_insertion() {
         assert_eq!(first, "ca");
         assert_eq!(keys(last.unwrap(), 2, 1000).0, "b");
         assert_eq!(keys(0, 10, 5).0, "ca", "the page ends with the value that passes the bound");
+    });
+}
+
+#[test]
+fn a_part_of_the_log_has_the_fingerprint_of_its_changes() {
+    on_each_store(|store| {
+        let of = |revisions| store.fingerprint(revisions).unwrap();
+        assert_eq!(of(0..=0), LogFingerprint { revision: 0, fingerprint: Some(Fingerprint(0)) });
+        for (id, now) in [("a", 10), ("b", 20), ("a", 40)] {
+            commit(store, put(id, &now.to_string()), now);
+        }
+        let fingerprint =
+            |micros| LogFingerprint { revision: 3, fingerprint: Some(Fingerprint(micros)) };
+        assert_eq!(of(3..=3), fingerprint(40));
+        assert_eq!(of(1..=2), fingerprint(10 + 20));
+        assert_eq!(of(0..=3), fingerprint(10 + 20 + 40));
+        assert_eq!(of(2..=9), fingerprint(20 + 40), "revisions that the log lacks");
+        assert_eq!(of(4..=9), fingerprint(0));
     });
 }

@@ -13,8 +13,8 @@ use std::{
 };
 
 use parking_lot::{Condvar, Mutex};
-use skills_core::Digest;
-use skills_postgres::{PgError, column};
+use skills_core::{Digest, StoreOutage};
+use skills_postgres::{PgError, PgSession, column};
 
 use super::{Database, keys};
 use crate::{
@@ -81,19 +81,51 @@ impl Contact {
     /// Checks that what is in memory is not too old to be used.
     pub(super) fn check_age(&self) -> Result<(), VaultError> {
         let Some(error) = self.failure() else { return Ok(()) };
-        let age = self.state.lock().last.elapsed();
-        if self.max_stale.is_some_and(|max_stale| age > max_stale) {
-            return Err(error.into());
-        }
-        Ok(())
+        let last_contact = self.state.lock().last;
+        let outage = StoreOutage { last_contact, max_stale: self.max_stale };
+        if outage.is_stale(Instant::now()) { Err(error.into()) } else { Ok(()) }
+    }
+}
+
+/// Position in the history of the vault, by which it is noticed that the database lost commits: in a failover or from a
+/// backup. Revisions are then given out again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Position {
+    /// Revision of the last transaction that changed keys or profiles.
+    revision: i64,
+    /// Start of the server. Connections to one that lacks transactions are new, and so is its start.
+    started_at: i64,
+    /// Number and time of the newest record of the audit log, to which every change adds one.
+    audit: Option<(i64, i64)>,
+}
+
+impl Position {
+    /// Reads the position, and the time of a record of the audit log if the database has it.
+    fn read(session: &PgSession, record: Option<i64>) -> Result<(Self, Option<i64>), PgError> {
+        let sql = "SELECT v.revision,
+                       (extract(epoch FROM pg_postmaster_start_time()) * 1000000)::bigint,
+                       a.number, a.at, (SELECT at FROM vault_audit WHERE number = $1)
+                   FROM vault_state v LEFT JOIN LATERAL
+                       (SELECT number, at FROM vault_audit ORDER BY number DESC LIMIT 1) a ON true";
+        let row = session.query_one(sql, &[&record])?;
+        let audit = column::<Option<i64>>(&row, 2)?.zip(column(&row, 3)?);
+        let position = Self { revision: column(&row, 0)?, started_at: column(&row, 1)?, audit };
+        Ok((position, column(&row, 4)?))
+    }
+
+    /// Returns whether a later position is one of the same history. `record_at` is the time that the newest record of
+    /// this position has there.
+    fn is_followed_by(&self, later: &Self, record_at: Option<i64>) -> bool {
+        let has_record = self.audit.is_none_or(|(_, at)| record_at == Some(at));
+        has_record && later.started_at == self.started_at && later.revision >= self.revision
     }
 }
 
 /// Changes of keys that the cache has not taken yet.
 #[derive(Debug)]
 struct Waiting {
-    /// Last revision that was read.
-    revision: i64,
+    /// Last position that was read.
+    position: Position,
     changes: KeyChanges,
 }
 
@@ -123,11 +155,9 @@ impl Drop for ChangeFollower {
 
 impl ChangeFollower {
     pub(super) fn start(database: &Arc<Database>) -> Result<Self, VaultError> {
-        let revision = database.quick(|session| {
-            column(&session.query_one("SELECT revision FROM vault_state", &[])?, 0)
-        })?;
+        let (position, _) = database.quick(|session| Position::read(session, None))?;
         let shared = Arc::new(Shared {
-            waiting: Mutex::new(Waiting { revision, changes: KeyChanges::None }),
+            waiting: Mutex::new(Waiting { position, changes: KeyChanges::None }),
             has_changes: AtomicBool::new(false),
             check: Mutex::default(),
             stop: Mutex::new(false),
@@ -195,23 +225,27 @@ impl Shared {
     }
 
     fn read_changes(&self, database: &Database) -> Result<(), PgError> {
-        let seen = self.waiting.lock().revision;
-        let (revision, changes) = database.quick(|session| {
-            let sql = "SELECT revision FROM vault_state";
-            let revision: i64 = column(&session.query_one(sql, &[])?, 0)?;
+        let seen = self.waiting.lock().position;
+        let (found, record_at, changes) = database.quick(|session| {
+            let (found, record_at) = Position::read(session, seen.audit.map(|(number, _)| number))?;
             // Transactions up to this revision are committed. Later ones may be among the rows, and come again.
+            let is_newer = found.revision > seen.revision;
             let changes =
-                if revision > seen { keys::changes_after(session, seen)? } else { vec![] };
-            Ok((revision, changes))
+                if is_newer { keys::changes_after(session, seen.revision)? } else { vec![] };
+            Ok((found, record_at, changes))
         })?;
         let mut waiting = self.waiting.lock();
-        if revision < seen {
-            // The database was restored from a backup.
-            self.replace(&mut waiting, KeyChanges::All);
-        } else {
+        if seen.is_followed_by(&found, record_at) {
             self.push(&mut waiting, changes);
+        } else {
+            tracing::info!(
+                known = seen.revision,
+                revision = found.revision,
+                "vault database restarted or lost commits, keys are looked up again"
+            );
+            self.replace(&mut waiting, KeyChanges::All);
         }
-        waiting.revision = revision;
+        waiting.position = found;
         Ok(())
     }
 

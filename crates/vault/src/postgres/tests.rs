@@ -143,6 +143,39 @@ fn keys_and_secrets_are_used_from_memory_while_the_database_is_away() {
 }
 
 #[test]
+fn keys_are_looked_up_again_when_the_database_lost_commits() {
+    let site = TestSite::postgres();
+    let (server, other) = (site.vault(), site.vault());
+    let ann = owner("ann");
+    let kept = server.create_key(actor(), &NewKey::for_owner(&ann)).unwrap();
+    let lost = server.create_key(actor(), &NewKey::for_owner(&ann)).unwrap();
+    for vault in [&server, &other] {
+        for key in [&lost.key, &kept.key] {
+            assert!(vault.find_key(key, NOW).unwrap().is_some());
+        }
+    }
+    // Both have followed the changes so far.
+    let change = ProfileChange { plan: Some(Plan::Pro), ..ProfileChange::default() };
+    server.set_profile(actor(), &ann, &change).unwrap();
+    for vault in [&server, &other] {
+        let plan = || vault.find_key(&lost.key, NOW).unwrap().map(|key| key.plan);
+        wait_until(|| plan() == Some(Plan::Pro));
+    }
+    // The revision of the lost change is given out again at once, to the end of the other key.
+    let again = "ALTER TABLE vault_audit DISABLE TRIGGER USER;
+        DELETE FROM vault_key WHERE number = (SELECT max(number) FROM vault_key);
+        UPDATE vault_key SET revoked_at = 1, revision = (SELECT revision FROM vault_state);
+        UPDATE vault_audit SET at = at + 1 WHERE number = (SELECT max(number) FROM vault_audit);
+        ALTER TABLE vault_audit ENABLE TRIGGER USER";
+    schema(&site).execute(again).unwrap();
+    for vault in [&server, &other] {
+        for key in [&lost.key, &kept.key] {
+            wait_until(|| vault.find_key(key, NOW).unwrap().is_none());
+        }
+    }
+}
+
+#[test]
 fn a_killed_connection_is_replaced() {
     let site = TestSite::postgres();
     let vault = site.vault();

@@ -19,7 +19,7 @@ use skills_testkit::published_schema;
 
 /// Bus that records registrations.
 #[derive(Default)]
-struct RecordingBus {
+pub(crate) struct RecordingBus {
     functions: Mutex<BTreeMap<String, FunctionSpec>>,
     served: Mutex<BTreeMap<String, Arc<dyn Function>>>,
     triggers: Mutex<BTreeMap<String, TriggerTypeSpec>>,
@@ -55,15 +55,25 @@ impl Bus for RecordingBus {
     }
 }
 
-fn offers() -> Arc<RecordingBus> {
+impl RecordingBus {
+    pub(crate) fn function(&self, id: &str) -> Arc<dyn Function> {
+        Arc::clone(&self.served.lock().unwrap()[id])
+    }
+}
+
+/// Registers the functions of a registry.
+pub(crate) fn serve(registry: &Arc<Registry>) -> Arc<RecordingBus> {
     let offers = Arc::new(RecordingBus::default());
     let bus: Arc<dyn Bus> = offers.clone();
-    let registry =
-        Registry::open(Arc::new(MemoryStore::new()), None, RegistryConfig::default()).unwrap();
     let keys: Arc<dyn KeyDirectory> = Arc::new(EmptyKeyDirectory);
     let tools: Arc<dyn ToolExecutor> = Arc::new(NoExecutor);
-    skills_worker::serve(&bus, &registry, &tools, &keys, CollectRequest::default());
+    skills_worker::serve(&bus, registry, &tools, &keys, CollectRequest::default());
     offers
+}
+
+fn offers() -> Arc<RecordingBus> {
+    let store = Arc::new(MemoryStore::new());
+    serve(&Registry::open(store, None, RegistryConfig::default()).unwrap())
 }
 
 #[test]
@@ -95,7 +105,7 @@ async fn capabilities_list_the_functions_beyond_the_published_contract() {
     let mut additional: Vec<String> =
         offers.functions.lock().unwrap().keys().filter(|id| !is_published(id)).cloned().collect();
     additional.sort_unstable();
-    let ask = Arc::clone(&offers.served.lock().unwrap()["skills::capabilities"]);
+    let ask = offers.function("skills::capabilities");
     let call = FunctionCall::local(Json::null());
     let answer = ask.call(call).await.unwrap();
     let answer: Value = answer.parse().unwrap();

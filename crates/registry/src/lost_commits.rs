@@ -1,0 +1,113 @@
+//! Notices that the store lost commits that the catalog has, and reads the catalog again.
+//!
+//! A failover to a server that lacked the last transactions loses them, and so does a restored backup. Revisions are then
+//! given out again, so a newer revision alone says nothing. Each look compares the fingerprint of the changes since the
+//! last look that agreed with the one of the store's log.
+
+use parking_lot::Mutex;
+use skills_core::resolve::Prefix;
+use skills_store::{Change, Fingerprint, Store, StoreError};
+
+use crate::{Catalog, catalog::StoredRevision, legacy_summary, publisher::Publisher};
+
+/// Position of a catalog in the history of its store.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct HistoryPosition {
+    /// Number of the history, which grows each time the store lost commits.
+    pub(crate) history: u64,
+    /// Revision of the newest change.
+    pub(crate) revision: u64,
+    /// Fingerprint of the newest change alone.
+    newest: Fingerprint,
+    /// Fingerprint of all changes since the catalog was read.
+    since_read: Fingerprint,
+}
+
+impl HistoryPosition {
+    /// Returns the position of a catalog that was read when the newest change had a fingerprint.
+    pub(crate) fn new(revision: u64, newest: Fingerprint) -> Self {
+        Self { revision, newest, ..Self::default() }
+    }
+
+    /// Moves on to the next change.
+    pub(crate) fn advance(&mut self, change: &Change) {
+        self.revision = change.revision;
+        self.newest = Fingerprint::of(change);
+        self.since_read = self.since_read.plus(self.newest);
+    }
+
+    pub(crate) const fn stored_revision(&self) -> StoredRevision {
+        StoredRevision { history: self.history, revision: self.revision }
+    }
+
+    /// Returns the fingerprint of the changes from the newest one of an earlier position to the newest one of this.
+    const fn fingerprint_from(&self, earlier: &Self) -> Fingerprint {
+        earlier.newest.plus(self.since_read.minus(earlier.since_read))
+    }
+}
+
+/// Newest position that the store was seen to contain.
+#[derive(Debug)]
+pub(crate) struct VerifiedPosition(Mutex<HistoryPosition>);
+
+impl VerifiedPosition {
+    pub(crate) fn new(position: HistoryPosition) -> Self {
+        Self(Mutex::new(position))
+    }
+
+    /// Records a position, unless the history was replaced meanwhile.
+    fn record(&self, position: HistoryPosition) {
+        let mut verified = self.0.lock();
+        if verified.history == position.history {
+            *verified = position;
+        }
+    }
+
+    /// Swaps in a catalog with another history.
+    pub(crate) fn replace(&self, position: HistoryPosition, swap: impl FnOnce()) {
+        let mut verified = self.0.lock();
+        *verified = position;
+        swap();
+    }
+
+    /// Returns the verified position and that of the catalog, which is later in the same history.
+    fn with_catalog(&self, publisher: &Publisher) -> (HistoryPosition, HistoryPosition) {
+        let verified = self.0.lock();
+        (*verified, publisher.catalog.load().position())
+    }
+}
+
+/// Compares the log of a store with the catalog. Returns the revision of the store, or `None` if the store lost commits.
+pub(crate) fn check(store: &dyn Store, publisher: &Publisher) -> Result<Option<u64>, StoreError> {
+    let (verified, current) = publisher.verified.with_catalog(publisher);
+    let log = store.fingerprint(verified.revision..=current.revision)?;
+    match log.fingerprint {
+        Some(found) if found != current.fingerprint_from(&verified) => return Ok(None),
+        Some(_) => publisher.verified.record(current),
+        // A copy of the database that lags behind lost nothing.
+        None => {}
+    }
+    Ok(Some(log.revision))
+}
+
+/// Reads the catalog again if the store lost commits. Runs on the writer thread.
+pub(crate) fn repair(store: &dyn Store, publisher: &Publisher) -> Result<(), StoreError> {
+    if check(store, publisher)?.is_none() {
+        let prefix = publisher.catalog.load().prefix().clone();
+        publisher.replace(&read_catalog(store, prefix)?);
+    }
+    Ok(())
+}
+
+/// Reads the catalog of a store.
+pub(crate) fn read_catalog(store: &dyn Store, prefix: Prefix) -> Result<Catalog, StoreError> {
+    // The revision first: a change of another server between the two reads is then published once more, not lost.
+    let revision = store.revision()?;
+    let newest = store.fingerprint(revision..=revision)?.fingerprint.unwrap_or_default();
+    let mut entries = store.entries()?;
+    legacy_summary::restore_paragraphs(store, &mut entries);
+    let position = HistoryPosition::new(revision, newest);
+    let catalog = Catalog::from_store(entries, position, prefix);
+    let withdrawn = store.withdrawn()?;
+    Ok(if withdrawn.is_empty() { catalog } else { catalog.with_withdrawn(&withdrawn) })
+}

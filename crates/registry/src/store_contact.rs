@@ -1,0 +1,102 @@
+//! Reachability of a store that several servers share. The follower records it; writes fail at once while the store is
+//! lost, and reads are refused when the catalog is too old.
+
+use std::{
+    sync::atomic::{AtomicBool, Ordering},
+    time::{Duration, Instant},
+};
+
+use skills_core::StoreOutage;
+use skills_store::StoreError;
+use tokio::sync::watch;
+
+use crate::RegistryError;
+
+/// Reachability of the store, as the follower sees it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct StoreHealth {
+    /// Outage, if the store cannot be reached.
+    pub outage: Option<StoreOutage>,
+    /// Reason of the outage.
+    pub reason: Option<String>,
+}
+
+impl StoreHealth {
+    /// Returns the time since which the catalog may lack changes of other servers, if the store cannot be reached.
+    #[must_use]
+    pub fn age(&self) -> Option<Duration> {
+        Some(self.outage?.age(Instant::now()))
+    }
+}
+
+/// Record of the last contact with the store.
+#[derive(Debug)]
+pub(crate) struct StoreContact {
+    health: watch::Sender<StoreHealth>,
+    /// Set during an outage. Reads look at this alone while the store can be reached.
+    is_lost: AtomicBool,
+    max_stale: Option<Duration>,
+}
+
+impl StoreContact {
+    pub(crate) fn new(max_stale: Option<Duration>) -> Self {
+        Self { health: watch::Sender::default(), is_lost: AtomicBool::new(false), max_stale }
+    }
+
+    pub(crate) fn subscribe(&self) -> watch::Receiver<StoreHealth> {
+        self.health.subscribe()
+    }
+
+    pub(crate) fn is_lost(&self) -> bool {
+        self.is_lost.load(Ordering::Acquire)
+    }
+
+    /// Records the result of a look at the store; `last_contact` is the time of the last one that succeeded.
+    pub(crate) fn record(&self, looked: Result<(), StoreError>, last_contact: Instant) {
+        let was_lost = self.is_lost();
+        match looked {
+            Err(error) => {
+                if !was_lost {
+                    tracing::warn!(%error, "store unreachable, reads go on from memory");
+                }
+                let outage = StoreOutage { last_contact, max_stale: self.max_stale };
+                let reason = Some(error.to_string());
+                self.health.send_replace(StoreHealth { outage: Some(outage), reason });
+                self.is_lost.store(true, Ordering::Release);
+            }
+            Ok(()) if was_lost => {
+                tracing::info!("store reachable again");
+                self.is_lost.store(false, Ordering::Release);
+                self.health.send_replace(StoreHealth::default());
+            }
+            Ok(()) => {}
+        }
+    }
+
+    /// Checks that the store can be reached, as far as is known.
+    ///
+    /// # Errors
+    /// During an outage.
+    pub(crate) fn check_reachable(&self) -> Result<(), RegistryError> {
+        if !self.is_lost() {
+            return Ok(());
+        }
+        let reason = self.health.borrow().reason.clone();
+        reason.map_or(Ok(()), |reason| Err(RegistryError::StoreUnreachable { reason }))
+    }
+
+    /// Checks that the catalog is not too old to be read.
+    ///
+    /// # Errors
+    /// During an outage that is longer than `max_stale`.
+    pub(crate) fn check_age(&self) -> Result<(), RegistryError> {
+        if !self.is_lost() {
+            return Ok(());
+        }
+        let outage = self.health.borrow().outage;
+        if outage.is_some_and(|outage| outage.is_stale(Instant::now())) {
+            return Err(RegistryError::CatalogTooOld);
+        }
+        Ok(())
+    }
+}
