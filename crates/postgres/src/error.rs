@@ -95,6 +95,44 @@ impl PgError {
         }
     }
 
+    /// Returns one error of the attempts to connect to several hosts. Waiting may mend a connection as long as it may
+    /// mend one of the hosts, so it is [`Configuration`](Self::Configuration) only if no host has another error.
+    pub(crate) fn of_hosts(failures: Vec<(String, Self)>) -> Self {
+        let rank = |error: &Self| match error {
+            Self::Unavailable(_) => 0,
+            error if error.is_transient() => 1,
+            _ => 2,
+        };
+        let worst =
+            failures.iter().map(|(_, error)| error).min_by_key(|error| rank(error)).cloned();
+        let Some(mut worst) = worst else {
+            return Self::Configuration("the database URL names no host".to_owned());
+        };
+        let is_same = failures.iter().all(|(_, error)| *error == worst);
+        if let Some(text) = worst.text_mut().filter(|_| !is_same) {
+            let texts = failures.into_iter().map(|(host, mut error)| {
+                let reason = error.text_mut().map(std::mem::take);
+                format!("{host}: {}", reason.unwrap_or_else(|| error.to_string()))
+            });
+            *text = texts.collect::<Vec<_>>().join("; ");
+        }
+        worst
+    }
+
+    const fn text_mut(&mut self) -> Option<&mut String> {
+        match self {
+            Self::Unavailable(text)
+            | Self::OutcomeUnknown(text)
+            | Self::Configuration(text)
+            | Self::Full(text)
+            | Self::ReadOnly(text)
+            | Self::Serialization(text)
+            | Self::Corrupt(text)
+            | Self::Other(text) => Some(text),
+            Self::NewerSchema { .. } => None,
+        }
+    }
+
     /// Converts an error of a statement.
     pub(crate) fn from_statement(error: &tokio_postgres::Error) -> Self {
         let Some(refusal) = error.as_db_error() else {
@@ -212,4 +250,39 @@ fn is_untrusted(error: &tokio_postgres::Error) -> bool {
                 | rustls::Error::NoCertificatesPresented
         )
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(failures: &[PgError]) -> PgError {
+        let hosts = ["a:1", "b:2", "c:3"].map(str::to_owned);
+        PgError::of_hosts(hosts.into_iter().zip(failures.iter().cloned()).collect())
+    }
+
+    #[test]
+    fn a_host_that_may_come_back_is_waited_for() {
+        let down = PgError::Unavailable("refused".to_owned());
+        let standby = PgError::ReadOnly("no writes".to_owned());
+        let password = PgError::Configuration("wrong password".to_owned());
+        let both = PgError::Unavailable("a:1: wrong password; b:2: refused".to_owned());
+        assert_eq!(of(&[password.clone(), down.clone()]), both);
+        let both = PgError::Unavailable("a:1: refused; b:2: no writes".to_owned());
+        assert_eq!(of(&[down.clone(), standby.clone()]), both);
+        let both = PgError::ReadOnly("a:1: wrong password; b:2: no writes".to_owned());
+        assert_eq!(of(&[password.clone(), standby]), both);
+    }
+
+    #[test]
+    fn an_error_of_all_hosts_is_told_once() {
+        for error in [
+            PgError::Unavailable("refused".to_owned()),
+            PgError::Configuration("wrong password".to_owned()),
+        ] {
+            assert_eq!(of(std::slice::from_ref(&error)), error);
+            assert_eq!(of(&[error.clone(), error.clone()]), error);
+        }
+        assert!(!of(&[]).is_transient());
+    }
 }

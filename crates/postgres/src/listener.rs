@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use tokio::{runtime::Handle, sync::oneshot, task::AbortHandle, time::sleep};
 use tokio_postgres::AsyncMessage;
 
-use crate::connect::Connector;
+use crate::{backends::OwnBackends, connect::Connector};
 
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
@@ -15,7 +15,7 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 pub enum Notification {
     /// The listener is connected. Notifications before may have been missed.
     Connected,
-    /// Payload that another session sent.
+    /// Payload that a session outside the pool sent.
     Payload(String),
 }
 
@@ -42,11 +42,12 @@ impl PgListener {
     pub(crate) fn start(
         runtime: &Handle,
         connector: Connector,
+        own: OwnBackends,
         channel: &str,
         notify: impl Fn(Notification) + Send + Sync + 'static,
     ) -> Self {
         let sql = format!("LISTEN \"{}\"", channel.replace('"', "\"\""));
-        let task = follow(runtime.clone(), connector, sql, Arc::new(notify));
+        let task = follow(runtime.clone(), connector, own, sql, Arc::new(notify));
         Self(runtime.spawn(task).abort_handle())
     }
 }
@@ -54,17 +55,20 @@ impl PgListener {
 async fn follow(
     runtime: Handle,
     connector: Connector,
+    own: OwnBackends,
     sql: String,
     notify: Arc<dyn Fn(Notification) + Send + Sync>,
 ) {
     let mut pause = FIRST_PAUSE;
     loop {
         let (alive, ended) = oneshot::channel::<()>();
-        let messages = Arc::clone(&notify);
+        let (messages, own) = (Arc::clone(&notify), own.clone());
         let on_message = move |message| {
             // Dropped with this closure, when the connection ends.
             let _ = &alive;
-            if let AsyncMessage::Notification(notification) = message {
+            if let AsyncMessage::Notification(notification) = message
+                && !own.contains(notification.process_id())
+            {
                 messages(Notification::Payload(notification.payload().to_owned()));
             }
         };

@@ -11,8 +11,8 @@ use parking_lot::{Condvar, Mutex};
 use tokio::runtime::{Builder, Runtime};
 
 use crate::{
-    DatabaseUrl, Notification, PgError, PgListener, PgSession, block_on::block_on_until,
-    connect::Connector,
+    DatabaseUrl, Notification, PgError, PgListener, PgSession, backends::OwnBackends,
+    block_on::block_on_until, connect::Connector,
 };
 
 /// Time after a failed attempt to connect in which no further one is made.
@@ -54,6 +54,7 @@ struct Shared {
     url: DatabaseUrl,
     config: PoolConfig,
     connector: Connector,
+    backends: OwnBackends,
     state: Mutex<State>,
     released: Condvar,
     runtime: Option<Runtime>,
@@ -99,6 +100,7 @@ impl Pool {
             url: url.clone(),
             config,
             connector,
+            backends: OwnBackends::default(),
             state: Mutex::default(),
             released: Condvar::new(),
             runtime: Some(runtime),
@@ -153,7 +155,19 @@ impl Pool {
         &self,
         work: impl FnOnce(&PgSession) -> Result<T, E>,
     ) -> Result<T, E> {
-        let lease = self.begin(self.0.config.call_timeout)?;
+        self.transaction_within(self.0.config.call_timeout, work)
+    }
+
+    /// Runs `work` as [`transaction`](Self::transaction) does, with another time limit.
+    ///
+    /// # Errors
+    /// Those of `work` and of connecting, and [`PgError::OutcomeUnknown`].
+    pub fn transaction_within<T, E: From<PgError>>(
+        &self,
+        limit: Duration,
+        work: impl FnOnce(&PgSession) -> Result<T, E>,
+    ) -> Result<T, E> {
+        let lease = self.begin(limit)?;
         match work(&lease) {
             Ok(output) => {
                 lease.wait_for_commit(lease.commit_async())?;
@@ -259,7 +273,10 @@ impl Pool {
         let connecting = runtime.spawn(async move { connector.connect(&handle, |_| ()).await });
         let connected = block_on_until(connecting, Instant::now() + limit);
         match connected {
-            Some(Ok(connected)) => connected.map(PgSession::new),
+            Some(Ok(connected)) => connected.map(|connected| {
+                let backend = self.0.backends.add(connected.backend);
+                PgSession::new(connected, backend)
+            }),
             Some(Err(error)) => Err(PgError::Unavailable(error.to_string())),
             None => Err(PgError::Unavailable("connecting took too long".to_owned())),
         }
@@ -269,8 +286,8 @@ impl Pool {
         Lease { pool: self.clone(), session: Some(session), is_reused }
     }
 
-    /// Follows the notifications of a channel, on a connection of its own, until the listener is dropped. `notify` must
-    /// not block.
+    /// Follows the notifications of a channel, on a connection of its own, until the listener is dropped. Those that
+    /// connections of this pool send are left out. `notify` must not block.
     ///
     /// # Errors
     /// [`PgError::Unavailable`] when the pool is closed.
@@ -281,7 +298,8 @@ impl Pool {
     ) -> Result<PgListener, PgError> {
         let closed = || PgError::Unavailable("the pool is closed".to_owned());
         let runtime = self.0.runtime.as_ref().ok_or_else(closed)?.handle();
-        Ok(PgListener::start(runtime, self.0.connector.clone(), channel, notify))
+        let (connector, own) = (self.0.connector.clone(), self.0.backends.clone());
+        Ok(PgListener::start(runtime, connector, own, channel, notify))
     }
 }
 

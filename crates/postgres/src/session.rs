@@ -14,9 +14,9 @@ use tokio_postgres::{
     types::{FromSql, ToSql},
 };
 
-use crate::{PgError, block_on::block_on_until, connect::Connected};
+use crate::{PgError, backends::OwnBackend, block_on::block_on_until, connect::Connected};
 
-/// Most prepared statements of a connection.
+/// Most statements that a connection keeps prepared; further ones are prepared for each call.
 const MAX_STATEMENTS: usize = 256;
 
 /// Returns the value of a column.
@@ -33,6 +33,7 @@ pub fn column<'a, T: FromSql<'a>>(row: &'a Row, index: usize) -> Result<T, PgErr
 pub struct PgSession {
     client: Client,
     task: AbortHandle,
+    _backend: OwnBackend,
     statements: RefCell<HashMap<Box<str>, Statement>>,
     deadline: Cell<Instant>,
     is_broken: Cell<bool>,
@@ -52,10 +53,11 @@ impl Drop for PgSession {
 }
 
 impl PgSession {
-    pub(crate) fn new(connected: Connected) -> Self {
+    pub(crate) fn new(connected: Connected, backend: OwnBackend) -> Self {
         Self {
             client: connected.client,
             task: connected.task,
+            _backend: backend,
             statements: RefCell::default(),
             deadline: Cell::new(Instant::now()),
             is_broken: Cell::new(false),
@@ -144,10 +146,10 @@ impl PgSession {
         let prepared = self.client.prepare(sql).map_err(|error| PgError::from_statement(&error));
         let statement = prepared.await?;
         let mut statements = self.statements.borrow_mut();
-        if statements.len() >= MAX_STATEMENTS {
-            statements.clear();
+        // The others stay: calls that are joined rely on statements that were prepared before them.
+        if statements.len() < MAX_STATEMENTS {
+            statements.insert(sql.into(), statement.clone());
         }
-        statements.insert(sql.into(), statement.clone());
         Ok(statement)
     }
 

@@ -2,7 +2,7 @@
 
 use std::{
     io,
-    path::{Path, PathBuf},
+    path::Path,
     pin::Pin,
     sync::Arc,
     task::{Context, Poll},
@@ -35,12 +35,20 @@ pub(crate) struct MakeTls(Arc<ClientConfig>);
 
 impl MakeTls {
     pub(crate) fn new(settings: &TlsSettings) -> Result<Self, PgError> {
+        let installed = std::env::home_dir().map(|home| home.join(".postgresql/root.crt"));
+        Self::with_installed(settings, installed.filter(|path| path.is_file()).as_deref())
+    }
+
+    /// Makes it with the path of an existing `~/.postgresql/root.crt`.
+    fn with_installed(settings: &TlsSettings, installed: Option<&Path>) -> Result<Self, PgError> {
         let provider = Arc::new(ring::default_provider());
         let unusable = |error: rustls::Error| PgError::Configuration(format!("TLS: {error}"));
         let roots = match settings.verification {
             Verification::None => None,
-            Verification::Authority | Verification::Full => {
-                let roots = Arc::new(load_roots(settings.root_certificate.as_deref())?);
+            Verification::AuthorityIfInstalled if installed.is_none() => None,
+            Verification::AuthorityIfInstalled | Verification::Authority | Verification::Full => {
+                let path = settings.root_certificate.as_deref().or(installed);
+                let roots = Arc::new(load_roots(path)?);
                 let builder =
                     WebPkiServerVerifier::builder_with_provider(roots, Arc::clone(&provider));
                 let verifier = builder.build().map_err(|error| {
@@ -85,19 +93,13 @@ fn read_certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, PgErro
     Ok(certificates)
 }
 
-/// Loads the roots of a file, of `~/.postgresql/root.crt`, or of the system, in this order.
+/// Loads the roots of a file, or of the system.
 fn load_roots(path: Option<&Path>) -> Result<RootCertStore, PgError> {
     let mut roots = RootCertStore::empty();
-    let default = std::env::home_dir().map(|home| home.join(".postgresql/root.crt"));
-    let path: Option<PathBuf> = match path {
-        Some(path) if path == Path::new("system") => None,
-        Some(path) => Some(path.to_owned()),
-        None => default.filter(|path| path.is_file()),
-    };
-    match path {
+    match path.filter(|path| *path != Path::new("system")) {
         Some(path) => {
-            for certificate in read_certificates(&path)? {
-                roots.add(certificate).map_err(|error| unreadable(&path, &error.to_string()))?;
+            for certificate in read_certificates(path)? {
+                roots.add(certificate).map_err(|error| unreadable(path, &error.to_string()))?;
             }
         }
         None => {
@@ -174,5 +176,27 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for PgTlsStream<S> {
 
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         Pin::new(&mut self.0).poll_shutdown(context)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_installed_root_certificate_is_used_by_require() {
+        let settings = |text: &str| text.parse::<crate::DatabaseUrl>().unwrap().tls;
+        let missing = Path::new("/nonexistent/root.crt");
+        let read = |text: &str, installed| MakeTls::with_installed(&settings(text), installed);
+        for mode in ["require", "verify-ca", "verify-full"] {
+            let url = format!("postgres://a/x?sslmode={mode}");
+            let error = read(&url, Some(missing)).err();
+            assert!(matches!(error, Some(PgError::Configuration(_))), "{mode}: {error:?}");
+        }
+        assert!(read("postgres://a/x?sslmode=require", None).is_ok());
+        for mode in ["disable", "allow", "prefer"] {
+            assert!(read(&format!("postgres://a/x?sslmode={mode}"), Some(missing)).is_ok());
+        }
+        assert!(read("postgres://a/x?sslrootcert=system", Some(missing)).is_ok());
     }
 }
