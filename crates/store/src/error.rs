@@ -23,6 +23,9 @@ pub enum BatchError {
     /// A version, a label or a condition on them stands in the way.
     #[error(transparent)]
     Version(#[from] VersionError),
+    /// It is not known whether the batch was stored.
+    #[error("{0}")]
+    OutcomeUnknown(String),
     /// The store refused the batch.
     #[error("{message}")]
     Failed {
@@ -57,6 +60,9 @@ pub enum StoreError {
         /// Message.
         message: String,
     },
+    /// It is not known whether a batch was stored, though the others of its group have answers.
+    #[error("{0}")]
+    OutcomeUnknown(String),
     /// The store keeps no history.
     #[error("{0}")]
     NoHistory(&'static str),
@@ -75,7 +81,7 @@ impl StoreError {
         match self {
             #[cfg(feature = "postgres")]
             Self::Postgres(error) => error.is_transient(),
-            Self::Unavailable { .. } => true,
+            Self::Unavailable { .. } | Self::OutcomeUnknown(_) => true,
             _ => false,
         }
     }
@@ -86,6 +92,7 @@ impl StoreError {
         match self {
             #[cfg(feature = "postgres")]
             Self::Postgres(PgError::OutcomeUnknown(_)) => true,
+            Self::OutcomeUnknown(_) => true,
             _ => false,
         }
     }
@@ -99,6 +106,7 @@ impl Coded for StoreError {
             #[cfg(feature = "postgres")]
             Self::Postgres(error) => skills_transfer::postgres_code(error),
             Self::Unavailable { code, .. } => Code::from_remote(code),
+            Self::OutcomeUnknown(_) => Code::StoreUnavailable,
             Self::NoHistory(_) => Code::Unsupported,
             Self::Forgotten { .. } => Code::ChangesForgotten,
         }
@@ -119,7 +127,10 @@ impl Coded for StoreError {
             Self::Database(error) => error.hint(),
             #[cfg(feature = "postgres")]
             Self::Postgres(error) => error.hint(),
-            Self::Unavailable { .. } | Self::NoHistory(_) | Self::Forgotten { .. } => None,
+            Self::Unavailable { .. }
+            | Self::OutcomeUnknown(_)
+            | Self::NoHistory(_)
+            | Self::Forgotten { .. } => None,
         }
     }
 }

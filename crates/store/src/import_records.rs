@@ -27,6 +27,12 @@ pub trait ImportRecords: Send + Sync + std::fmt::Debug {
     /// When the store cannot be read.
     fn list(&self) -> Result<Vec<String>, StoreError>;
 
+    /// Returns the text of a record. `None` if it was never saved.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    fn text(&self, name: &str) -> Result<Option<String>, StoreError>;
+
     /// Leases a record for a time. Returns `None` while another server holds it.
     ///
     /// # Errors
@@ -70,6 +76,10 @@ impl MemoryRecord {
 impl ImportRecords for MemoryImportRecords {
     fn list(&self) -> Result<Vec<String>, StoreError> {
         Ok(self.0.lock().values().filter_map(|record| record.text.clone()).collect())
+    }
+
+    fn text(&self, name: &str) -> Result<Option<String>, StoreError> {
+        Ok(self.0.lock().get(name).and_then(|record| record.text.clone()))
     }
 
     fn lease(

@@ -8,7 +8,7 @@
 //! - [`transfer`]: tables, for copies of whole registries
 //! - [`versions`]: versions of entries, labels and the log
 //! - [`selection`]: the version that a selector means, and the versions that retention keeps
-//! - [`memory`]: in memory, for tests
+//! - [`memory`], [`shared_memory`]: in memory, for tests
 //! - [`sqlite`]: durable, in one file
 //! - [`postgres`]: durable, in a database that several servers share
 //!
@@ -25,6 +25,7 @@ pub mod model;
 pub mod postgres;
 pub mod presence;
 pub mod selection;
+pub mod shared_memory;
 pub mod sqlite;
 mod tables;
 pub mod transfer;
@@ -47,6 +48,7 @@ pub use model::{
 #[cfg(feature = "postgres")]
 pub use postgres::PostgresStore;
 pub use presence::{MemoryPresence, Presence, ServerId};
+pub use shared_memory::SharedMemoryStore;
 #[cfg(feature = "postgres")]
 pub use skills_postgres::{DatabaseUrl, UrlError};
 pub use skills_sqlite::DatabaseError;

@@ -9,17 +9,32 @@ use crate::{Kind, Row, Table, TransferError, Value, Visit};
 
 /// Time limit of a copy.
 const COPY_LIMIT: Duration = Duration::from_secs(4 * 60 * 60);
+/// Time limit of a pause in a copy into a database. Its transaction keeps the servers on that database from writing.
+const FILL_PAUSE: Duration = Duration::from_secs(60);
 /// Rows that are read at once.
 const FETCH: usize = 500;
 
-/// Creates a pool whose transactions may take as long as a copy.
+/// Creates a pool whose transactions may take as long as a copy from a database.
 ///
 /// # Errors
 /// When certificates cannot be read.
-pub fn copy_pool(url: &DatabaseUrl) -> Result<Pool, PgError> {
+pub fn source_pool(url: &DatabaseUrl) -> Result<Pool, PgError> {
+    copy_pool(url, COPY_LIMIT)
+}
+
+/// Creates a pool whose transactions may take as long as a copy into a database. One that is stopped or cut off is undone
+/// after a minute.
+///
+/// # Errors
+/// When certificates cannot be read.
+pub fn target_pool(url: &DatabaseUrl) -> Result<Pool, PgError> {
+    copy_pool(url, FILL_PAUSE)
+}
+
+fn copy_pool(url: &DatabaseUrl, idle_timeout: Duration) -> Result<Pool, PgError> {
     let config = PoolConfig {
         statement_timeout: COPY_LIMIT,
-        idle_timeout: COPY_LIMIT,
+        idle_timeout,
         call_timeout: COPY_LIMIT,
         ..PoolConfig::default()
     };

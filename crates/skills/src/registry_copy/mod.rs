@@ -18,7 +18,7 @@ use skills_transfer::{CopyReport, OnProgress, TableSink, TableSource, TransferEr
 use skills_vault::transfer::TABLES as VAULT_TABLES;
 #[cfg(feature = "postgres")]
 use {
-    skills_transfer::postgres::{Lease, begin_snapshot, copy_pool, read_rows},
+    skills_transfer::postgres::{Lease, begin_snapshot, read_rows, source_pool, target_pool},
     skills_transfer::{Part, Table, Visit},
     skills_vault::Vault,
 };
@@ -39,7 +39,7 @@ impl RegistryLocation {
             Self::Directory(dir) => Ok(Box::new(directory::DirectorySource::open(dir)?)),
             #[cfg(feature = "postgres")]
             Self::Database(database) => {
-                let pool = copy_pool(database.url())?;
+                let pool = source_pool(database.url())?;
                 PostgresStore::prepare(&pool)?;
                 Vault::prepare_postgres(&pool)?;
                 Ok(Box::new(DatabaseSource(begin_snapshot(&pool)?)))
@@ -113,7 +113,7 @@ fn receive_database(
     source: &mut dyn TableSource,
     progress: OnProgress<'_>,
 ) -> Result<CopyReport, TransferError> {
-    let pool = copy_pool(database.url())?;
+    let pool = target_pool(database.url())?;
     PostgresStore::prepare(&pool)?;
     Vault::prepare_postgres(&pool)?;
     let mut report = CopyReport::default();

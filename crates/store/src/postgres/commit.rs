@@ -10,17 +10,14 @@ use std::{
 };
 
 use futures_util::future::try_join_all;
-use skills_core::{Code, Timestamp};
+use skills_core::{Code, Coded as _, Timestamp};
 use skills_postgres::{PgError, PgSession};
 
 use super::{
     PostgresStore,
     differences::Differences,
-    flush,
     load::{self, Loaded},
-    outcome,
-    own_commits::CommitInProgress,
-    rows,
+    outcome, rows,
 };
 use crate::{
     Batch, BatchError, GroupOutcome, Mutation, NewValue, StoreError, VersionMutation,
@@ -33,14 +30,22 @@ const TIME_LIMIT: Duration = Duration::from_secs(15);
 const ATTEMPT_LIMIT: Duration = Duration::from_secs(8);
 /// Attempts at a group that was not written.
 const ATTEMPTS: usize = 3;
+/// Time limit of a removal of old batch ids.
+const PRUNE_LIMIT: Duration = Duration::from_secs(2);
 /// Groups between two removals of old batch ids.
 const PRUNE_INTERVAL: u64 = 2048;
 
 /// Result of one attempt.
 enum Attempt {
     Done(GroupOutcome),
-    /// The connection broke; this would be the result.
-    Unknown(GroupOutcome, String),
+    /// The connection broke.
+    Unknown {
+        /// The result, if it was committed.
+        outcome: GroupOutcome,
+        /// Ids of the batches that were sent.
+        sent: Vec<Vec<u8>>,
+        reason: String,
+    },
     /// The database is not as the cache has it; nothing was written.
     Stale,
 }
@@ -53,16 +58,13 @@ impl PostgresStore {
     ) -> Result<GroupOutcome, StoreError> {
         if self.commits.fetch_add(1, Ordering::Relaxed).is_multiple_of(PRUNE_INTERVAL) {
             let sql = "DELETE FROM batch WHERE at < now() - interval '1 day'";
-            let _ = self.pool.read(|session| session.execute(sql, &[]));
+            let prune = |session: &PgSession| session.execute(sql, &[]);
+            let _ = self.control_pool.read_within(PRUNE_LIMIT, prune);
         }
         match self.try_commit(group, now) {
             // A batch that the database cannot store must not fail the others.
             Err(PgError::Other(_) | PgError::Corrupt(_)) if group.len() > 1 => {
-                let mut outcome = Vec::with_capacity(group.len());
-                for batch in group.chunks(1) {
-                    outcome.extend(self.commit_group(batch, now)?);
-                }
-                Ok(outcome)
+                Ok(self.commit_one_by_one(group, now))
             }
             Err(error @ (PgError::Other(_) | PgError::Corrupt(_))) => {
                 let (code, message) = (Code::StoreError.into(), error.to_string());
@@ -73,13 +75,40 @@ impl PostgresStore {
         }
     }
 
+    /// Commits the batches of a group in transactions of their own. Batches before one that fails with the database are
+    /// stored, so each has its own answer.
+    fn commit_one_by_one(&self, group: &[Batch], now: Timestamp) -> GroupOutcome {
+        let mut outcome = Vec::with_capacity(group.len());
+        let mut failure: Option<BatchError> = None;
+        for batch in group.chunks(1) {
+            match &failure {
+                // Waiting for the time limit once is enough.
+                Some(failure) => outcome.push(Err(failure.clone())),
+                None => match self.commit_group(batch, now) {
+                    Ok(of_batch) => outcome.extend(of_batch),
+                    Err(error) => {
+                        let failed =
+                            |message| BatchError::Failed { code: error.code().into(), message };
+                        failure = Some(failed(format!("not written: {error}")));
+                        outcome.push(Err(if error.is_outcome_unknown() {
+                            BatchError::OutcomeUnknown(error.to_string())
+                        } else {
+                            failed(error.to_string())
+                        }));
+                    }
+                },
+            }
+        }
+        outcome
+    }
+
     fn try_commit(&self, group: &[Batch], now: Timestamp) -> Result<GroupOutcome, PgError> {
         let deadline = Instant::now() + TIME_LIMIT;
         let mut attempts = 0;
         loop {
             attempts += 1;
             let left = deadline.saturating_duration_since(Instant::now());
-            let lease = self.pool.lease(left.min(ATTEMPT_LIMIT))?;
+            let lease = self.control_pool.lease(left.min(ATTEMPT_LIMIT))?;
             let was_idle = lease.is_reused();
             let cached = self.cache.lock().load(group);
             let attempt = match cached {
@@ -94,15 +123,15 @@ impl PostgresStore {
             match attempt {
                 Ok(Attempt::Done(outcome)) => return Ok(outcome),
                 Ok(Attempt::Stale) => {}
-                Ok(Attempt::Unknown(outcome, reason)) => {
+                Ok(Attempt::Unknown { outcome, sent, reason }) => {
                     self.cache.lock().clear();
-                    if self.was_committed(group, deadline, &reason)? {
+                    if self.was_committed(&sent, deadline, &reason)? {
                         return Ok(outcome);
                     }
                 }
                 Err(PgError::Serialization(_)) => {}
                 // Idle connections break without notice, all of them when the server restarts.
-                Err(PgError::Unavailable(_)) if was_idle => self.pool.close_idle(),
+                Err(PgError::Unavailable(_)) if was_idle => self.control_pool.close_idle(),
                 Err(error) => return Err(error),
             }
             if attempts == ATTEMPTS || Instant::now() >= deadline {
@@ -124,11 +153,12 @@ impl PostgresStore {
         if !applied.differences.is_simple() {
             return Ok(Attempt::Stale);
         }
-        let commit = self.own_commits.begin(rows::to_u64(applied.differences.revision));
-        let write = applied.differences.write_if_unchanged(session, cached.stamp, &self.channel);
+        let differences = &applied.differences;
+        let write =
+            differences.write_if_unchanged(session, &self.flush, cached.stamp, &self.channel);
         match session.wait_for_commit(write) {
-            Ok(true) => Ok(Attempt::Done(self.remember(commit, cached, applied))),
-            Err(PgError::OutcomeUnknown(reason)) => Ok(Attempt::Unknown(applied.outcome, reason)),
+            Ok(true) => Ok(Attempt::Done(self.remember(cached, applied))),
+            Err(PgError::OutcomeUnknown(reason)) => Ok(applied.into_unknown(reason)),
             // A batch that is sent again violates a constraint; so does a change of another server.
             Ok(false) | Err(PgError::Other(_) | PgError::Serialization(_)) => {
                 self.cache.lock().clear();
@@ -145,7 +175,8 @@ impl PostgresStore {
         now: Timestamp,
     ) -> Result<Attempt, PgError> {
         let statements = self.statements.of_commit();
-        let statements = statements.iter().chain(&flush::STATEMENTS);
+        let flush = self.flush.of_write();
+        let statements = statements.iter().chain(&flush);
         let loaded = session.wait(async {
             // Prepared first, so that the statements are sent in the order of their calls.
             try_join_all(statements.map(|sql| session.prepare(sql))).await?;
@@ -166,10 +197,13 @@ impl PostgresStore {
             session.roll_back();
             return Ok(Attempt::Done(applied.outcome));
         }
-        let commit = self.own_commits.begin(rows::to_u64(applied.differences.revision));
-        match session.wait_for_commit(applied.differences.write(session, &self.channel)) {
-            Ok(()) => Ok(Attempt::Done(self.remember(commit, &loaded, applied))),
-            Err(PgError::OutcomeUnknown(reason)) => Ok(Attempt::Unknown(applied.outcome, reason)),
+        match session.wait_for_commit(applied.differences.write(
+            session,
+            &self.flush,
+            &self.channel,
+        )) {
+            Ok(()) => Ok(Attempt::Done(self.remember(&loaded, applied))),
+            Err(PgError::OutcomeUnknown(reason)) => Ok(applied.into_unknown(reason)),
             Err(error) => {
                 session.roll_back();
                 Err(error)
@@ -178,33 +212,27 @@ impl PostgresStore {
     }
 
     /// Stores what a commit left in the cache.
-    fn remember(
-        &self,
-        commit: CommitInProgress,
-        before: &Loaded,
-        applied: Applied,
-    ) -> GroupOutcome {
-        commit.finish();
+    fn remember(&self, before: &Loaded, applied: Applied) -> GroupOutcome {
         self.cache.lock().store(before, applied.tables, &applied.differences);
         applied.outcome
     }
 
     /// Finds out whether a group was committed on a connection that broke. The lock of the head waits for the end of that
     /// transaction. A statement that the database has yet to receive writes nothing after the new stamp. So the answer is
-    /// final.
+    /// final. Batches of the group that were committed before are not among those that were sent.
     fn was_committed(
         &self,
-        group: &[Batch],
+        sent: &[Vec<u8>],
         deadline: Instant,
         reason: &str,
     ) -> Result<bool, PgError> {
-        let ids: Vec<&[u8]> = group.iter().map(|batch| batch.id.as_bytes().as_slice()).collect();
         loop {
-            self.pool.close_idle();
-            let found = self.pool.transaction(|session| {
+            self.control_pool.close_idle();
+            let left = deadline.saturating_duration_since(Instant::now()).min(ATTEMPT_LIMIT);
+            let found = self.control_pool.transaction_within(left, |session| {
                 session.execute("UPDATE head SET stamp = $1", &[&rows::new_stamp()])?;
                 let sql = "SELECT count(*) FROM batch WHERE id = ANY($1)";
-                skills_postgres::column::<i64>(&session.query_one(sql, &[&ids])?, 0)
+                skills_postgres::column::<i64>(&session.query_one(sql, &[&sent])?, 0)
             });
             match found {
                 Ok(count) => return Ok(count > 0),
@@ -222,6 +250,13 @@ struct Applied {
     outcome: GroupOutcome,
     tables: Tables,
     differences: Differences,
+}
+
+impl Applied {
+    fn into_unknown(self, reason: String) -> Attempt {
+        let sent = self.differences.batches.0;
+        Attempt::Unknown { outcome: self.outcome, sent, reason }
+    }
 }
 
 /// Applies the batches to the loaded tables and compares.

@@ -18,6 +18,13 @@ impl ImportRecords for PostgresStore {
         })
     }
 
+    fn text(&self, name: &str) -> Result<Option<String>, StoreError> {
+        self.read(|session| {
+            let sql = "SELECT record FROM import_record WHERE name = $1 AND record IS NOT NULL";
+            session.query_opt(sql, &[&name])?.map(|row| column(&row, 0)).transpose()
+        })
+    }
+
     fn lease(
         &self,
         name: &str,
@@ -25,7 +32,7 @@ impl ImportRecords for PostgresStore {
         time: Duration,
     ) -> Result<Option<LeasedRecord>, StoreError> {
         let holder = holder.as_bytes().as_slice();
-        self.read(|session| {
+        self.within_limit(|session| {
             let sql = "INSERT INTO import_record AS r (name, holder, expires_at)
                        VALUES ($1, $2, clock_timestamp() + $3::bigint * interval '1 microsecond')
                        ON CONFLICT (name) DO UPDATE
@@ -40,7 +47,7 @@ impl ImportRecords for PostgresStore {
 
     fn renew(&self, name: &str, holder: ServerId, time: Duration) -> Result<bool, StoreError> {
         let holder = holder.as_bytes().as_slice();
-        self.read(|session| {
+        self.within_limit(|session| {
             let sql = "UPDATE import_record
                        SET expires_at = clock_timestamp() + $3::bigint * interval '1 microsecond'
                        WHERE name = $1 AND holder = $2";
@@ -51,7 +58,7 @@ impl ImportRecords for PostgresStore {
     fn save(&self, name: &str, holder: ServerId, text: &str) -> Result<bool, StoreError> {
         let holder = holder.as_bytes().as_slice();
         // Not repeated on another connection: the lease would be gone after the first attempt.
-        Ok(self.pool.transaction(|session| {
+        Ok(self.control_pool.transaction(|session| {
             let sql = "UPDATE import_record SET record = $3, holder = NULL, expires_at = NULL
                        WHERE name = $1 AND holder = $2";
             session.execute(sql, &[&name, &holder, &text]).map(|count| count > 0)

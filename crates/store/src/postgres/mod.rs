@@ -2,7 +2,7 @@
 //!
 //! - `commit`: a group of batches as one transaction; `commit_cache`: what the last one left
 //! - `load`, `differences`, `flush`: the part of the tables that a group needs, what it changed, and the write of that
-//! - `outcome`: recorded outcomes of batches that are sent again; `own_commits`: notifications of this server's commits
+//! - `outcome`: recorded outcomes of batches that are sent again
 //! - `log`, `retention`, `rows`: reads
 //! - `presence`, `import_records`: servers that share the database, and their imports
 //! - `transfer`: copies
@@ -15,7 +15,6 @@ mod import_records;
 mod load;
 mod log;
 mod outcome;
-mod own_commits;
 mod presence;
 mod retention;
 mod rows;
@@ -32,9 +31,11 @@ use std::{
 use bytes::{Bytes, BytesMut};
 use parking_lot::Mutex;
 use skills_core::{Digest, EntryKey, Label, Timestamp, VersionSelector};
-use skills_postgres::{Component, DatabaseUrl, PgError, PgSession, Pool, PoolConfig, column};
+use skills_postgres::{
+    Component, DatabaseUrl, Notification, PgError, PgSession, Pool, PoolConfig, column,
+};
 
-use self::{commit_cache::CommitCache, load::LoadStatements, own_commits::OwnCommits};
+use self::{commit_cache::CommitCache, flush::FlushStatements, load::LoadStatements};
 use crate::{
     Batch, Change, CollectionSize, ExpiredVersions, FoundVersion, GroupOutcome, LogFilter,
     LogFingerprint, LogRecord, Retention, ServedRecord, StateEntry, Store, StoreError, StoredEntry,
@@ -43,6 +44,10 @@ use crate::{
 
 /// Time limit of reading the revision, by which servers notice that the database is gone.
 const REVISION_TIMEOUT: Duration = Duration::from_secs(3);
+/// Connections for reads, each of which may be slow.
+const READ_CONNECTIONS: usize = 5;
+/// Connections for what must not wait for these reads: the writer thread, the follower, leases.
+const CONTROL_CONNECTIONS: usize = 3;
 
 const SCHEMA: Component = Component {
     name: "store",
@@ -55,18 +60,21 @@ const SCHEMA: Component = Component {
 
 /// Store in the tables of a PostgreSQL database.
 pub struct PostgresStore {
-    pool: Pool,
+    /// Connections for reads of clients.
+    read_pool: Pool,
+    /// Connections for commits, the revision and leases.
+    control_pool: Pool,
     statements: LoadStatements,
+    flush: FlushStatements,
     /// Channel of the notifications: the revision of each commit.
     channel: String,
     commits: AtomicU64,
     cache: Mutex<CommitCache>,
-    own_commits: Arc<OwnCommits>,
 }
 
 impl fmt::Debug for PostgresStore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("PostgresStore").field(self.pool.url()).finish()
+        f.debug_tuple("PostgresStore").field(self.control_pool.url()).finish()
     }
 }
 
@@ -76,14 +84,27 @@ impl PostgresStore {
     /// # Errors
     /// When the database cannot be reached or used, or has a newer schema.
     pub fn open(url: &DatabaseUrl) -> Result<Self, StoreError> {
-        Self::with_pool(Pool::new(url, PoolConfig::default())?)
+        let pool = |max_connections| {
+            Pool::new(url, PoolConfig { max_connections, ..PoolConfig::default() })
+        };
+        let (read_pool, control_pool) = (pool(READ_CONNECTIONS)?, pool(CONTROL_CONNECTIONS)?);
+        Self::migrate(&control_pool)?;
+        Ok(Self {
+            read_pool,
+            control_pool,
+            statements: LoadStatements::new(),
+            flush: FlushStatements::new(),
+            channel: format!("skills_{}", url.schema()),
+            commits: AtomicU64::new(0),
+            cache: Mutex::default(),
+        })
     }
 
     /// Creates or migrates the tables in the database of a pool.
     ///
     /// # Errors
     /// When the database cannot be reached or used, or has a newer schema.
-    pub fn with_pool(pool: Pool) -> Result<Self, StoreError> {
+    pub fn migrate(pool: &Pool) -> Result<(), StoreError> {
         let encoding = pool.read(|session| {
             column::<String>(
                 &session.query_one("SELECT current_setting('server_encoding')", &[])?,
@@ -94,24 +115,14 @@ impl PostgresStore {
             let reason = format!("the database has the encoding {encoding}; create it with UTF8");
             return Err(PgError::Configuration(reason).into());
         }
-        pool.migrate(&SCHEMA)?;
-        let channel = format!("skills_{}", pool.url().schema());
-        let statements = LoadStatements::new();
-        Ok(Self {
-            pool,
-            statements,
-            channel,
-            commits: AtomicU64::new(0),
-            cache: Mutex::default(),
-            own_commits: Arc::default(),
-        })
+        Ok(pool.migrate(&SCHEMA)?)
     }
 
     fn read<T>(
         &self,
         query: impl FnMut(&PgSession) -> Result<T, PgError>,
     ) -> Result<T, StoreError> {
-        Ok(self.pool.read(query)?)
+        Ok(self.read_pool.read(query)?)
     }
 }
 
@@ -266,7 +277,7 @@ impl Store for PostgresStore {
     }
 
     fn revision(&self) -> Result<u64, StoreError> {
-        Ok(self.pool.read_within(REVISION_TIMEOUT, |session| {
+        Ok(self.control_pool.read_within(REVISION_TIMEOUT, |session| {
             rows::number(&session.query_one("SELECT revision FROM head", &[])?, 0)
         })?)
     }
@@ -289,15 +300,13 @@ impl Store for PostgresStore {
 
     fn fingerprint(&self, revisions: RangeInclusive<u64>) -> Result<LogFingerprint, StoreError> {
         Ok(self
-            .pool
+            .control_pool
             .read_within(REVISION_TIMEOUT, |session| log::fingerprint(session, &revisions))?)
     }
 
     fn follow(&self, wake: Wake) -> Result<Option<Subscription>, StoreError> {
-        let commits = Arc::clone(&self.own_commits);
-        commits.set_wake(wake);
-        let receive = move |notification| commits.receive(&notification);
-        let listener = self.pool.listen(&self.channel, receive)?;
+        // Those of own commits are left out: the writer thread publishes them.
+        let listener = self.control_pool.listen(&self.channel, move |_: Notification| wake())?;
         Ok(Some(Box::new(listener)))
     }
 

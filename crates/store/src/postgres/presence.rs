@@ -14,11 +14,11 @@ use crate::{
 const LIMIT: Duration = Duration::from_secs(2);
 
 impl PostgresStore {
-    fn within_limit<T>(
+    pub(super) fn within_limit<T>(
         &self,
         work: impl FnMut(&PgSession) -> Result<T, PgError>,
     ) -> Result<T, StoreError> {
-        Ok(self.pool.read_within(LIMIT, work)?)
+        Ok(self.control_pool.read_within(LIMIT, work)?)
     }
 }
 

@@ -16,8 +16,7 @@ impl PostgresStore {
     /// # Errors
     /// When the database cannot be reached or used, or has a newer schema.
     pub fn prepare(pool: &Pool) -> Result<(), TransferError> {
-        Self::with_pool(pool.clone()).map_err(|error| TransferError::other(&error))?;
-        Ok(())
+        Self::migrate(pool).map_err(|error| TransferError::other(&error))
     }
 
     /// Passes all rows of a table, in a read transaction.

@@ -17,11 +17,14 @@ fn check(records: &dyn ImportRecords) {
     assert_eq!(records.lease("b", one, LONG).unwrap(), leased(None));
     assert_eq!(records.lease("b", one, LONG).unwrap(), leased(None));
     assert_eq!(records.lease("b", two, LONG).unwrap(), None);
+    assert_eq!(records.text("b").unwrap(), None, "leased, but never saved");
+    assert_eq!(records.text("absent").unwrap(), None);
     assert_eq!(records.lease("a", two, LONG).unwrap(), leased(None));
     assert!(!records.save("b", two, "stolen").unwrap());
     assert!(records.save("b", one, "first \u{1f600} 'x'").unwrap());
     assert!(!records.save("b", one, "again").unwrap(), "the lease ended");
     assert_eq!(records.lease("b", two, LONG).unwrap(), leased(Some("first \u{1f600} 'x'")));
+    assert_eq!(records.text("b").unwrap().as_deref(), Some("first \u{1f600} 'x'"), "also leased");
     assert!(records.renew("b", two, LONG).unwrap());
     assert!(!records.renew("b", one, LONG).unwrap());
     assert!(!records.renew("c", one, LONG).unwrap());

@@ -11,7 +11,7 @@ use std::{
 
 use bytes::Bytes;
 use skills_core::{Coded as _, Digest, EntryKind, Timestamp, VersionSelector};
-use skills_postgres::{DatabaseUrl, Pool, PoolConfig};
+use skills_postgres::{DatabaseUrl, PgError, Pool, PoolConfig};
 use skills_store::{
     Batch, BatchError, Effect, Mutation, NewValue, PostgresStore, PublishOptions, Store,
     StoreError, VersionMutation,
@@ -358,6 +358,105 @@ fn a_batch_that_the_database_cannot_store_does_not_fail_the_others() {
     assert_eq!(store.state_get("s", "b\0").unwrap(), None);
 }
 
+fn set_state() -> Mutation {
+    Mutation::StateSet { scope: "s".into(), key: "k".into(), value: NewValue::Given("1".into()) }
+}
+
+/// Makes the database refuse the body `# poison`, and break the connection that registers the skill `kill`.
+const SABOTAGE: &str = "
+    CREATE FUNCTION refuse_poison() RETURNS trigger LANGUAGE plpgsql AS $f$ BEGIN
+        IF new.bytes = convert_to('# poison', 'UTF8') THEN RAISE EXCEPTION 'poison'; END IF;
+        RETURN new; END $f$;
+    CREATE TRIGGER poison BEFORE INSERT ON blob FOR EACH ROW EXECUTE FUNCTION refuse_poison();
+    CREATE FUNCTION end_backend() RETURNS trigger LANGUAGE plpgsql AS $f$ BEGIN
+        IF new.id = 'kill' THEN PERFORM pg_terminate_backend(pg_backend_pid()); END IF;
+        RETURN new; END $f$;
+    CREATE TRIGGER kill BEFORE INSERT ON entry FOR EACH ROW EXECUTE FUNCTION end_backend()";
+
+#[test]
+fn a_group_that_is_split_says_of_each_batch_whether_it_was_written() {
+    let Some(database) = TestDatabase::new() else { return };
+    let store = database.open();
+    database.pool().read(|session| session.batch(SABOTAGE)).unwrap();
+    let ids = [("a", "# a"), ("poison", "# poison"), ("kill", "# kill"), ("b", "# b")];
+    let group = ids.map(|(id, body)| batch(vec![put(id, body)])).to_vec();
+    let outcome = store.commit(group, at(1)).unwrap();
+    assert!(outcome[0].is_ok(), "{outcome:?}");
+    for (failed, code) in [(1, "store_error"), (2, "store_unavailable"), (3, "store_unavailable")] {
+        let found = &outcome[failed];
+        assert!(
+            matches!(found, Err(BatchError::Failed { code: it, .. }) if it == code),
+            "{found:?}"
+        );
+    }
+    let stored: Vec<_> = store.entries().unwrap().into_iter().map(|it| it.key.id).collect();
+    assert_eq!(stored, ["a".into()]);
+}
+
+#[test]
+fn batches_that_were_committed_before_say_nothing_of_those_that_were_sent_with_them() {
+    let Some(database) = TestDatabase::new() else { return };
+    let store = database.open();
+    database.pool().read(|session| session.batch(SABOTAGE)).unwrap();
+    let (before, new) = (batch(vec![put("a", "# a")]), batch(vec![put("kill", "# kill")]));
+    assert!(store.commit(vec![before.clone()], at(1)).unwrap()[0].is_ok());
+    let error = store.commit(vec![before, new], at(2)).unwrap_err();
+    assert!(!error.is_outcome_unknown(), "{error}");
+    assert_eq!(store.revision().unwrap(), 1);
+}
+
+#[test]
+fn slow_reads_delay_neither_writes_nor_the_check_of_the_revision() {
+    let Some(database) = TestDatabase::new() else { return };
+    let store = database.open();
+    commit(&store, put("a", "# a"), 1);
+    let lock = database.pool();
+    thread::scope(|scope| {
+        let held = lock.transaction(|session| {
+            // `entries` reads the labels.
+            session.batch("LOCK TABLE label IN ACCESS EXCLUSIVE MODE")?;
+            let readers: Vec<_> = (0..12).map(|_| scope.spawn(|| store.entries())).collect();
+            let waiting = "SELECT count(*) FROM pg_stat_activity WHERE application_name = $1
+                AND wait_event_type = 'Lock'";
+            wait_until(|| {
+                let row = session.query_one("SELECT pg_stat_clear_snapshot()", &[]);
+                row.and_then(|_| session.query_one(waiting, &[&database.schema]))
+                    .and_then(|row| skills_postgres::column::<i64>(&row, 0))
+                    .unwrap()
+                    > 0
+            });
+            assert_eq!(store.revision().unwrap(), 1);
+            commit(&store, set_state(), 1);
+            Ok::<_, PgError>(readers)
+        });
+        for reader in held.unwrap() {
+            assert!(reader.join().unwrap().is_ok());
+        }
+    });
+}
+
+#[test]
+fn own_commits_do_not_wake_a_server_and_those_of_others_do() {
+    let Some(database) = TestDatabase::new() else { return };
+    let (store, other) = (database.open(), database.open());
+    let wakes = Arc::new(AtomicU64::new(0));
+    let counted = Arc::clone(&wakes);
+    let _following = store
+        .follow(Arc::new(move || {
+            counted.fetch_add(1, Ordering::Relaxed);
+        }))
+        .unwrap();
+    wait_until(|| wakes.load(Ordering::Relaxed) == 1);
+    for number in 0..4 {
+        commit(&store, put("a", &format!("# {number}")), 1);
+        commit(&other, put("b", &format!("# {number}")), 1);
+        // Follows the other's commit, whose revision it leaves as it is.
+        commit(&store, set_state(), 1);
+    }
+    wait_until(|| wakes.load(Ordering::Relaxed) >= 5);
+    assert_eq!(wakes.load(Ordering::Relaxed), 5, "notifications arrive in the order of commits");
+}
+
 #[test]
 fn a_commit_wakes_the_other_servers() {
     let Some(database) = TestDatabase::new() else { return };
@@ -379,7 +478,7 @@ fn a_store_is_copied_to_a_database_and_back() {
     use skills_store::{SqliteStore, transfer::TABLES};
     use skills_transfer::{
         CopyReport, TableSource, TransferError, copy_tables,
-        postgres::{begin_snapshot, copy_pool},
+        postgres::{begin_snapshot, source_pool},
     };
     struct Snapshot(skills_postgres::Lease);
     impl TableSource for Snapshot {
@@ -413,7 +512,7 @@ fn a_store_is_copied_to_a_database_and_back() {
 
     // The file is still open, as in a server that runs.
     let postgres = database.open();
-    let pool = copy_pool(&database.url()).unwrap();
+    let pool = source_pool(&database.url()).unwrap();
     let copy_to_database = || {
         let mut report = CopyReport::default();
         let mut snapshot = SqliteStore::snapshot(dir.path())?;
