@@ -64,7 +64,11 @@ impl Contact {
                 if !was_away {
                     tracing::warn!(%error, "vault database is away, keys are accepted from memory");
                 }
-                state.failure = Some(error);
+                // Callers treat every outage alike.
+                state.failure = Some(match error {
+                    PgError::Configuration(_) => PgError::Unavailable(error.to_string()),
+                    error => error,
+                });
             }
         }
         self.is_away.store(state.failure.is_some(), Ordering::Release);
@@ -213,6 +217,8 @@ impl Shared {
         let _check = self.check.lock();
         let outcome = self.read_changes(database);
         match outcome {
+            // Waiting may not help, but a server that refuses connections tells nothing about keys either.
+            Err(error @ PgError::Configuration(_)) => database.contact.record(Err(error)),
             // The server answers; the rows are the problem.
             Err(error) if !error.is_unavailable() => {
                 tracing::error!(%error, "changes of keys cannot be read");

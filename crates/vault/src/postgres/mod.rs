@@ -1,15 +1,16 @@
 //! Vault in PostgreSQL, shared by several servers.
 //!
 //! A write transaction locks the one row of `vault_state`, so that writers of all servers take turns as those of one file
-//! do. The lock ends with the session, which the database closes when its client is silent. What a broken connection
-//! leaves open is resolved with the id of the transaction.
+//! do. The lock ends with the session, which the database closes when its client is silent.
 //!
+//! - `commits`: outcome of a transaction whose connection broke
 //! - `changes`: thread that follows changes of keys and notices whether the database can be reached
 //! - `tables`, `keys`, `secrets`, `logs`: rows
 //! - `rates`: counters of all servers
 //! - `transfer`: copies
 
 mod changes;
+mod commits;
 mod keys;
 mod logs;
 mod rates;
@@ -19,8 +20,10 @@ mod transfer;
 
 use std::{
     fmt,
-    sync::Arc,
-    thread,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
     time::{Duration, Instant},
 };
 
@@ -29,6 +32,7 @@ use skills_postgres::{Component, DatabaseUrl, PgError, PgSession, Pool, PoolConf
 
 use self::{
     changes::ChangeFollower,
+    commits::CommitId,
     tables::{Connection, PgTables},
 };
 use crate::{
@@ -37,7 +41,10 @@ use crate::{
     error::ServerFailure,
 };
 
-const COMPONENT: Component = Component { name: "vault", migrations: &[include_str!("schema.sql")] };
+const COMPONENT: Component = Component {
+    name: "vault",
+    migrations: &[include_str!("schema.sql"), include_str!("commits.sql")],
+};
 
 /// Most connections for changes and lists.
 const MAX_CONNECTIONS: usize = 3;
@@ -49,15 +56,13 @@ const QUICK_LIMIT: Duration = Duration::from_secs(2);
 /// Time limit of waiting for the changes of other servers. It is longer than the time after which the database ends the
 /// transaction of a server that hangs.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(10);
-/// Time for which the outcome of a commit is inquired after a connection broke.
-const RESOLVE_LIMIT: Duration = Duration::from_secs(5);
-/// Time between two inquiries.
-const RESOLVE_PAUSE: Duration = Duration::from_millis(50);
 
 /// Vault in PostgreSQL.
 pub(crate) struct PostgresBackend {
     database: Arc<Database>,
     follower: ChangeFollower,
+    /// Number of transactions that were committed.
+    commits: AtomicU64,
     #[cfg(test)]
     is_read_only: std::sync::atomic::AtomicBool,
 }
@@ -132,6 +137,7 @@ impl PostgresBackend {
         Ok(Self {
             database,
             follower,
+            commits: AtomicU64::new(0),
             #[cfg(test)]
             is_read_only: false.into(),
         })
@@ -140,7 +146,7 @@ impl PostgresBackend {
     /// Runs a transaction and returns the keys that it changed, or `None` if it changed neither keys nor profiles.
     fn transact(
         &self,
-        id: &mut Option<String>,
+        id: &CommitId,
         run: &mut TablesFn<'_>,
     ) -> Result<Option<Vec<Digest>>, VaultError> {
         self.database.pool.transaction(|session| {
@@ -149,10 +155,8 @@ impl PostgresBackend {
                 session.batch("SET TRANSACTION READ ONLY")?;
             }
             // Waits for the transactions of all other servers.
-            let sql = "SELECT revision, pg_current_xact_id()::text FROM vault_state FOR UPDATE";
-            let state = session.query_one(sql, &[])?;
-            *id = Some(column(&state, 1)?);
-            let revision: i64 = column(&state, 0)?;
+            let revision: i64 =
+                column(&session.query_one(commits::LOCK_STATE, &[&id.as_bytes()])?, 0)?;
             let mut tables = PgTables::new(Connection::PgSession(session), revision + 1);
             run(&mut tables)?;
             if tables.has_key_changes {
@@ -160,28 +164,6 @@ impl PostgresBackend {
             }
             Ok(tables.has_key_changes.then_some(tables.changed_keys))
         })
-    }
-
-    /// Finds out whether a transaction was committed whose connection broke meanwhile.
-    fn resolve(&self, id: &str, error: VaultError) -> Result<(), VaultError> {
-        let deadline = Instant::now() + RESOLVE_LIMIT;
-        while Instant::now() < deadline {
-            let status = self.database.quick(|session| {
-                let sql = "SELECT pg_xact_status($1::text::xid8)";
-                column::<Option<String>>(&session.query_one(sql, &[&id])?, 0)
-            });
-            match status.as_ref().map(Option::as_deref) {
-                Ok(Some("committed")) => return Ok(()),
-                Ok(Some("aborted")) => {
-                    let reason = "the connection broke before the commit".to_owned();
-                    return Err(PgError::Unavailable(reason).into());
-                }
-                // The server has not noticed yet that the connection is gone, or cannot be reached.
-                Ok(Some(_)) | Err(_) => thread::sleep(RESOLVE_PAUSE),
-                Ok(None) => break,
-            }
-        }
-        Err(error)
     }
 }
 
@@ -193,11 +175,18 @@ impl VaultBackend for PostgresBackend {
 
     fn with_transaction(&self, run: &mut TablesFn<'_>) -> Result<(), VaultError> {
         self.database.check_contact()?;
-        let mut id = None;
-        let changed = match self.transact(&mut id, run) {
+        let id = CommitId::random()?;
+        let changed = match self.transact(&id, run) {
             Ok(changed) => changed,
             Err(error) if error.server_failure() == Some(ServerFailure::OutcomeUnknown) => {
-                self.resolve(&id.unwrap_or_default(), error)?;
+                match commits::was_committed(self.database.pool.url(), &id) {
+                    Some(true) => {}
+                    Some(false) => {
+                        let reason = "the connection broke before the commit".to_owned();
+                        return Err(PgError::Unavailable(reason).into());
+                    }
+                    None => return Err(error),
+                }
                 // The list of changed keys went with the connection; all come with the check.
                 Some(vec![])
             }
@@ -207,6 +196,10 @@ impl VaultBackend for PostgresBackend {
             // Own changes count from here on, even if the database goes away now.
             self.follower.forget_keys(&changed);
             self.follower.check_now();
+        }
+        if self.commits.fetch_add(1, Ordering::Relaxed).is_multiple_of(commits::PRUNE_INTERVAL) {
+            // Left to a later transaction if it fails.
+            let _ = self.database.quick(commits::prune);
         }
         Ok(())
     }

@@ -1,9 +1,16 @@
 //! Rows of a vault in PostgreSQL, in a transaction or for reading.
 
+use std::time::Duration;
+
 use skills_core::{Digest, Owner, Timestamp};
 use skills_postgres::{PgError, PgSession, Pool, Row, ToSql, column};
 
 use crate::{Plan, VaultError, backend::Tables};
+
+/// Time after which the database ends a transaction that waits for another store to commit. It covers an attempt of the
+/// content store, which waits until the database ends the transaction of another server that hangs. The lock timeout of
+/// other writers is longer.
+pub(super) const JOINT_IDLE_LIMIT: Duration = Duration::from_secs(8);
 
 /// Parameters of a statement.
 pub(super) type Params<'a> = &'a [&'a (dyn ToSql + Sync)];
@@ -92,7 +99,10 @@ impl Tables for PgTables<'_> {
 
     fn prepare_commit(&mut self) -> Result<(), VaultError> {
         // Constraints that are checked at the commit are checked now.
-        self.batch("SET CONSTRAINTS ALL IMMEDIATE")
+        let limit = JOINT_IDLE_LIMIT.as_millis();
+        self.batch(&format!(
+            "SET CONSTRAINTS ALL IMMEDIATE; SET LOCAL idle_in_transaction_session_timeout = {limit}"
+        ))
     }
 }
 

@@ -7,7 +7,7 @@ use std::{
     time::Instant,
 };
 
-use skills_core::{Coded as _, Tier, Timestamp};
+use skills_core::{Coded as _, Owner, Tier, Timestamp};
 
 use super::*;
 use crate::{
@@ -29,6 +29,14 @@ fn wait_until(mut is_met: impl FnMut() -> bool) {
     while !is_met() {
         assert!(Instant::now() < deadline, "the condition is never met");
         thread::sleep(Duration::from_millis(2));
+    }
+}
+
+/// Returns a change of an account to another plan.
+fn pro_account(owner: &Owner) -> AccountChange<'_> {
+    AccountChange {
+        profile: ProfileChange { plan: Some(Plan::Pro), ..ProfileChange::default() },
+        ..AccountChange::new(owner)
     }
 }
 
@@ -206,10 +214,7 @@ fn a_server_that_hangs_blocks_the_others_for_a_time_only() {
     let site = TestSite::postgres();
     let (hung, other) = (site.vault(), site.vault());
     let ann = owner("ann");
-    let change = AccountChange {
-        profile: ProfileChange { plan: Some(Plan::Pro), ..ProfileChange::default() },
-        ..AccountChange::new(&ann)
-    };
+    let change = pro_account(&ann);
     let failed = hung.apply_account_change_with(actor(), &change, || {
         // The transaction is open meanwhile.
         other.record(actor(), "a", "b")
@@ -225,20 +230,129 @@ fn a_server_that_hangs_blocks_the_others_for_a_time_only() {
 }
 
 #[test]
-fn the_outcome_of_a_broken_commit_is_found_out() {
+fn a_server_may_wait_for_the_store_for_longer_than_others_may_be_silent() {
     let site = TestSite::postgres();
+    let vault = site.vault();
+    let ann = owner("ann");
+    let change = pro_account(&ann);
+    let silence = PoolConfig::default().idle_timeout + Duration::from_secs(1);
+    let done = vault.apply_account_change_with(actor(), &change, || {
+        thread::sleep(silence);
+        Ok::<_, ()>(())
+    });
+    assert!(done.is_ok(), "{done:?}");
+    assert!(vault.profile(&ann).unwrap().is_some());
+}
+
+/// Changes an account on a connection that breaks after the commit, and returns the result. `meanwhile` runs after the
+/// commit and before the server reaches the database again.
+fn change_with_broken_commit(
+    site: &TestSite,
+    meanwhile: impl FnOnce(&Vault),
+) -> Result<(), VaultError> {
+    let (proxy, direct) = (TestProxy::start(schema(site)), site.vault());
+    let server = Vault::open_postgres(&proxy.url, None, None).unwrap();
+    let ann = owner("ann");
+    proxy.cut_after_commit();
+    thread::scope(|scope| {
+        let change = scope.spawn(|| server.apply_account_change(actor(), &pro_account(&ann)));
+        wait_until(|| direct.profile(&ann).unwrap().is_some());
+        meanwhile(&direct);
+        proxy.resume();
+        change.join().unwrap()
+    })
+}
+
+#[test]
+fn a_commit_whose_answer_was_lost_is_found_though_others_commit_after_it() {
+    let site = TestSite::postgres();
+    let changed = change_with_broken_commit(&site, |other| {
+        other.record(actor(), "a", "b").unwrap();
+    });
+    assert!(changed.is_ok(), "{changed:?}");
+}
+
+#[test]
+fn a_commit_that_the_database_lost_is_not_acknowledged() {
+    let site = TestSite::postgres();
+    let changed = change_with_broken_commit(&site, |other| {
+        // As a crash before the commit reached the disk. The numbers of transactions belong to others then.
+        schema(&site).execute("DELETE FROM vault_profile; DELETE FROM vault_commit").unwrap();
+        other.record(actor(), "a", "b").unwrap();
+    });
+    let failure = changed.unwrap_err().server_failure();
+    assert_eq!(failure, Some(ServerFailure::Unavailable), "nothing was written");
+}
+
+#[test]
+fn a_commit_that_does_not_arrive_is_waited_out() {
+    let site = TestSite::postgres();
+    let (proxy, direct) = (TestProxy::start(schema(&site)), site.vault());
+    let server = Vault::open_postgres(&proxy.url, None, None).unwrap();
+    let ann = owner("ann");
+    proxy.swallow_commit();
+    // The database holds the transaction open until its client has been silent for too long.
+    let failed = server.apply_account_change(actor(), &pro_account(&ann)).unwrap_err();
+    assert_eq!(failed.server_failure(), Some(ServerFailure::Unavailable), "{failed}");
+    assert_eq!(direct.profile(&ann).unwrap(), None);
+    server.apply_account_change(actor(), &pro_account(&ann)).unwrap();
+    assert!(direct.profile(&ann).unwrap().is_some());
+}
+
+#[test]
+fn ids_of_old_transactions_are_removed() {
+    let site = TestSite::postgres();
+    drop(site.vault());
+    let old = "INSERT INTO vault_commit (id, at) VALUES ('old', now() - interval '25 hours'),
+                                                        ('new', now() - interval '23 hours')";
+    schema(&site).execute(old).unwrap();
     let backend = PostgresBackend::open(&schema(&site).url, None).unwrap();
-    let id = |end: &str| {
-        let lease = backend.database.pool.lease(QUICK_LIMIT).unwrap();
-        lease.batch("BEGIN; UPDATE vault_state SET revision = revision").unwrap();
-        let row = lease.query_one("SELECT pg_current_xact_id()::text", &[]).unwrap();
-        lease.batch(end).unwrap();
-        column::<String>(&row, 0).unwrap()
+    let database = Arc::clone(&backend.database);
+    let count = || {
+        let sql = "SELECT count(*) FROM vault_commit";
+        database.quick(|session| column::<i64>(&session.query_one(sql, &[])?, 0)).unwrap()
     };
-    let unknown = || VaultError::from(PgError::OutcomeUnknown("broken".to_owned()));
-    backend.resolve(&id("COMMIT"), unknown()).unwrap();
-    let aborted = backend.resolve(&id("ROLLBACK"), unknown()).unwrap_err();
-    assert_eq!(aborted.server_failure(), Some(ServerFailure::Unavailable));
+    assert_eq!(count(), 2);
+    Vault::on(Box::new(backend), None).record(actor(), "a", "b").unwrap();
+    assert_eq!(count(), 2, "the new one, and that of the change");
+}
+
+#[test]
+fn a_vault_of_an_older_schema_is_migrated() {
+    let site = TestSite::postgres();
+    let key = site.vault().create_key(actor(), &NewKey::for_owner(&owner("ann"))).unwrap();
+    let older = "DROP TABLE vault_commit;
+                 UPDATE schema_version SET version = 1 WHERE component = 'vault'";
+    schema(&site).execute(older).unwrap();
+    let vault = site.vault();
+    assert!(vault.find_key(&key.key, NOW).unwrap().is_some());
+    vault.record(actor(), "a", "b").unwrap();
+}
+
+#[test]
+fn a_database_that_refuses_connections_is_away() {
+    let site = TestSite::postgres();
+    let proxy = TestProxy::start(schema(&site));
+    let server = Vault::open_postgres(&proxy.url, None, None).unwrap();
+    let ann = owner("ann");
+    let new = NewKey::for_owner(&ann);
+    let (used, unused) = (
+        server.create_key(actor(), &new).unwrap().key,
+        server.create_key(actor(), &new).unwrap().key,
+    );
+    assert!(server.find_key(&used, NOW).unwrap().is_some());
+    proxy.refuse();
+    // Each check is refused.
+    wait_until(|| proxy.refused() >= 4);
+    for _ in 0..3 {
+        assert!(server.find_key(&used, NOW).unwrap().is_some(), "accepted from memory");
+        let failed = server.find_key(&unused, NOW).unwrap_err();
+        assert_eq!(failed.code().as_str(), "store_unavailable", "{failed}");
+        let seen = proxy.refused();
+        wait_until(|| proxy.refused() > seen);
+    }
+    proxy.resume();
+    wait_until(|| server.find_key(&unused, NOW).is_ok_and(|found| found.is_some()));
 }
 
 #[test]
