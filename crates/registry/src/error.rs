@@ -274,6 +274,7 @@ impl From<BatchError> for RegistryError {
         match error {
             BatchError::Version(error) => error.into(),
             BatchError::Failed { code, .. } => Self::Remote { code, message },
+            BatchError::OutcomeUnknown(_) => StoreError::OutcomeUnknown(message).into(),
             BatchError::Conflict { .. } => Self::Remote { code: Code::Conflict.into(), message },
         }
     }

@@ -5,10 +5,15 @@
 //! then: it reads missed changes from the change log, for as long as the store keeps them. A store that lost commits begins
 //! another history of changes; the feed has the differences then.
 
-use std::{collections::VecDeque, sync::Arc};
+use std::{
+    cmp::Ordering,
+    collections::{HashSet, VecDeque},
+    sync::Arc,
+};
 
 use arc_swap::ArcSwapOption;
 use parking_lot::Mutex;
+use skills_core::EntryKey;
 use skills_store::{Store, StoreError};
 use tokio::sync::watch;
 
@@ -130,11 +135,46 @@ pub(crate) enum ChangeItem {
 #[derive(Debug)]
 pub(crate) struct HistoryReset {
     /// Revision in the new history from which on its changes follow.
-    pub(crate) to: StoredRevision,
+    to: StoredRevision,
     /// Last revision of the history before.
-    pub(crate) from: u64,
-    /// Entries that are different, each once.
-    pub(crate) changes: Vec<Arc<Change>>,
+    from: u64,
+    /// Lowest revision from which on the changes of one of the merged histories follow.
+    oldest_to: u64,
+    /// Entries that are different, each once, with the number of the newest history that began with a difference.
+    changes: Vec<(u64, Arc<Change>)>,
+}
+
+impl HistoryReset {
+    /// Creates the reset that begins a history, with the entries that are different in it.
+    pub(crate) fn new(to: StoredRevision, from: u64, changes: Vec<Change>) -> Self {
+        let changes = changes.into_iter().map(|change| (to.history, Arc::new(change))).collect();
+        Self { to, from, oldest_to: to.revision, changes }
+    }
+
+    /// Returns this reset for subscribers that missed earlier ones too: with the entries that only these name, as
+    /// `change_of` tells their state now. It has each entry once, so it does not grow with the number of resets.
+    pub(crate) fn merged_with(
+        &self,
+        earlier: &Self,
+        change_of: impl Fn(&EntryKey) -> Change,
+    ) -> Self {
+        let named: HashSet<&EntryKey> =
+            self.changes.iter().map(|(_, change)| &change.key).collect();
+        let missing = earlier.changes.iter().filter(|(_, change)| !named.contains(&change.key));
+        let missing = missing.map(|(history, change)| (*history, Arc::new(change_of(&change.key))));
+        Self {
+            to: self.to,
+            from: self.from,
+            oldest_to: self.oldest_to.min(earlier.oldest_to),
+            changes: self.changes.iter().cloned().chain(missing).collect(),
+        }
+    }
+
+    /// Returns the entries that are different for a subscriber of an earlier history.
+    pub(crate) fn changes_since(&self, history: u64) -> impl Iterator<Item = Arc<Change>> {
+        let newer = self.changes.iter().filter(move |(number, _)| *number > history);
+        newer.map(|(_, change)| Arc::clone(change))
+    }
 }
 
 /// Subscription to all changes after a revision, in commit order and without gaps: changes that are no longer
@@ -203,32 +243,43 @@ impl ChangeFeed {
 
     /// Goes on in the new history, after the entries that are different in it.
     fn apply_reset(&mut self, reset: &HistoryReset) {
-        if reset.to.history <= self.seen.history {
+        let seen = self.seen;
+        if reset.to.history <= seen.history {
             return;
         }
-        self.backlog.extend(reset.changes.iter().cloned());
-        // The differences are those to the last revision before. A subscriber that missed some of that history reads the
-        // log on from the newest revision that both histories may have.
-        self.has_more = self.seen.revision < reset.from;
-        let revision = if self.has_more {
-            self.seen.revision.min(reset.to.revision)
-        } else {
-            reset.to.revision
+        self.backlog.extend(reset.changes_since(seen.history));
+        let has_missed_reset = seen.history + 1 < reset.to.history;
+        let (revision, has_more) = match seen.revision.cmp(&reset.from) {
+            // The differences are those to the last revision of each history. The log has the rest, from the newest revision
+            // that all of the histories may have.
+            _ if has_missed_reset => (seen.revision.min(reset.oldest_to), true),
+            Ordering::Less => (seen.revision.min(reset.to.revision), true),
+            Ordering::Equal => (reset.to.revision, false),
+            // Only the log of the new history has later revisions than the history before, and these were read from it.
+            Ordering::Greater => (seen.revision.max(reset.to.revision), false),
         };
         self.seen = StoredRevision { revision, ..reset.to };
+        self.has_more = has_more;
     }
 
     async fn read_log(&mut self) -> Result<(), RegistryError> {
         let (store, seen) = (Arc::clone(&self.store), self.seen.revision);
         let page = tokio::task::spawn_blocking(move || store.changes(seen, Self::PAGE))
             .await
-            .map_err(|_| RegistryError::Closed)?
-            .inspect_err(|error| {
-                if let StoreError::Forgotten { until } = error {
-                    self.seen.revision = *until;
-                    self.has_more = true;
-                }
-            })?;
+            .map_err(|_| RegistryError::Closed)?;
+        if let Some(reset) = self.last_reset.load_full()
+            && reset.to.history > self.seen.history
+        {
+            // The page may be of either history, so it is read again after the reset.
+            self.apply_reset(&reset);
+            return Ok(());
+        }
+        let page = page.inspect_err(|error| {
+            if let StoreError::Forgotten { until } = error {
+                self.seen.revision = *until;
+                self.has_more = true;
+            }
+        })?;
         self.has_more = page.len() == Self::PAGE;
         self.seen.revision = page.last().map_or(seen, |change| change.revision);
         self.backlog.extend(page.into_iter().map(Arc::new));
@@ -238,8 +289,8 @@ impl ChangeFeed {
 
 #[cfg(test)]
 mod tests {
-    use skills_core::{EntryKey, EntryKind, Layer, Timestamp};
-    use skills_store::MemoryStore;
+    use skills_core::{EntryKind, Layer, PromptDefinition, Timestamp};
+    use skills_store::{Batch, EntryContent, MemoryStore, Mutation, PublishOptions};
 
     use super::*;
 
@@ -286,31 +337,89 @@ mod tests {
         assert_eq!(subscription.next().await, None);
     }
 
-    fn change(revision: u64, id: &str) -> Arc<Change> {
+    fn change(revision: u64, id: &str) -> Change {
         let key = EntryKey { kind: EntryKind::Skill, layer: Layer::Official, id: id.into() };
         let (at, actor) = (Timestamp::from_micros(0), "t".into());
-        Arc::new(Change::without_history(revision, at, actor, key, None))
+        Change::without_history(revision, at, actor, key, None)
+    }
+
+    fn changed(history: u64, revision: u64, id: &str) -> ChangeItem {
+        ChangeItem::Change { history, change: Arc::new(change(revision, id)) }
+    }
+
+    fn reset(history: u64, revision: u64, from: u64, ids: &[&str]) -> HistoryReset {
+        let changes = ids.iter().map(|id| change(revision, id)).collect();
+        HistoryReset::new(StoredRevision { history, revision }, from, changes)
+    }
+
+    /// Feed with a subscriber of history 0, on a store whose log is already that of the newest history.
+    struct LaggingSubscriber {
+        store: Arc<MemoryStore>,
+        feed: Feed<ChangeItem>,
+        last_reset: Arc<ArcSwapOption<HistoryReset>>,
+        changes: ChangeFeed,
+    }
+
+    impl LaggingSubscriber {
+        /// Creates a subscriber of a feed that buffers `max_bytes`. The log has entries that are named after their
+        /// revisions.
+        fn new(max_bytes: usize, seen: u64, log: u64) -> Self {
+            let (feed, last_reset) = (Feed::new(max_bytes), Arc::new(ArcSwapOption::empty()));
+            let store = Arc::new(MemoryStore::new());
+            let seen = StoredRevision { history: 0, revision: seen };
+            let (subscription, reset) = (feed.subscribe(), Arc::clone(&last_reset));
+            let changes = ChangeFeed::new(subscription, reset, Arc::clone(&store) as _, seen);
+            let subscriber = Self { store, feed, last_reset, changes };
+            (1..=log).for_each(|revision| subscriber.commit(revision));
+            subscriber
+        }
+
+        /// Adds the next change to the log.
+        fn commit(&self, revision: u64) {
+            let content = EntryContent::Prompt(PromptDefinition {
+                description: revision.to_string(),
+                arguments: vec![],
+                function_id: "f::g".to_owned(),
+            });
+            let (layer, id) = (Layer::Official, revision.to_string().into());
+            let (blobs, options) = (vec![], PublishOptions::default());
+            let put = Mutation::Put { layer, id, content, blobs, options };
+            let at = Timestamp::from_micros(revision.cast_signed());
+            self.store.commit(vec![Batch::new("t", vec![put])], at).unwrap();
+            assert_eq!(self.store.revision().unwrap(), revision);
+        }
+
+        /// Begins another history. `merged` is for subscribers that missed earlier ones too.
+        fn reset(&self, reset: HistoryReset, merged: Option<HistoryReset>) {
+            let reset = Arc::new(reset);
+            let last_reset = merged.map_or_else(|| Arc::clone(&reset), Arc::new);
+            self.last_reset.store(Some(last_reset));
+            self.feed.send(ChangeItem::Reset(reset), 1);
+        }
+
+        async fn next(&mut self) -> String {
+            self.changes.next().await.unwrap().unwrap().key.id.to_string()
+        }
+
+        /// Returns the rest of the changes.
+        async fn received(self) -> Vec<String> {
+            let Self { feed, mut changes, .. } = self;
+            drop(feed);
+            let mut received = vec![];
+            while let Some(change) = changes.next().await.unwrap() {
+                received.push(change.key.id.to_string());
+            }
+            received
+        }
     }
 
     /// Sends the end of one history, a reset and a change of the next one, and returns what a subscriber of both gets.
     async fn received_with(max_bytes: usize) -> Vec<String> {
-        let (feed, last_reset) = (Feed::new(max_bytes), Arc::new(ArcSwapOption::empty()));
-        let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
-        let seen = StoredRevision { history: 0, revision: 4 };
-        let mut changes = ChangeFeed::new(feed.subscribe(), Arc::clone(&last_reset), store, seen);
-        feed.send(ChangeItem::Change { history: 0, change: change(5, "old") }, 1);
-        let to = StoredRevision { history: 1, revision: 3 };
-        let differences = vec![change(3, "one"), change(3, "two")];
-        let reset = Arc::new(HistoryReset { to, from: 5, changes: differences });
-        last_reset.store(Some(Arc::clone(&reset)));
-        feed.send(ChangeItem::Reset(reset), 1);
-        feed.send(ChangeItem::Change { history: 1, change: change(4, "new") }, 1);
-        drop(feed);
-        let mut received = vec![];
-        while let Some(change) = changes.next().await.unwrap() {
-            received.push(change.key.id.to_string());
-        }
-        received
+        let subscriber = LaggingSubscriber::new(max_bytes, 4, 0);
+        subscriber.feed.send(changed(0, 5, "old"), 1);
+        subscriber.reset(reset(1, 3, 5, &["one", "two"]), None);
+        subscriber.feed.send(changed(1, 4, "new"), 1);
+        subscriber.received().await
     }
 
     #[tokio::test]
@@ -321,5 +430,58 @@ mod tests {
     #[tokio::test]
     async fn a_subscriber_that_missed_the_reset_receives_its_differences() {
         assert_eq!(received_with(1).await, ["one", "two", "new"]);
+    }
+
+    /// Lets a subscriber read a page of a history that began unnoticed, ends the history before at 400, and returns what
+    /// the subscriber receives after the page.
+    async fn received_after_a_page(to: u64) -> Vec<String> {
+        let mut subscriber = LaggingSubscriber::new(1000, 0, 600);
+        // The gap makes it read the log.
+        subscriber.feed.send(changed(0, 400, "old"), 1);
+        for revision in 1..=ChangeFeed::PAGE {
+            assert_eq!(subscriber.next().await, revision.to_string());
+        }
+        subscriber.reset(reset(1, to, 400, &["different"]), None);
+        subscriber.commit(601);
+        subscriber.feed.send(changed(1, 601, "601"), 1);
+        subscriber.received().await
+    }
+
+    fn numbers(revisions: std::ops::RangeInclusive<u64>) -> Vec<String> {
+        let numbers = revisions.map(|revision| revision.to_string());
+        std::iter::once("different".to_owned()).chain(numbers).collect()
+    }
+
+    #[tokio::test]
+    async fn a_subscriber_that_reads_the_log_of_another_history_receives_each_change_once() {
+        assert_eq!(received_after_a_page(550).await, numbers(551..=601));
+        assert_eq!(received_after_a_page(450).await, numbers(501..=601), "read on before it");
+    }
+
+    #[tokio::test]
+    async fn a_subscriber_that_missed_two_resets_receives_the_differences_of_both() {
+        // The second history kept the changes 4 and 5 of the first one.
+        let subscriber = LaggingSubscriber::new(1, 4, 5);
+        let first = reset(1, 3, 4, &["one", "both"]);
+        let second = reset(2, 5, 7, &["both", "two"]);
+        let merged = second.merged_with(&first, |key| change(5, &key.id));
+        subscriber.reset(first, None);
+        subscriber.reset(second, Some(merged));
+        subscriber.feed.send(changed(2, 6, "new"), 1);
+        subscriber.commit(6);
+        assert_eq!(subscriber.received().await, ["both", "two", "one", "4", "5", "6"]);
+    }
+
+    #[test]
+    fn a_merged_reset_has_for_each_history_what_is_different_since() {
+        let merged = reset(2, 5, 7, &["both", "two"])
+            .merged_with(&reset(1, 3, 4, &["one", "both"]), |key| change(5, &key.id));
+        let since = |history| {
+            let changes = merged.changes_since(history);
+            changes.map(|change| (change.key.id.to_string(), change.revision)).collect::<Vec<_>>()
+        };
+        let expected = [("both", 5), ("two", 5), ("one", 5)].map(|(id, at)| (id.to_owned(), at));
+        assert_eq!(since(0), expected);
+        assert_eq!(since(1), expected[..2]);
     }
 }

@@ -5,7 +5,7 @@
 //! lost commits, and whether it can be reached; reads go on from memory meanwhile.
 
 use std::{
-    sync::{Arc, Weak},
+    sync::{Arc, Weak, mpsc},
     thread,
     time::{Duration, Instant},
 };
@@ -13,7 +13,7 @@ use std::{
 use parking_lot::{Condvar, Mutex};
 use skills_store::{StoreError, Subscription};
 
-use crate::{Registry, lost_commits, publisher::Publisher, recovery::PAGE};
+use crate::{Registry, lost_commits, publisher::Publisher, recovery::PAGE, store_contact};
 
 /// Interval of looks without a notification: poolers drop LISTEN, and connections break.
 const POLL: Duration = Duration::from_secs(1);
@@ -92,10 +92,11 @@ fn run(registry: &Weak<Registry>, signal: &Signal) {
     {
         let looked_at = Instant::now();
         let looked = catch_up(&registry);
-        if looked.is_ok() {
+        let is_outage = looked.as_ref().is_err_and(store_contact::is_outage);
+        if !is_outage {
             contact = looked_at;
         }
-        poll = if looked.is_ok() { POLL } else { POLL_LOST };
+        poll = if is_outage { POLL_LOST } else { POLL };
         registry.publisher().store_contact.record(looked, contact);
     }
 }
@@ -105,7 +106,7 @@ fn catch_up(registry: &Registry) -> Result<(), StoreError> {
     let (store, publisher) = (registry.store(), registry.publisher());
     loop {
         let Some(newest) = lost_commits::check(&**store, publisher)? else {
-            if !read_again(registry)? {
+            if !repair(registry)? {
                 return Ok(());
             }
             continue;
@@ -130,19 +131,17 @@ fn catch_up(registry: &Registry) -> Result<(), StoreError> {
     }
 }
 
-/// Reads the catalog of a store that lost commits, and has the writer thread swap it. Returns whether that was done.
-fn read_again(registry: &Registry) -> Result<bool, StoreError> {
-    let publisher: Arc<Publisher> = Arc::clone(registry.publisher());
-    let (prefix, before) = {
-        let catalog = publisher.catalog.load();
-        (catalog.prefix().clone(), catalog.stored_version().0.history)
-    };
-    let next = lost_commits::read_catalog(&**registry.store(), prefix)?;
-    Ok(registry.apply_external_blocking(Box::new(move |_| {
-        // The writer may have noticed it meanwhile.
-        if publisher.catalog.load().stored_version().0.history == before {
-            publisher.replace(&next);
-        }
+/// Has the writer thread read the catalog of a store that lost commits again. Returns whether that was done. Writes wait
+/// meanwhile: one that was acknowledged between the read and the swap would vanish from the catalog.
+fn repair(registry: &Registry) -> Result<bool, StoreError> {
+    let (store, publisher) = (Arc::clone(registry.store()), Arc::clone(registry.publisher()));
+    let (reply, result) = mpsc::channel();
+    let has_run = registry.apply_external_blocking(Box::new(move |_| {
+        let _ = reply.send(lost_commits::repair(&*store, &publisher));
         vec![]
-    })))
+    }));
+    if !has_run {
+        return Ok(false);
+    }
+    result.recv().map_or(Ok(false), |repaired| repaired.map(|()| true))
 }

@@ -84,10 +84,29 @@ pub(crate) fn check(store: &dyn Store, publisher: &Publisher) -> Result<Option<u
     match log.fingerprint {
         Some(found) if found != current.fingerprint_from(&verified) => return Ok(None),
         Some(_) => publisher.verified.record(current),
-        // A copy of the database that lags behind lost nothing.
+        // A copy of the database that lags behind lost nothing. If it has the newest change, it has all before too.
+        None if current.revision > verified.revision
+            && read_fingerprint(store, current.revision)? == Some(current.newest) =>
+        {
+            publisher.verified.record(current);
+        }
         None => {}
     }
     Ok(Some(log.revision))
+}
+
+/// Returns the fingerprint of a change that the log has, from the change itself. A copy of the database that may lag behind
+/// gives no other fingerprint.
+fn read_fingerprint(store: &dyn Store, revision: u64) -> Result<Option<Fingerprint>, StoreError> {
+    let Some(after) = revision.checked_sub(1) else { return Ok(None) };
+    match store.changes(after, 1) {
+        Ok(changes) => {
+            let change = changes.first().filter(|change| change.revision == revision);
+            Ok(change.map(Fingerprint::of))
+        }
+        Err(StoreError::Forgotten { .. }) => Ok(None),
+        Err(error) => Err(error),
+    }
 }
 
 /// Reads the catalog again if the store lost commits. Runs on the writer thread.
@@ -103,11 +122,79 @@ pub(crate) fn repair(store: &dyn Store, publisher: &Publisher) -> Result<(), Sto
 pub(crate) fn read_catalog(store: &dyn Store, prefix: Prefix) -> Result<Catalog, StoreError> {
     // The revision first: a change of another server between the two reads is then published once more, not lost.
     let revision = store.revision()?;
-    let newest = store.fingerprint(revision..=revision)?.fingerprint.unwrap_or_default();
+    let newest = match store.fingerprint(revision..=revision)?.fingerprint {
+        Some(newest) => newest,
+        None => read_fingerprint(store, revision)?.unwrap_or_default(),
+    };
     let mut entries = store.entries()?;
     legacy_summary::restore_paragraphs(store, &mut entries);
     let position = HistoryPosition::new(revision, newest);
     let catalog = Catalog::from_store(entries, position, prefix);
     let withdrawn = store.withdrawn()?;
     Ok(if withdrawn.is_empty() { catalog } else { catalog.with_withdrawn(&withdrawn) })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use skills_core::{Layer, PromptDefinition, Timestamp};
+    use skills_store::{
+        Batch, Effect, EntryContent, MemoryStore, Mutation, PublishOptions, SharedMemoryStore,
+    };
+
+    use super::*;
+    use crate::{blob_cache::BlobCache, store_contact::StoreContact};
+
+    fn commit(store: &dyn Store, id: &str, at: i64) -> Vec<Effect> {
+        let definition = PromptDefinition {
+            description: id.to_owned(),
+            arguments: vec![],
+            function_id: "f::g".to_owned(),
+        };
+        let (layer, content) = (Layer::Official, EntryContent::Prompt(definition));
+        let (blobs, options) = (vec![], PublishOptions::default());
+        let put = Mutation::Put { layer, id: id.into(), content, blobs, options };
+        let group = store.commit(vec![Batch::new("t", vec![put])], Timestamp::from_micros(at));
+        group.unwrap().into_iter().flat_map(Result::unwrap).collect()
+    }
+
+    /// Returns a standby with two changes, and the state of a server that read the first one of it and published the other.
+    fn on_standby() -> (Arc<SharedMemoryStore>, Publisher) {
+        let store = Arc::new(SharedMemoryStore::default());
+        store.set_standby(true);
+        commit(&*store, "a", 10);
+        let catalog = read_catalog(&*store, Prefix::default()).unwrap();
+        let blobs = BlobCache::new(Arc::clone(&store) as _, 0);
+        let publisher = Publisher::new(catalog, blobs, StoreContact::new(None));
+        publisher.publish(commit(&*store, "b", 20));
+        (store, publisher)
+    }
+
+    /// Returns another history of two changes.
+    fn another() -> Arc<MemoryStore> {
+        let store = MemoryStore::new();
+        commit(&store, "a", 10);
+        commit(&store, "c", 30);
+        Arc::new(store)
+    }
+
+    #[test]
+    fn a_standby_with_the_newest_change_verifies_the_catalog() {
+        let (store, publisher) = on_standby();
+        assert_eq!(check(&*store, &publisher).unwrap(), Some(2));
+        assert_eq!(publisher.verified.0.lock().revision, 2);
+    }
+
+    #[test]
+    fn a_standby_with_another_or_no_newest_change_says_nothing() {
+        for (memory, revision) in [(another(), 2), (Arc::default(), 0)] {
+            let (store, publisher) = on_standby();
+            store.replace(memory);
+            assert_eq!(check(&*store, &publisher).unwrap(), Some(revision));
+            assert_eq!(publisher.verified.0.lock().revision, 1);
+            store.set_standby(false);
+            assert_eq!(check(&*store, &publisher).unwrap(), None, "after its promotion");
+        }
+    }
 }

@@ -1,7 +1,7 @@
 //! State that the writer thread publishes after a commit: the catalog, the feeds, its own health, and the caches that a
 //! commit may make stale.
 
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
 
 use arc_swap::{ArcSwap, ArcSwapOption};
 use skills_core::Timestamp;
@@ -36,7 +36,7 @@ const LIVE_CHANGE_OVERHEAD: usize = 64;
 pub(crate) struct Publisher {
     pub(crate) catalog: ArcSwap<Catalog>,
     pub(crate) changes: Feed<ChangeItem>,
-    /// Newest reset, for subscribers that missed it in the feed.
+    /// Newest reset merged with those before, for subscribers that missed some of them in the feed.
     pub(crate) last_reset: Arc<ArcSwapOption<HistoryReset>>,
     /// Position up to which the log of the store was compared with the catalog.
     pub(crate) verified: VerifiedPosition,
@@ -131,12 +131,15 @@ impl Publisher {
     /// Swaps the catalog for one that was read again because the store lost commits, then notifies of each entry that is
     /// different.
     pub(crate) fn replace(&self, next: &Catalog) {
-        let before = self.catalog.load_full();
+        let (before, now) = (self.catalog.load_full(), Timestamp::now());
         let next = Arc::new(next.replacing(&before));
-        let changes = before.changes_to(&next, Timestamp::now());
+        let changes = before.changes_to(&next, now);
         self.versions.invalidate_all();
         self.blobs.clear();
         self.verified.replace(next.position(), || self.catalog.store(Arc::clone(&next)));
+        // Texts that are gone may have been purged.
+        let layers: BTreeSet<_> = changes.iter().map(|change| &change.key.layer).collect();
+        layers.into_iter().for_each(|layer| self.index_signal.purge(layer.clone()));
         self.index_signal.raise();
         tracing::warn!(
             known = before.revision(),
@@ -145,12 +148,13 @@ impl Publisher {
             "store lost commits, catalog read again"
         );
         let bytes = CHANGE_OVERHEAD * (changes.len() + 1);
-        let reset = Arc::new(HistoryReset {
-            to: next.position().stored_revision(),
-            from: before.revision(),
-            changes: changes.into_iter().map(Arc::new).collect(),
-        });
-        self.last_reset.store(Some(Arc::clone(&reset)));
+        let to = next.position().stored_revision();
+        let reset = Arc::new(HistoryReset::new(to, before.revision(), changes));
+        let merged = match self.last_reset.load_full() {
+            Some(earlier) => Arc::new(reset.merged_with(&earlier, |key| next.change_to(key, now))),
+            None => Arc::clone(&reset),
+        };
+        self.last_reset.store(Some(merged));
         self.changes.send(ChangeItem::Reset(reset), bytes);
     }
 
@@ -173,5 +177,66 @@ impl Publisher {
             let bytes = LIVE_CHANGE_OVERHEAD + change.id.len();
             self.live.send(change, bytes);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use skills_core::{EntryKind, Layer, PromptDefinition, resolve::Prefix};
+    use skills_store::{Batch, EntryContent, MemoryStore, Mutation, PublishOptions, Store as _};
+
+    use super::*;
+    use crate::lost_commits;
+
+    /// Returns a catalog of prompts with their descriptions.
+    fn catalog(prompts: &[(&str, &str)]) -> Catalog {
+        let store = MemoryStore::new();
+        for (at, (id, description)) in (1..).zip(prompts) {
+            let content = EntryContent::Prompt(PromptDefinition {
+                description: (*description).to_owned(),
+                arguments: vec![],
+                function_id: "f::g".to_owned(),
+            });
+            let (layer, id) = (Layer::Official, (*id).into());
+            let (blobs, options) = (vec![], PublishOptions::default());
+            let put = Mutation::Put { layer, id, content, blobs, options };
+            store.commit(vec![Batch::new("t", vec![put])], Timestamp::from_micros(at)).unwrap();
+        }
+        lost_commits::read_catalog(&store, Prefix::default()).unwrap()
+    }
+
+    fn publisher(prompts: &[(&str, &str)]) -> Publisher {
+        let blobs = BlobCache::new(Arc::new(MemoryStore::new()), 0);
+        Publisher::new(catalog(prompts), blobs, StoreContact::new(None))
+    }
+
+    #[test]
+    fn texts_of_a_layer_that_lost_commits_are_dropped_from_the_index() {
+        let publisher = publisher(&[("a", "1")]);
+        publisher.replace(&catalog(&[("a", "1")]));
+        assert!(publisher.index_signal.take_purged().is_empty(), "nothing is different");
+        publisher.replace(&catalog(&[]));
+        assert!(publisher.index_signal.take_purged().into_iter().eq([Layer::Official]));
+    }
+
+    #[test]
+    fn the_newest_reset_has_the_differences_of_those_before() {
+        let publisher = publisher(&[("same", "1"), ("gone", "1"), ("other", "1"), ("back", "1")]);
+        publisher.replace(&catalog(&[("same", "1"), ("other", "2"), ("back", "2")]));
+        publisher.replace(&catalog(&[("same", "1"), ("other", "2"), ("back", "1")]));
+        let reset = publisher.last_reset.load_full().unwrap();
+        let since = |history| {
+            let changes = reset.changes_since(history).map(|change| {
+                assert_eq!((change.key.kind, change.revision), (EntryKind::Prompt, 3));
+                (change.key.id.to_string(), change.is_served())
+            });
+            let mut changes: Vec<_> = changes.collect();
+            changes.sort();
+            changes
+        };
+        let expected = [("back", true), ("gone", false), ("other", true)];
+        assert_eq!(since(0), expected.map(|(id, is_served)| (id.to_owned(), is_served)));
+        assert_eq!(since(1), [("back".to_owned(), true)]);
+        assert!(since(2).is_empty());
     }
 }

@@ -6,7 +6,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-use skills_core::StoreOutage;
+use parking_lot::Mutex;
+use skills_core::{Code, Coded as _, StoreOutage};
 use skills_store::StoreError;
 use tokio::sync::watch;
 
@@ -35,12 +36,24 @@ pub(crate) struct StoreContact {
     health: watch::Sender<StoreHealth>,
     /// Set during an outage. Reads look at this alone while the store can be reached.
     is_lost: AtomicBool,
+    /// Error of the last look, if the store was reached. It is logged once until it changes.
+    failure: Mutex<Option<String>>,
     max_stale: Option<Duration>,
+}
+
+/// Returns whether an error means that the store cannot be reached. Any other one is the answer of a store that can.
+pub(crate) fn is_outage(error: &StoreError) -> bool {
+    matches!(error, StoreError::Unavailable { .. }) || error.code() == Code::StoreUnavailable
 }
 
 impl StoreContact {
     pub(crate) fn new(max_stale: Option<Duration>) -> Self {
-        Self { health: watch::Sender::default(), is_lost: AtomicBool::new(false), max_stale }
+        Self {
+            health: watch::Sender::default(),
+            is_lost: AtomicBool::new(false),
+            failure: Mutex::default(),
+            max_stale,
+        }
     }
 
     pub(crate) fn subscribe(&self) -> watch::Receiver<StoreHealth> {
@@ -51,11 +64,11 @@ impl StoreContact {
         self.is_lost.load(Ordering::Acquire)
     }
 
-    /// Records the result of a look at the store; `last_contact` is the time of the last one that succeeded.
+    /// Records the result of a look at the store; `last_contact` is the time of the last one that reached it.
     pub(crate) fn record(&self, looked: Result<(), StoreError>, last_contact: Instant) {
         let was_lost = self.is_lost();
         match looked {
-            Err(error) => {
+            Err(error) if is_outage(&error) => {
                 if !was_lost {
                     tracing::warn!(%error, "store unreachable, reads go on from memory");
                 }
@@ -64,13 +77,26 @@ impl StoreContact {
                 self.health.send_replace(StoreHealth { outage: Some(outage), reason });
                 self.is_lost.store(true, Ordering::Release);
             }
-            Ok(()) if was_lost => {
-                tracing::info!("store reachable again");
-                self.is_lost.store(false, Ordering::Release);
-                self.health.send_replace(StoreHealth::default());
+            answered => {
+                self.record_failure(answered.err().map(|error| error.to_string()));
+                if was_lost {
+                    tracing::info!("store reachable again");
+                    self.is_lost.store(false, Ordering::Release);
+                    self.health.send_replace(StoreHealth::default());
+                }
             }
-            Ok(()) => {}
         }
+    }
+
+    /// Logs the error of a store that can be reached, unless the last look had the same one.
+    fn record_failure(&self, failure: Option<String>) {
+        let mut last = self.failure.lock();
+        if let Some(error) = &failure
+            && last.as_ref() != Some(error)
+        {
+            tracing::error!(error, "changes of the store not readable");
+        }
+        *last = failure;
     }
 
     /// Checks that the store can be reached, as far as is known.

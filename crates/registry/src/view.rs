@@ -99,7 +99,8 @@ impl Registry {
     }
 
     /// Returns a caller that may use the registry now: its key is active, and the catalog is not older than `max_stale`
-    /// allows. Every request passes here, whatever its surface.
+    /// allows. Every request that reads entries or acts on them passes here, whatever its surface. Requests that name no
+    /// entry do not: the list of the functions of the bus, and the stream of change events, which ends with the key.
     ///
     /// # Errors
     /// When the key has ended, or the store has been unreachable for too long.

@@ -42,7 +42,7 @@ pub(crate) type BatchResult = Result<Vec<Effect>, BatchError>;
 pub(crate) type WriteReply = oneshot::Sender<Result<BatchResult, RegistryError>>;
 
 /// Compares what was read from the store with the known entries and returns the changes that other processes made, in
-/// the order of their revisions. It must not block.
+/// the order of their revisions. It must not block, except to read the catalog of a store that lost commits again.
 pub(crate) type ExternalCheck = Box<dyn FnOnce(Timestamp) -> Vec<Change> + Send>;
 type ExternalReply = oneshot::Sender<usize>;
 type LiveReply = oneshot::Sender<()>;
@@ -137,8 +137,10 @@ impl Writer {
         })
     }
 
-    /// Counts bytes that will wait in the queue.
+    /// Counts bytes that will wait in the queue. While the store is lost nothing may wait: the group before may take until
+    /// its time limit.
     fn reserve(&self, bytes: usize) -> Result<(), RegistryError> {
+        self.0.publisher.store_contact.check_reachable()?;
         let queued_bytes = &self.0.queued_bytes;
         if queued_bytes.fetch_add(bytes, Ordering::Relaxed) > MAX_QUEUED_BYTES {
             queued_bytes.fetch_sub(bytes, Ordering::Relaxed);

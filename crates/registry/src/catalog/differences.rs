@@ -1,4 +1,5 @@
-//! Differences between two snapshots. Snapshots share structure, so finding them costs as much as there are.
+//! Differences between two snapshots. Snapshots that follow each other share structure, so finding their differences costs
+//! as much as there are. A snapshot that was read again shares none: each row is compared by value.
 
 use std::sync::Arc;
 

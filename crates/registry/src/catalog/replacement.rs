@@ -25,15 +25,6 @@ impl Catalog {
     /// Returns the changes that lead from this catalog to a later one, one for each entry that is different. They have
     /// the revision of the later one and no content.
     pub(crate) fn changes_to(&self, later: &Self, at: Timestamp) -> Vec<Change> {
-        let change = |key, served: Option<ServedVersion>| {
-            let version = served.as_ref().and_then(|served| Some(served.heads.as_ref()?.served));
-            let action = match &served {
-                Some(_) => Action::Put { version, is_new: false, message: None },
-                None => Action::Remove,
-            };
-            let (revision, actor) = (later.revision(), Arc::from(ACTOR));
-            Change { revision, at, actor, key, action, affects_served: true, served }
-        };
         let mut changes = Vec::new();
         for CatalogDifference { layer, id, row } in self.differences(later) {
             // Live entries stay as they are.
@@ -48,12 +39,41 @@ impl Catalog {
                 }
                 ChangedRow::Removed(kind) => (*kind, None),
             };
-            changes.push(change(EntryKey { kind, layer, id }, served));
+            changes.push(later.change(EntryKey { kind, layer, id }, served, at));
         }
         for (key, row) in self.different_collections(later) {
-            changes.push(change(key, row.map(|row| served(row.registered_at, &row.heads))));
+            let served = row.map(|row| served(row.registered_at, &row.heads));
+            changes.push(later.change(key, served, at));
         }
         changes
+    }
+
+    /// Returns the change that leads to the state of an entry in this catalog. It has no content.
+    pub(crate) fn change_to(&self, key: &EntryKey, at: Timestamp) -> Change {
+        let (index, id) = (self.data.layers.get(&key.layer), &*key.id);
+        let served = index.and_then(|index| match key.kind {
+            EntryKind::Skill => {
+                index.skills.get(id).map(|row| served(row.registered_at, &row.heads))
+            }
+            EntryKind::Prompt => {
+                index.prompts.get(id).map(|row| served(row.registered_at, &row.heads))
+            }
+            EntryKind::Collection => {
+                index.collections.get(id).map(|row| served(row.registered_at, &row.heads))
+            }
+        });
+        self.change(key.clone(), served, at)
+    }
+
+    /// Returns a change of an entry at the revision of this catalog.
+    fn change(&self, key: EntryKey, served: Option<ServedVersion>, at: Timestamp) -> Change {
+        let version = served.as_ref().and_then(|served| Some(served.heads.as_ref()?.served));
+        let action = match &served {
+            Some(_) => Action::Put { version, is_new: false, message: None },
+            None => Action::Remove,
+        };
+        let (revision, actor) = (self.revision(), Arc::from(ACTOR));
+        Change { revision, at, actor, key, action, affects_served: true, served }
     }
 
     /// Returns whether this catalog has the content of a row, maybe with other version numbers.

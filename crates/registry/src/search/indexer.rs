@@ -246,11 +246,11 @@ impl Indexer {
     }
 }
 
-/// Returns whether the catalog still has the row of a difference.
+/// Returns whether the catalog still has the row of a difference, maybe read again from a store that lost commits.
 fn is_current(catalog: &Catalog, difference: &CatalogDifference) -> bool {
     match (&difference.row, &difference.layer) {
         (ChangedRow::Skill(row), Some(layer)) => {
-            catalog.stored_skill(layer, &row.id).is_some_and(|found| Arc::ptr_eq(found, row))
+            catalog.stored_skill(layer, &row.id).is_some_and(|found| found == row)
         }
         // Only texts of stored skills are tried again.
         _ => true,

@@ -24,6 +24,33 @@ struct SignalState {
     purged: BTreeSet<Layer>,
 }
 
+/// Next step of an indexer that waits.
+#[derive(Debug, PartialEq, Eq)]
+enum NextStep {
+    /// Sleep until the signal changes.
+    Sleep,
+    /// Sleep until the signal changes or the pause ends.
+    SleepThroughPause,
+    /// Update the index.
+    Update,
+    /// End.
+    End,
+}
+
+impl SignalState {
+    fn next_step(&self, is_pause_over: bool) -> NextStep {
+        if self.is_closed {
+            NextStep::End
+        } else if !self.is_raised {
+            NextStep::Sleep
+        } else if self.is_urgent || is_pause_over {
+            NextStep::Update
+        } else {
+            NextStep::SleepThroughPause
+        }
+    }
+}
+
 /// Signal that is raised by the writer thread and awaited by the indexer. Raising it never blocks for long.
 #[derive(Debug, Default)]
 pub(crate) struct IndexSignal {
@@ -51,7 +78,7 @@ impl IndexSignal {
     }
 
     /// Takes the layers of which a text was purged.
-    pub(super) fn take_purged(&self) -> BTreeSet<Layer> {
+    pub(crate) fn take_purged(&self) -> BTreeSet<Layer> {
         std::mem::take(&mut self.state.lock().purged)
     }
 
@@ -68,19 +95,25 @@ impl IndexSignal {
 
     /// Waits until the next update is due, after one that took a time. Returns whether to go on.
     pub(super) fn wait(&self, update: Duration) -> bool {
-        let pause_ends = Instant::now() + (update * 4).clamp(MIN_PAUSE, MAX_PAUSE);
+        self.wait_after((update * 4).clamp(MIN_PAUSE, MAX_PAUSE))
+    }
+
+    /// Waits until the next update is due, which is after a pause at the earliest. Returns whether to go on.
+    fn wait_after(&self, pause: Duration) -> bool {
+        let pause_ends = Instant::now() + pause;
         let mut state = self.state.lock();
-        while !state.is_closed {
-            if !state.is_raised {
-                self.changed.wait(&mut state);
-            } else if state.is_urgent || Instant::now() >= pause_ends {
-                break;
-            } else {
-                self.changed.wait_until(&mut state, pause_ends);
+        loop {
+            match state.next_step(Instant::now() >= pause_ends) {
+                NextStep::Sleep => self.changed.wait(&mut state),
+                NextStep::SleepThroughPause => {
+                    self.changed.wait_until(&mut state, pause_ends);
+                }
+                NextStep::Update => break,
+                NextStep::End => return false,
             }
         }
         (state.is_raised, state.is_urgent) = (false, false);
-        !state.is_closed
+        true
     }
 }
 
@@ -90,35 +123,47 @@ mod tests {
 
     use super::*;
 
-    /// Raises the signal on another thread once this one waits.
-    fn raise_later(signal: &Arc<IndexSignal>) -> thread::JoinHandle<()> {
-        let signal = Arc::clone(signal);
-        thread::spawn(move || signal.raise())
+    /// Pause that no test outlives.
+    const ENDLESS: Duration = Duration::from_secs(24 * 60 * 60);
+
+    fn flags(signal: &IndexSignal) -> (bool, bool) {
+        let state = signal.state.lock();
+        (state.is_raised, state.is_urgent)
     }
 
     #[test]
     fn changes_shortly_after_an_update_wait_for_the_end_of_the_pause() {
-        let signal = Arc::new(IndexSignal::default());
-        let started = Instant::now();
-        let raiser = raise_later(&signal);
-        assert!(signal.wait(Duration::ZERO));
-        assert!(started.elapsed() >= MIN_PAUSE);
-        raiser.join().unwrap();
+        let signal = IndexSignal::default();
+        let next_step = |is_pause_over| signal.state.lock().next_step(is_pause_over);
+        assert_eq!([false, true].map(next_step), [NextStep::Sleep, NextStep::Sleep]);
+        signal.raise();
+        assert_eq!([false, true].map(next_step), [NextStep::SleepThroughPause, NextStep::Update]);
+        assert!(signal.wait_after(Duration::ZERO));
+        assert_eq!(next_step(true), NextStep::Sleep, "the change is indexed");
     }
 
     #[test]
     fn a_search_ends_the_pause() {
         let signal = Arc::new(IndexSignal::default());
+        signal.raise();
+        let waiting = Arc::clone(&signal);
+        let indexer = thread::spawn(move || waiting.wait_after(ENDLESS));
         signal.hurry();
-        let state = || {
-            let state = signal.state.lock();
-            (state.is_raised, state.is_urgent)
-        };
-        assert_eq!(state(), (false, true), "there is nothing to index yet");
-        let raiser = raise_later(&signal);
-        assert!(signal.wait(Duration::ZERO));
-        assert_eq!(state(), (false, false));
-        raiser.join().unwrap();
+        assert!(indexer.join().unwrap());
+        assert_eq!(flags(&signal), (false, false));
+    }
+
+    #[test]
+    fn a_search_without_changes_waits_for_the_next_change() {
+        let signal = Arc::new(IndexSignal::default());
+        signal.hurry();
+        assert_eq!(flags(&signal), (false, true), "there is nothing to index yet");
+        assert_eq!(signal.state.lock().next_step(true), NextStep::Sleep);
+        let waiting = Arc::clone(&signal);
+        let indexer = thread::spawn(move || waiting.wait_after(ENDLESS));
+        signal.raise();
+        assert!(indexer.join().unwrap());
+        assert_eq!(flags(&signal), (false, false));
     }
 
     #[test]
@@ -126,6 +171,6 @@ mod tests {
         let signal = IndexSignal::default();
         signal.raise();
         signal.close();
-        assert!(!signal.wait(Duration::ZERO));
+        assert!(!signal.wait_after(ENDLESS));
     }
 }

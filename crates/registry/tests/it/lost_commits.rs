@@ -1,6 +1,6 @@
 //! A store that loses commits under running servers: they read it again, and serve and announce exactly what it has.
 
-use std::sync::{Arc, atomic::Ordering};
+use std::{sync::Arc, thread};
 
 use futures_util::StreamExt as _;
 use skills_agent_skills::skill_meta;
@@ -10,9 +10,13 @@ use skills_core::{
 use skills_registry::{
     Change, ChangeEvent, ChangeFeed, Registry, SkillRegistry, search::SearchRequest,
 };
-use skills_store::{Batch, EntryContent, MemoryStore, Mutation, PublishOptions, Store as _};
+use skills_store::{
+    Batch, EntryContent, MemoryStore, Mutation, PublishOptions, SharedMemoryStore, Store as _,
+    VersionMutation,
+};
+use tokio::{runtime::Handle, sync::oneshot};
 
-use crate::shared_store::{SharedStore, open, register, within};
+use crate::shared_store::{open, register, within};
 
 fn put(id: &str, body: &str) -> Mutation {
     let meta = skill_meta(body).unwrap();
@@ -57,8 +61,8 @@ fn found() -> Arc<MemoryStore> {
     history(vec![put("d", "# D\n\nDate."), put("b", "# B\n\nBlueberry.")], 3_000)
 }
 
-fn shared(memory: Arc<MemoryStore>) -> Arc<SharedStore> {
-    let store = Arc::new(SharedStore::default());
+fn shared(memory: Arc<MemoryStore>) -> Arc<SharedMemoryStore> {
+    let store = Arc::new(SharedMemoryStore::default());
     store.replace(memory);
     store
 }
@@ -166,7 +170,7 @@ async fn groups_whose_times_are_consecutive_are_told_apart() {
 async fn a_write_that_precedes_the_notice_is_acknowledged_and_readable() {
     for found in [history(vec![], 0), found()] {
         let store = shared(lost());
-        store.is_silent.store(true, Ordering::SeqCst);
+        store.set_silent(true);
         let registry = open(&store);
         store.replace(Arc::clone(&found));
         register(&registry, "w").await;
@@ -234,6 +238,123 @@ async fn entries_of_all_kinds_and_layers_are_announced_if_they_differ() {
     assert_eq!(announced, expected.map(|(id, is_served)| (id.to_owned(), is_served)));
     register(&registry, "z").await;
     assert_eq!(next(&mut feed).await.0, "z");
+}
+
+#[tokio::test]
+async fn an_entry_whose_versions_are_all_yanked_stays_so_when_the_store_is_read_again() {
+    let store = shared(lost());
+    let registry = open(&store);
+    let mut feed = registry.changes();
+    let (kind, layer) = (EntryKind::Skill, Layer::Official);
+    let key = EntryKey { kind, layer, id: "a".into() };
+    let version = skills_core::VersionSelector::Number(1);
+    let change = VersionMutation::Yank { version, reason: "broken".to_owned() };
+    store.replace(history(vec![Mutation::Version { key, change }], 3_000));
+    wait_until_read_again(&registry).await;
+    let mut announced = [next(&mut feed).await, next(&mut feed).await];
+    announced.sort();
+    assert_eq!(announced, [("a".to_owned(), false), ("c".to_owned(), false)]);
+    assert_eq!(ids(&registry), ["b"]);
+    let error = registry.read("iii://a").await.unwrap_err().to_string();
+    assert!(error.contains("all versions of a that could be served are yanked"), "{error}");
+}
+
+#[tokio::test]
+async fn a_write_while_the_store_is_read_again_is_not_lost() {
+    let store = shared(lost());
+    let registry = open(&store);
+    let mut feed = registry.changes();
+    let (acknowledge, acknowledged) = oneshot::channel();
+    let (writing, runtime) = (Arc::clone(&registry), Handle::current());
+    store.after_next_entries(move || {
+        let write = writing.register_skill("t", &Layer::Official, "w", "# w".into());
+        let write = async move { acknowledge.send(write.await.is_ok()) };
+        // The write waits for the writer thread, which cannot wait for the write.
+        if thread::current().name() == Some("registry-writer") {
+            runtime.spawn(write);
+        } else {
+            runtime.block_on(write).unwrap();
+        }
+    });
+    store.replace(found());
+    assert!(within(acknowledged).await.unwrap());
+    let mut announced = vec![];
+    for _ in 0..4 {
+        announced.push(next(&mut feed).await);
+    }
+    announced.sort();
+    let expected = [("a", true), ("b", true), ("c", false), ("d", true)];
+    assert_eq!(announced, expected.map(|(id, is_served)| (id.to_owned(), is_served)));
+    assert_eq!(next(&mut feed).await, ("w".to_owned(), true));
+    register(&registry, "z").await;
+    assert_eq!(next(&mut feed).await, ("z".to_owned(), true));
+    assert_eq!(ids(&registry), ["a", "b", "d", "w", "z"]);
+}
+
+#[tokio::test]
+async fn a_store_that_cannot_be_read_again_is_an_outage() {
+    let store = shared(lost());
+    let registry = open(&store);
+    let mut health = registry.store_health();
+    let failing = Arc::downgrade(&store);
+    store.after_next_entries(move || failing.upgrade().unwrap().set_down(true));
+    store.replace(found());
+    within(health.wait_for(|health| health.age().is_some())).await.unwrap();
+    assert_eq!(ids(&registry), ["a", "b", "c"]);
+    store.set_down(false);
+    wait_until_read_again(&registry).await;
+    assert_eq!(ids(&registry), ["a", "b", "d"]);
+}
+
+#[tokio::test]
+async fn a_text_that_could_not_be_read_is_indexed_after_the_store_is_read_again() {
+    let memory = |rest: Vec<Mutation>, rest_at| {
+        let memory = history(rest, rest_at);
+        let batch = Batch::new("another", vec![put("w", "# Lantern\n\nLight.\n\nKerosene.")]);
+        memory.commit(vec![batch], Timestamp::from_micros(2_000)).unwrap();
+        memory
+    };
+    let store = shared(lost());
+    store.set_blobs_down(true);
+    store.replace(memory(vec![], 0));
+    let registry = open(&store);
+    assert_eq!(search(&registry, "lantern").await, ["w"]);
+    assert!(search(&registry, "kerosene").await.is_empty());
+    // The entry stays the same; what precedes it is different.
+    store.replace(memory(vec![put("d", "# D"), put("e", "# E")], 1_500));
+    wait_until_read_again(&registry).await;
+    assert_eq!(search(&registry, "lantern").await, ["w"]);
+    assert!(search(&registry, "kerosene").await.is_empty());
+    store.set_blobs_down(false);
+    register(&registry, "z").await;
+    assert_eq!(search(&registry, "kerosene").await, ["w"]);
+}
+
+#[tokio::test]
+async fn a_standby_that_becomes_the_primary_lost_nothing() {
+    let store = shared(lost());
+    store.set_standby(true);
+    let registry = open(&store);
+    let mut feed = registry.changes();
+    store.set_standby(false);
+    register(&registry, "w").await;
+    assert_eq!(next(&mut feed).await.0, "w");
+    // A change of another server is published after a look.
+    let batch = Batch::new("another", vec![remove("c")]);
+    store.commit(vec![batch], Timestamp::now()).unwrap();
+    assert_eq!(next(&mut feed).await, ("c".to_owned(), false));
+    assert_eq!(registry.catalog().stored_version().0.history, 0);
+}
+
+#[tokio::test]
+async fn commits_that_are_lost_while_a_standby_answers_are_noticed_at_its_promotion() {
+    let store = shared(lost());
+    store.set_standby(true);
+    let registry = open(&store);
+    store.replace(found());
+    store.set_standby(false);
+    wait_until_read_again(&registry).await;
+    assert_eq!(ids(&registry), ["a", "b", "d"]);
 }
 
 #[tokio::test]

@@ -1,149 +1,22 @@
 //! Two registries on one store: changes of one appear on the other, in order and once, and reads outlive the store.
 
 use std::{
-    sync::{
-        Arc, Weak,
-        atomic::{AtomicBool, Ordering},
-    },
+    sync::{Arc, Weak},
     time::Duration,
 };
 
-use bytes::Bytes;
-use parking_lot::Mutex;
 use serde_json::json;
 use skills_bus::{Bus, CallError};
-use skills_core::{
-    Caller, Code, Coded as _, Digest, EntryKey, EntryKind, Layer, Timestamp, VersionSelector,
-};
+use skills_core::{Caller, Code, Coded as _, EntryKind, Layer};
 use skills_registry::{
     HistoryRequest, LogRequest, Registry, RegistryConfig, RegistryError, SkillRegistry,
     search::SearchRequest,
 };
-use skills_store::{
-    Batch, Change, FoundVersion, GroupOutcome, LogFilter, LogRecord, MemoryPresence, MemoryStore,
-    Presence, ServerId, StateEntry, Store, StoreError, StoredEntry, Subscription, VersionPage,
-    Wake,
-};
+use skills_store::{MemoryPresence, Presence as _, ServerId, SharedMemoryStore, Store};
 
 use crate::support::FakeBus;
 
-/// Store in memory that several registries share, and that can go away.
-#[derive(Default)]
-pub(crate) struct SharedStore {
-    /// Replaced when the store loses commits.
-    memory: Mutex<Arc<MemoryStore>>,
-    presence: Arc<MemoryPresence>,
-    wakes: Mutex<Vec<Wake>>,
-    is_down: AtomicBool,
-    /// Drops notifications, so that only the poll finds changes.
-    pub(crate) is_silent: AtomicBool,
-}
-
-impl std::fmt::Debug for SharedStore {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("SharedStore")
-    }
-}
-
-impl SharedStore {
-    /// Has another history from now on.
-    pub(crate) fn replace(&self, memory: Arc<MemoryStore>) {
-        *self.memory.lock() = memory;
-    }
-
-    fn up(&self) -> Result<Arc<MemoryStore>, StoreError> {
-        if self.is_down.load(Ordering::SeqCst) {
-            let (code, message) = (Code::StoreUnavailable.into(), "it is gone".to_owned());
-            return Err(StoreError::Unavailable { code, message });
-        }
-        Ok(Arc::clone(&self.memory.lock()))
-    }
-}
-
-impl Store for SharedStore {
-    fn entries(&self) -> Result<Vec<StoredEntry>, StoreError> {
-        self.up()?.entries()
-    }
-
-    fn revision(&self) -> Result<u64, StoreError> {
-        self.up()?.revision()
-    }
-
-    fn commit(&self, group: Vec<Batch>, now: Timestamp) -> Result<GroupOutcome, StoreError> {
-        let outcome = self.up()?.commit(group, now)?;
-        if !self.is_silent.load(Ordering::SeqCst) {
-            self.wakes.lock().iter().for_each(|wake| wake());
-        }
-        Ok(outcome)
-    }
-
-    fn blob(&self, digest: &Digest) -> Result<Option<Bytes>, StoreError> {
-        self.up()?.blob(digest)
-    }
-
-    fn changes(&self, after: u64, limit: usize) -> Result<Vec<Change>, StoreError> {
-        self.up()?.changes(after, limit)
-    }
-
-    fn follow(&self, wake: Wake) -> Result<Option<Subscription>, StoreError> {
-        self.wakes.lock().push(wake);
-        Ok(Some(Box::new(())))
-    }
-
-    fn presence(self: Arc<Self>) -> Option<Arc<dyn Presence>> {
-        Some(Arc::clone(&self.presence) as _)
-    }
-
-    fn versions(
-        &self,
-        key: &EntryKey,
-        before: Option<u64>,
-        limit: usize,
-    ) -> Result<VersionPage, StoreError> {
-        self.up()?.versions(key, before, limit)
-    }
-
-    fn log(
-        &self,
-        filter: &LogFilter,
-        before: Option<u64>,
-        limit: usize,
-    ) -> Result<Vec<LogRecord>, StoreError> {
-        self.up()?.log(filter, before, limit)
-    }
-
-    fn version(
-        &self,
-        key: &EntryKey,
-        selector: &VersionSelector,
-    ) -> Result<FoundVersion, StoreError> {
-        self.up()?.version(key, selector)
-    }
-
-    fn state_get(&self, scope: &str, key: &str) -> Result<Option<String>, StoreError> {
-        self.up()?.state_get(scope, key)
-    }
-
-    fn state_page(
-        &self,
-        scope: &str,
-        after: i64,
-        limit: usize,
-        max_bytes: usize,
-    ) -> Result<Vec<StateEntry>, StoreError> {
-        self.up()?.state_page(scope, after, limit, max_bytes)
-    }
-
-    fn state_size(&self, scope: &str) -> Result<(u64, u64), StoreError> {
-        self.up()?.state_size(scope)
-    }
-
-    fn state_scopes(&self) -> Result<Vec<String>, StoreError> {
-        self.up()?.state_scopes()
-    }
-}
-
-pub(crate) fn open(store: &Arc<SharedStore>) -> Arc<Registry> {
+pub(crate) fn open(store: &Arc<SharedMemoryStore>) -> Arc<Registry> {
     let store: Arc<dyn Store> = Arc::clone(store) as _;
     Registry::open(store, None, RegistryConfig::default()).unwrap()
 }
@@ -158,7 +31,7 @@ pub(crate) async fn within<T>(future: impl Future<Output = T>) -> T {
 
 #[tokio::test]
 async fn changes_of_both_arrive_once_and_in_order_on_both() {
-    let store = Arc::new(SharedStore::default());
+    let store = Arc::new(SharedMemoryStore::default());
     let (one, two) = (open(&store), open(&store));
     let mut feeds = [one.changes(), two.changes()];
     let writers = [(Arc::clone(&one), "a"), (Arc::clone(&two), "b")].map(|(registry, name)| {
@@ -183,8 +56,8 @@ async fn changes_of_both_arrive_once_and_in_order_on_both() {
 
 #[tokio::test]
 async fn changes_arrive_without_notifications_too() {
-    let store = Arc::new(SharedStore::default());
-    store.is_silent.store(true, Ordering::SeqCst);
+    let store = Arc::new(SharedMemoryStore::default());
+    store.set_silent(true);
     let (one, two) = (open(&store), open(&store));
     let mut feed = two.changes();
     register(&one, "a").await;
@@ -193,8 +66,8 @@ async fn changes_arrive_without_notifications_too() {
 
 #[tokio::test]
 async fn a_commit_publishes_what_others_committed_before_it() {
-    let store = Arc::new(SharedStore::default());
-    store.is_silent.store(true, Ordering::SeqCst);
+    let store = Arc::new(SharedMemoryStore::default());
+    store.set_silent(true);
     let (one, two) = (open(&store), open(&store));
     let mut feed = two.changes();
     register(&one, "a").await;
@@ -209,27 +82,41 @@ async fn a_commit_publishes_what_others_committed_before_it() {
 
 #[tokio::test]
 async fn reads_go_on_and_writes_fail_at_once_while_the_store_is_gone() {
-    let store = Arc::new(SharedStore::default());
+    let store = Arc::new(SharedMemoryStore::default());
     let registry = open(&store);
     register(&registry, "a").await;
     let mut health = registry.store_health();
     assert!(health.borrow().age().is_none());
-    store.is_down.store(true, Ordering::SeqCst);
+    store.set_down(true);
     within(health.wait_for(|health| health.age().is_some())).await.unwrap();
     assert_eq!(registry.catalog().skills().len(), 1);
     let write = registry.register_skill("t", &Layer::Official, "b", "# b".into()).await;
     let error = write.unwrap_err();
     assert_eq!(error.code(), Code::StoreUnavailable);
     assert!(!error.is_outcome_unknown());
-    store.is_down.store(false, Ordering::SeqCst);
+    store.set_down(false);
     within(health.wait_for(|health| health.age().is_none())).await.unwrap();
     register(&registry, "b").await;
     assert_eq!(registry.catalog().revision(), 2);
 }
 
 #[tokio::test]
+async fn a_store_that_answers_with_an_error_counts_as_reachable() {
+    let store = Arc::new(SharedMemoryStore::default());
+    let registry = open(&store);
+    let mut health = registry.store_health();
+    store.set_down(true);
+    within(health.wait_for(|health| health.age().is_some())).await.unwrap();
+    store.set_log_unreadable(true);
+    store.set_down(false);
+    within(health.wait_for(|health| health.age().is_none())).await.unwrap();
+    register(&registry, "a").await;
+    assert_eq!(registry.catalog().revision(), 1);
+}
+
+#[tokio::test]
 async fn reads_of_every_surface_are_refused_when_the_catalog_is_too_old() {
-    let store = Arc::new(SharedStore::default());
+    let store = Arc::new(SharedMemoryStore::default());
     let config = RegistryConfig { max_stale: Some(Duration::ZERO), ..RegistryConfig::default() };
     let registry = Registry::open(Arc::clone(&store) as _, None, config).unwrap();
     register(&registry, "a").await;
@@ -252,7 +139,7 @@ async fn reads_of_every_surface_are_refused_when_the_catalog_is_too_old() {
     assert!(reads().await.iter().all(Result::is_ok));
 
     let mut health = registry.store_health();
-    store.is_down.store(true, Ordering::SeqCst);
+    store.set_down(true);
     within(health.wait_for(|health| health.age().is_some())).await.unwrap();
     let calls = [
         view.render_prompt("p", json!({})).await.map(drop),
@@ -266,14 +153,14 @@ async fn reads_of_every_surface_are_refused_when_the_catalog_is_too_old() {
     let write = registry.register_skill("t", &Layer::Official, "b", "# b".into()).await;
     assert_eq!(write.unwrap_err().code(), Code::StoreUnavailable);
 
-    store.is_down.store(false, Ordering::SeqCst);
+    store.set_down(false);
     within(health.wait_for(|health| health.age().is_none())).await.unwrap();
     assert!(reads().await.iter().all(Result::is_ok));
 }
 
 #[tokio::test]
 async fn a_function_of_another_server_is_said_to_be_there() {
-    let store = Arc::new(SharedStore::default());
+    let store = Arc::new(SharedMemoryStore::default());
     let missing = CallError::NotFound("a::b".to_owned());
     let bus = FakeBus::with(Err(missing));
     let shared: Arc<dyn Store> = Arc::clone(&store) as _;
