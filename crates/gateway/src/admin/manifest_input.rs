@@ -7,7 +7,7 @@ use serde_json::value::RawValue;
 use skills_core::{Layer, Owner, SkillId, SkillMeta, Tier};
 use skills_manifest::{self as manifest, Diagnostic, ParseMode};
 use skills_registry::{ManifestSkill, Registry, RegistryError};
-use skills_vault::{JointWriteError, SecretName, Vault};
+use skills_vault::{JointWriteError, SecretName, ServerFailure, Vault, VaultError};
 use tokio::runtime::Handle;
 use utoipa::ToSchema;
 use zeroize::Zeroizing;
@@ -191,9 +191,10 @@ impl CheckedSkill {
     ///
     /// The vault's transaction stays open while the store commits, and commits or rolls back like the store. If the
     /// vault then fails to commit, the store is restored; likewise if the store's outcome is unknown and its catalog has
-    /// changed. All of it runs on a blocking thread, which continues when the
-    /// request is dropped. Only a crash in between, or a store that cannot be restored, leaves the skill without its
-    /// secrets; the administrator gets no response or an error then, and repeats the request.
+    /// changed. All of it runs on a blocking thread, which continues when the request is dropped.
+    ///
+    /// Only a crash in between, or a store that cannot be restored, leaves the skill without its secrets. The
+    /// administrator gets no response then, or one with an unknown outcome, and repeats the request.
     pub(super) async fn store_with_account(
         self,
         gateway: &Gateway,
@@ -216,22 +217,20 @@ impl CheckedSkill {
                 runtime.block_on(write)
             };
             let changed = change(vault, Box::new(write));
-            // The vault was rolled back. A store whose outcome is unknown has recovered by now: its catalog tells.
-            let is_half_done = match &changed {
-                Err(JointWriteError::CommitFailed(_)) => true,
-                Err(JointWriteError::Other(RegistryError::OutcomeUnknown)) => {
-                    let layers = std::iter::once(&layer).chain(&from);
-                    stored_in(&store, &name, layers) != before
-                }
-                Ok(_) | Err(_) => false,
+            let has_changed = || {
+                let layers = std::iter::once(&layer).chain(&from);
+                stored_in(&store, &name, layers) != before
             };
-            if is_half_done
-                && let Err(failure) =
-                    runtime.block_on(store.restore_skill(by.as_str(), &name, before))
-            {
-                tracing::error!(id = %name, %failure, "skill stored without its account change");
+            if !is_half_done(&changed, has_changed) {
+                return Ok(changed);
             }
-            Ok(changed)
+            match runtime.block_on(store.restore_skill(by.as_str(), &name, before)) {
+                Ok(()) => Ok(changed),
+                Err(failure) => {
+                    tracing::error!(id = %name, %failure, "skill stored without its account change");
+                    Err(unknown_outcome())
+                }
+            }
         };
         let moved = match gateway.vault(both).await? {
             Ok(moved) => moved,
@@ -243,6 +242,26 @@ impl CheckedSkill {
         let before = registry.catalog().shadowed_by(&owner, tier, id.as_str());
         let shadowed_by = before.into_iter().map(Into::into).collect();
         Ok(StoredSkill { tier: tier.into(), shadowed_by, moved, diagnostics })
+    }
+}
+
+/// Returns whether the store has, or may have, a change that the vault lacks. `has_changed` tells whether the catalog is
+/// another than before: a store whose outcome is unknown has recovered by now, or will be followed when it is back.
+fn is_half_done(changed: &Result<bool, JointFailure>, has_changed: impl FnOnce() -> bool) -> bool {
+    match changed {
+        Err(JointWriteError::CommitFailed(_)) => true,
+        Err(JointWriteError::Other(error)) => error.is_outcome_unknown() && has_changed(),
+        Ok(_) | Err(JointWriteError::Vault(_)) => false,
+    }
+}
+
+/// Creates the error of a skill that may be stored without the change of its account.
+fn unknown_outcome() -> VaultError {
+    VaultError::Server {
+        failure: ServerFailure::OutcomeUnknown,
+        message: "the skill may be stored without its secrets and the change of the account"
+            .to_owned(),
+        hint: Some("send the request again"),
     }
 }
 
@@ -262,3 +281,208 @@ pub(super) type Joint<'a> = Box<dyn FnOnce() -> Result<bool, RegistryError> + Se
 
 /// Reason why a joint change was not made.
 pub(super) type JointFailure = JointWriteError<RegistryError>;
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    use axum::extract::FromRequestParts as _;
+    use bytes::Bytes;
+    use serde_json::{Value, json};
+    use skills_core::{Caller, Digest, Timestamp, caller::AdminName};
+    use skills_execution::{CallerLimiter, Executor, PendingExecutor};
+    use skills_registry::RegistryConfig;
+    use skills_store::{
+        Batch, Change, GroupOutcome, MemoryStore, StateEntry, Store, StoreError, StoredEntry,
+    };
+    use skills_upstream::{Settings, UpstreamClient};
+    use skills_vault::{PlanLimits, RateLimits};
+    use tempfile::TempDir;
+
+    use super::*;
+    use crate::{GatewayParts, admin::auth::AdminOrInternal};
+
+    /// Store whose commits can be made to fail.
+    #[derive(Debug, Default)]
+    struct FailingStore {
+        inner: MemoryStore,
+        fails: AtomicBool,
+    }
+
+    impl Store for FailingStore {
+        fn entries(&self) -> Result<Vec<StoredEntry>, StoreError> {
+            self.inner.entries()
+        }
+
+        fn revision(&self) -> Result<u64, StoreError> {
+            self.inner.revision()
+        }
+
+        fn commit(&self, group: Vec<Batch>, now: Timestamp) -> Result<GroupOutcome, StoreError> {
+            if self.fails.load(Ordering::Relaxed) {
+                return Err(unavailable());
+            }
+            self.inner.commit(group, now)
+        }
+
+        fn blob(&self, digest: &Digest) -> Result<Option<Bytes>, StoreError> {
+            self.inner.blob(digest)
+        }
+
+        fn changes(&self, after: u64, limit: usize) -> Result<Vec<Change>, StoreError> {
+            self.inner.changes(after, limit)
+        }
+
+        fn state_get(&self, scope: &str, key: &str) -> Result<Option<String>, StoreError> {
+            self.inner.state_get(scope, key)
+        }
+
+        fn state_page(
+            &self,
+            scope: &str,
+            after: i64,
+            limit: usize,
+            max_bytes: usize,
+        ) -> Result<Vec<StateEntry>, StoreError> {
+            self.inner.state_page(scope, after, limit, max_bytes)
+        }
+
+        fn state_size(&self, scope: &str) -> Result<(u64, u64), StoreError> {
+            self.inner.state_size(scope)
+        }
+
+        fn state_scopes(&self) -> Result<Vec<String>, StoreError> {
+            self.inner.state_scopes()
+        }
+    }
+
+    fn unavailable() -> StoreError {
+        let code = skills_core::Code::StoreUnavailable.into();
+        StoreError::Unavailable { code, message: "the database is away".to_owned() }
+    }
+
+    /// Gateway on a store that can fail, and a skill to store.
+    struct Fixture {
+        store: Arc<FailingStore>,
+        registry: Arc<Registry>,
+        gateway: Gateway,
+        _dir: TempDir,
+    }
+
+    impl Fixture {
+        fn open() -> Self {
+            let dir = tempfile::tempdir().unwrap();
+            let store = Arc::new(FailingStore::default());
+            let shared = Arc::clone(&store) as Arc<dyn Store>;
+            let registry = Registry::open(shared, None, RegistryConfig::default()).unwrap();
+            let vault = Arc::new(Vault::open(dir.path(), None).unwrap());
+            let limits = Arc::new(RateLimits::new(PlanLimits::default()));
+            let limiter = CallerLimiter::new(vault, limits);
+            let upstream = Arc::new(UpstreamClient::new(Settings::default()));
+            let executor = Executor::new(Arc::clone(&registry), limiter.clone(), upstream, &[]);
+            let gateway = Gateway::new(GatewayParts {
+                executor: PendingExecutor::ready(Arc::new(executor)),
+                limiter,
+                server: None,
+                is_private: false,
+                protected_labels: [].into(),
+            });
+            Self { store, registry, gateway, _dir: dir }
+        }
+
+        /// Stores a skill together with a change of the account, which `change` stands for.
+        async fn store(
+            &self,
+            change: impl for<'a> FnOnce(&'a Vault, Joint<'a>) -> Result<bool, JointFailure>
+            + Send
+            + 'static,
+        ) -> Result<StoredSkill, GatewayError> {
+            let (mut parts, ()) = axum::http::Request::new(()).into_parts();
+            parts.extensions.insert(Caller::Admin(AdminName::AdminKey));
+            let Ok(AdminOrInternal(actor)) =
+                AdminOrInternal::from_request_parts(&mut parts, &()).await
+            else {
+                panic!("an administrator")
+            };
+            let manifest = json!({
+                "id": "weather",
+                "meta": {"name": "Weather", "description": "The weather of a place",
+                         "parameters": {"type": "object", "properties": {}}},
+                "config": {"endpoint": "https://example.com/", "method": "GET"},
+            });
+            let input = SkillInput {
+                owner: "ann".parse().unwrap(),
+                id: "weather".parse().unwrap(),
+                tier: Tier::Private,
+                manifest: ManifestText(manifest.to_string()),
+                is_move: false,
+            };
+            let skill = input.check(&self.gateway).await.unwrap();
+            skill.store_with_account(&self.gateway, &actor, change).await
+        }
+
+        fn has_skill(&self) -> bool {
+            let layer = Layer::Private("ann".parse().unwrap());
+            self.registry.catalog().stored_skill(&layer, "weather").is_some()
+        }
+    }
+
+    /// Returns the status and the body of an error.
+    async fn body(error: GatewayError) -> (u16, Value) {
+        use axum::response::IntoResponse as _;
+        let response = error.into_response();
+        let status = response.status().as_u16();
+        let body = axum::body::to_bytes(response.into_body(), usize::MAX).await.unwrap();
+        (status, serde_json::from_slice(&body).unwrap())
+    }
+
+    fn commit_failed() -> JointFailure {
+        JointWriteError::CommitFailed(VaultError::Server {
+            failure: ServerFailure::Unavailable,
+            message: "the database is away".to_owned(),
+            hint: None,
+        })
+    }
+
+    #[tokio::test]
+    async fn a_skill_whose_account_could_not_be_changed_is_restored() {
+        let fixture = Fixture::open();
+        let failed = fixture.store(|_, store| {
+            store().unwrap();
+            Err(commit_failed())
+        });
+        let (status, body) = body(failed.await.unwrap_err()).await;
+        assert_eq!((status, &body["code"]), (503, &json!("store_unavailable")), "{body}");
+        assert_eq!(body["details"], Value::Null, "nothing is stored");
+        assert!(!fixture.has_skill());
+    }
+
+    #[tokio::test]
+    async fn a_skill_that_cannot_be_restored_is_an_unknown_outcome() {
+        let fixture = Fixture::open();
+        let of_store = Arc::clone(&fixture.store);
+        let failed = fixture.store(move |_, store| {
+            store().unwrap();
+            of_store.fails.store(true, Ordering::Relaxed);
+            Err(commit_failed())
+        });
+        let (status, body) = body(failed.await.unwrap_err()).await;
+        assert_eq!((status, &body["code"]), (503, &json!("store_unavailable")), "{body}");
+        assert_eq!(body["details"], json!({"outcome": "unknown"}));
+        assert!(fixture.has_skill(), "without the change of the account");
+    }
+
+    #[tokio::test]
+    async fn a_skill_is_restored_when_a_database_does_not_tell_the_outcome() {
+        let fixture = Fixture::open();
+        let failed = fixture.store(|_, store| {
+            store().unwrap();
+            let unknown = StoreError::OutcomeUnknown("the connection broke".to_owned());
+            Err(JointWriteError::Other(unknown.into()))
+        });
+        let (status, body) = body(failed.await.unwrap_err()).await;
+        assert_eq!((status, &body["code"]), (503, &json!("store_unavailable")), "{body}");
+        assert_eq!(body["details"], json!({"outcome": "unknown"}));
+        assert!(!fixture.has_skill());
+    }
+}
