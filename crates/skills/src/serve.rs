@@ -9,6 +9,7 @@ use skills_execution::PendingExecutor;
 use skills_http::{Access, Guard, Readiness};
 use skills_mdp::MdpHost;
 use skills_registry::SkillRegistry;
+use skills_store::Store;
 use tokio::net::{TcpListener, UnixListener};
 use tokio_util::sync::CancellationToken;
 
@@ -16,10 +17,12 @@ use crate::{
     Failure,
     composition::{Foundation, HttpSettings, PublishedRegistry, open_registry, open_store},
     config::Config,
-    data_dir, index_watch,
+    data_dir,
+    database::Database,
+    index_watch,
     listener::{ListenerSettings, bind, bind_bus},
     memory,
-    output::counted,
+    output::{self, counted},
     presence,
     registry_socket::RegistrySocket,
     retention,
@@ -32,6 +35,10 @@ use crate::{
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_millis(2400);
 /// Longest wait for queued writes after that.
 const CLOSE_TIMEOUT: Duration = Duration::from_millis(400);
+
+/// Pause before the database is asked again after it went away during the start. If it cannot be reached then, the pauses
+/// of [`Database::open_for_server`] follow.
+const RETRY_PAUSE: Duration = Duration::from_millis(500);
 
 /// Options of the server.
 #[derive(Debug, Clone)]
@@ -88,25 +95,36 @@ impl Server {
             token: "--token, III_TOKEN or SKILLS_HTTP_TOKEN",
             has_token: access.token.is_some(),
         };
-        let mut http = Some(bind(&http, &settings).await?);
+        let http = bind(&http, &settings).await?;
+        let content_ports = vec![http.local_addr()?.port()];
         // Foundation::open rejects entries that are no hosts.
         let hosts = access.hosts.iter().filter_map(|host| WebHost::parse_authority(host));
         let allowed_hosts = hosts.map(|(host, _)| host).collect();
         // The database first: accounts may be in it too.
-        let store = match &config.database {
-            Some(database) => {
-                let guard = Guard::new(access.clone())?;
-                Some(database.open_for_server(&mut http, guard).await?)
-            }
+        let mut database = match config.database.clone() {
+            Some(database) => Some(StartDatabase {
+                database,
+                guard: Guard::new(access.clone())?,
+                has_notified: false,
+            }),
             None => None,
         };
-        let http = http.ok_or_else(|| Failure::new(Code::Internal, "the listener is closed"))?;
-        let foundation = Foundation::open(access, Some(&data_dir), &config).await?;
+        let mut http = Some(http);
+        let mut store = match &database {
+            Some(database) => Some(database.open(&mut http).await?),
+            None => None,
+        };
+        let foundation = loop {
+            match Foundation::open(access.clone(), Some(&data_dir), &config).await {
+                Ok(foundation) => break foundation,
+                Err(failure) => store = Some(reopen(database.as_mut(), failure, &mut http).await?),
+            }
+        };
         let secret = ServerSecret::random();
         let hub = Hub::new(HubConfig {
             name: "skills".to_owned(),
             token,
-            content_ports: vec![http.local_addr()?.port()],
+            content_ports,
             allowed_hosts,
             secret: Some(secret.clone()),
             inject_caller_id: config.inject_caller_id,
@@ -114,16 +132,22 @@ impl Server {
             ..HubConfig::default()
         });
         let hub_bus: Arc<dyn Bus> = Arc::new(hub.clone());
-        let weak_bus = Some(Arc::downgrade(&hub_bus));
-        let settings = foundation.registry_config(&config);
-        let store = match store {
+        let mut store = match store {
             Some(store) => store,
             None => {
                 let open = async || open_store(&data_dir, &config).await;
                 store_host::take_over(&data_dir, open).await?
             }
         };
-        let registry = open_registry(store, weak_bus, settings).await?;
+        let registry = loop {
+            let weak_bus = Some(Arc::downgrade(&hub_bus));
+            let settings = foundation.registry_config(&config);
+            match open_registry(Arc::clone(&store), weak_bus, settings).await {
+                Ok(registry) => break registry,
+                Err(failure) => store = reopen(database.as_mut(), failure, &mut http).await?,
+            }
+        };
+        let http = http.ok_or_else(|| Failure::new(Code::Internal, "the listener is closed"))?;
         skills_registry::bundles::log_unwritable_files(&registry.catalog());
         let live_shutdown = CancellationToken::new();
         let live_host =
@@ -287,4 +311,45 @@ impl Server {
         }
         outcome
     }
+}
+
+/// Database of a server that starts.
+struct StartDatabase {
+    database: Database,
+    /// Access rules of health, which is served while the database cannot be reached.
+    guard: Guard,
+    /// Set when the user was told that the database went away during the start.
+    has_notified: bool,
+}
+
+impl StartDatabase {
+    /// Opens the store when it can be reached.
+    async fn open(&self, http: &mut Option<TcpListener>) -> Result<Arc<dyn Store>, Failure> {
+        self.database.open_for_server(http, self.guard.clone()).await
+    }
+}
+
+/// Opens the store again after vault or registry could not be opened, so that the next attempt follows when the database
+/// is back. Opening the store decides whether waiting helps: it fails at once for a wrong password, for example.
+///
+/// # Errors
+/// `failure`, if it is not about the database. That of the store, if waiting does not help.
+async fn reopen(
+    database: Option<&mut StartDatabase>,
+    failure: Failure,
+    http: &mut Option<TcpListener>,
+) -> Result<Arc<dyn Store>, Failure> {
+    let Some(start) = database.filter(|_| may_pass(failure.code)) else { return Err(failure) };
+    if !start.has_notified {
+        start.has_notified = true;
+        output::notice("waiting", &format!("for {}: {}", start.database, failure.message));
+    }
+    tracing::warn!(error = failure.message, "database lost during the start, trying again");
+    tokio::time::sleep(RETRY_PAUSE).await;
+    start.open(http).await
+}
+
+/// Returns whether an error of vault or registry may be one of a database that is away, read-only or full.
+const fn may_pass(code: Code) -> bool {
+    matches!(code, Code::StoreUnavailable | Code::StoreFull | Code::VaultFull | Code::VaultIo)
 }

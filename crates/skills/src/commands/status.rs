@@ -15,6 +15,7 @@ use crate::{
     config::Config,
     connect::{self, CONNECT_TIMEOUT, RegistrySource},
     data_dir, output, registry_socket, server_file,
+    sources::SourceState,
 };
 
 /// Process that is connected to the bus of a registry.
@@ -44,8 +45,8 @@ struct Status {
     tiers: BTreeMap<String, usize>,
     prompts: usize,
     workers: Vec<ConnectedWorker>,
-    /// Configured sources whose last import failed, with the error.
-    failed_sources: Vec<(String, String)>,
+    /// Configured sources whose last import failed, with the error; or the reason why their states are unknown.
+    failed_sources: Result<Vec<(String, String)>, String>,
 }
 
 pub(super) async fn run(
@@ -61,11 +62,11 @@ pub(super) async fn run(
         Err(failure) => return Err(failure),
     };
     if !config.sources.is_empty() {
-        let states = sources::states(target, config).await?.into_iter();
-        let failed = states.filter_map(|state| Some((state.name, state.error?)));
-        status.failed_sources = failed.collect();
+        // The registry may answer over its bus while the database with the states cannot be reached from here.
+        let states = sources::states(target, config).await;
+        status.failed_sources = states.map(failed_sources).map_err(|failure| failure.message);
     }
-    Ok(if format.json { status.print_json() } else { status.print() }?)
+    Ok(if format.json { output::json(&status.to_json()) } else { status.print() }?)
 }
 
 impl Status {
@@ -99,7 +100,7 @@ impl Status {
             tiers,
             prompts: skills.prompts().await?.len(),
             workers: server.map(|server| server.workers).unwrap_or_default(),
-            failed_sources: vec![],
+            failed_sources: Ok(vec![]),
         })
     }
 
@@ -114,14 +115,18 @@ impl Status {
             tiers: BTreeMap::new(),
             prompts: 0,
             workers: vec![],
-            failed_sources: vec![],
+            failed_sources: Ok(vec![]),
         }
     }
 
-    fn print_json(&self) -> io::Result<()> {
+    fn to_json(&self) -> Value {
         let worker = |worker: &ConnectedWorker| json!({ "name": worker.name, "version": worker.version, "pid": worker.pid });
         let addresses = self.addresses.as_ref();
-        output::json(&json!({
+        let failed = self.failed_sources.as_ref().ok().map(|failed| {
+            let source = |(name, error): &(String, String)| json!({ "name": name, "error": error });
+            failed.iter().map(source).collect::<Vec<Value>>()
+        });
+        json!({
             "registry": self.registry,
             "version": self.version,
             "addresses": addresses.map(|(bus, http)| json!({ "bus": bus, "http": http })),
@@ -130,8 +135,9 @@ impl Status {
             "prompts": self.prompts,
             "connected": self.workers.iter().map(worker).collect::<Vec<Value>>(),
             "healthy": true,
-            "failed_sources": self.failed_sources.iter().map(|(name, error)| json!({ "name": name, "error": error })).collect::<Vec<Value>>(),
-        }))
+            "failed_sources": failed,
+            "sources_error": self.failed_sources.as_ref().err(),
+        })
     }
 
     fn print(&self) -> io::Result<()> {
@@ -149,11 +155,25 @@ impl Status {
         fields.push(("connected", join(&self.workers)));
         fields.push(("health", "ok".to_owned()));
         output::fields(&fields)?;
-        for (name, error) in &self.failed_sources {
-            output::notice("source", &output::plain(&format!("{name} failed: {error}")));
+        for notice in self.source_notices() {
+            output::notice("source", &output::plain(&notice));
         }
         Ok(())
     }
+
+    fn source_notices(&self) -> Vec<String> {
+        match &self.failed_sources {
+            Ok(failed) => {
+                failed.iter().map(|(name, error)| format!("{name} failed: {error}")).collect()
+            }
+            Err(reason) => vec![format!("the state of the sources is unknown: {reason}")],
+        }
+    }
+}
+
+/// Returns the sources whose last import failed, with the error.
+fn failed_sources(states: Vec<SourceState>) -> Vec<(String, String)> {
+    states.into_iter().filter_map(|state| Some((state.name, state.error?))).collect()
 }
 
 fn registry_json(source: &RegistrySource) -> Value {
@@ -211,4 +231,32 @@ fn join(workers: &[ConnectedWorker]) -> String {
 fn addresses(dir: &Path) -> Option<(String, String)> {
     let (bus, http) = server_file::addresses(dir)?;
     Some((format!("ws://{bus}"), format!("http://{http}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn status(failed_sources: Result<Vec<(String, String)>, String>) -> Status {
+        Status { failed_sources, ..Status::without_store(Path::new("data")) }
+    }
+
+    #[test]
+    fn failed_sources_are_named_with_the_error() {
+        let status = status(Ok(vec![("acme".to_owned(), "cannot fetch".to_owned())]));
+        let json = status.to_json();
+        assert_eq!(json["failed_sources"], json!([{ "name": "acme", "error": "cannot fetch" }]));
+        assert_eq!(json["sources_error"], json!(null));
+        assert_eq!(status.source_notices(), ["acme failed: cannot fetch"]);
+    }
+
+    #[test]
+    fn unknown_states_of_sources_are_no_successes() {
+        let status = status(Err("cannot connect".to_owned()));
+        let json = status.to_json();
+        assert_eq!(json["failed_sources"], json!(null));
+        assert_eq!(json["sources_error"], json!("cannot connect"));
+        let notices = status.source_notices();
+        assert_eq!(notices, ["the state of the sources is unknown: cannot connect"]);
+    }
 }

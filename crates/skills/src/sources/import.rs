@@ -12,7 +12,7 @@ use skills_bundles::BundleCandidate;
 use skills_core::{Code, Digest, Provenance};
 use skills_registry::{BundlePublication, Catalog, PublishRequest, SkillRegistry, SkillRow};
 
-use super::state::{LockedState, SourceState, SourceStates, now};
+use super::state::{LockedState, SourceState, SourceStates, busy, now};
 use crate::{
     Failure,
     blocking::blocking,
@@ -49,18 +49,28 @@ pub(crate) async fn open_state(
     Ok(locked)
 }
 
-/// Imports a source, and stores the result in its state. A failure keeps the skills of the last import.
+/// Imports a source, and stores the result in its state. A failure keeps the skills of the last import. An import that loses
+/// its lease ends: a batch of skills that is being registered is completed, and its result is stored nowhere.
 ///
 /// # Errors
-/// When the source cannot be fetched, or the registry cannot be written.
+/// When the source cannot be fetched, or the registry cannot be written; [`Code::Busy`] when the lease was lost.
 pub(crate) async fn import_source(
     source: &SourceSettings,
     skills: &dyn SkillRegistry,
     fetcher: &Fetcher,
     locked: &mut LockedState,
 ) -> Result<ImportSummary, Failure> {
+    let lost = locked.lost();
     locked.state.last_attempt = Some(now());
-    let imported = Import { source, skills, state: &mut locked.state }.run(fetcher).await;
+    let import = Import { source, skills, state: &mut locked.state }.run(fetcher);
+    let imported = tokio::select! {
+        biased;
+        () = lost.cancelled() => {
+            tracing::warn!(source = source.name, "import cancelled, its lease was lost");
+            return Err(busy("server", &source.name));
+        }
+        imported = import => imported,
+    };
     match &imported {
         Ok(_) => {
             locked.state.error = None;
@@ -323,4 +333,44 @@ async fn read(candidate: BundleCandidate) -> Result<Result<ReadBundle, String>, 
         Ok(ReadBundle { bundle, digest, candidate })
     })
     .await
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{path::PathBuf, sync::atomic::AtomicBool};
+
+    use skills_store::ImportRecords as _;
+
+    use super::*;
+    use crate::{
+        config::{Config, Purpose},
+        fetch::DEFAULT_HOST,
+        pending_registry::PendingRegistry,
+        sources::test_records::TestRecords,
+    };
+
+    #[tokio::test(start_paused = true)]
+    async fn an_import_ends_when_its_lease_is_lost_and_saves_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("SKILL.md"), "---\nname: a\ndescription: A.\n---\n")
+            .unwrap();
+        let path = folder.path().join("config.yaml");
+        let from = folder.path().display();
+        std::fs::write(&path, format!("sources: [{{name: a, from: {from}, tier: market}}]"))
+            .unwrap();
+        let config = Config::load(Some(&path), Purpose::Command).unwrap();
+        let source = &config.sources[0];
+        let records = Arc::new(TestRecords::default());
+        let states = SourceStates::new(PathBuf::from("absent"), Some(Arc::clone(&records) as _));
+        let mut locked = open_state(&states, source).await.unwrap();
+        let fetcher = Fetcher::new(DEFAULT_HOST, false, true, Arc::new(AtomicBool::new(false)));
+        // A registry that never answers.
+        let (skills, _opener) = PendingRegistry::new();
+        let other = records.steal("a");
+        let imported = import_source(source, &skills, &fetcher, &mut locked).await;
+        assert_eq!(imported.map_err(|failure| failure.code), Err(Code::Busy));
+        assert!(!locked.is_saved());
+        assert_eq!(records.text("a").unwrap(), None);
+        assert!(records.save("a", other, "theirs").unwrap(), "the lease is still theirs");
+    }
 }

@@ -2,14 +2,16 @@
 //!
 //! - `import`: one import of a source
 //! - `state`: result of the last imports
-//! - `state_file`, `shared_states`: the places of states: a data directory, or the database that servers share
+//! - `state_file`, `shared_state_store`: the places of states: a data directory, or the database that servers share
 //! - `schedule`: the imports of a server
 
 mod import;
 mod schedule;
-mod shared_states;
+mod shared_state_store;
 mod state;
 mod state_file;
+#[cfg(test)]
+mod test_records;
 
 pub(crate) use self::{
     import::{import_source, open_state},

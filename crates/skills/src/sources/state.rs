@@ -5,9 +5,10 @@ use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
 use serde::{Deserialize, Serialize};
 use skills_core::{Code, Digest, Timestamp};
 use skills_store::ImportRecords;
+use tokio_util::sync::CancellationToken;
 
 use super::{
-    shared_states::{SharedState, SharedStates},
+    shared_state_store::{LeasedState, SharedStateStore},
     state_file::{self, StateFile},
 };
 use crate::{Failure, blocking::blocking};
@@ -60,25 +61,26 @@ pub(crate) enum SourceStates {
     /// Files of a data directory.
     Files(PathBuf),
     /// Database that servers share.
-    Shared(Arc<SharedStates>),
+    Shared(Arc<SharedStateStore>),
 }
 
 /// State of a source, locked against other imports of it.
 pub(crate) struct LockedState {
     pub(crate) state: SourceState,
     place: LockedPlace,
+    is_saved: bool,
 }
 
 enum LockedPlace {
     File(StateFile),
-    Shared(SharedState),
+    Shared(LeasedState),
 }
 
 impl SourceStates {
     /// Returns the place of the states: the database if servers share one, else the data directory.
     pub(crate) fn new(data_dir: PathBuf, shared: Option<Arc<dyn ImportRecords>>) -> Self {
         match shared {
-            Some(records) => Self::Shared(Arc::new(SharedStates::new(records, data_dir))),
+            Some(records) => Self::Shared(Arc::new(SharedStateStore::new(records, data_dir))),
             None => Self::Files(data_dir),
         }
     }
@@ -92,11 +94,11 @@ impl SourceStates {
             Self::Files(data_dir) => {
                 let (data_dir, name) = (data_dir.clone(), name.to_owned());
                 let (file, state) = blocking(move || StateFile::open(&data_dir, &name)).await??;
-                Ok(LockedState { state, place: LockedPlace::File(file) })
+                Ok(LockedState { state, place: LockedPlace::File(file), is_saved: false })
             }
-            Self::Shared(states) => {
-                let (shared, state) = states.open(name).await?;
-                Ok(LockedState { state, place: LockedPlace::Shared(shared) })
+            Self::Shared(store) => {
+                let (leased, state) = store.open(name).await?;
+                Ok(LockedState { state, place: LockedPlace::Shared(leased), is_saved: false })
             }
         }
     }
@@ -111,22 +113,25 @@ impl SourceStates {
                 let data_dir = data_dir.clone();
                 blocking(move || state_file::load_all(&data_dir)).await
             }
-            Self::Shared(states) => states.refresh().await,
+            Self::Shared(store) => store.refresh().await,
         }
     }
 
-    /// Returns the states of all sources as this process knows them: those of a database as of the last
-    /// [`load_all`](Self::load_all).
+    /// Returns the states of all sources as this process knows them: those of a database as they were read or saved
+    /// last.
     pub(crate) fn latest(&self) -> Vec<SourceState> {
         match self {
             Self::Files(data_dir) => state_file::load_all(data_dir),
-            Self::Shared(states) => states.latest(),
+            Self::Shared(store) => store.latest(),
         }
     }
 
-    /// Returns whether several servers import the sources.
-    pub(super) const fn is_shared(&self) -> bool {
-        matches!(self, Self::Shared(_))
+    /// Returns the database with the states, if servers share one.
+    pub(super) const fn shared(&self) -> Option<&Arc<SharedStateStore>> {
+        match self {
+            Self::Files(_) => None,
+            Self::Shared(store) => Some(store),
+        }
     }
 }
 
@@ -135,10 +140,25 @@ impl LockedState {
     ///
     /// # Errors
     /// When it cannot be written.
-    pub(super) async fn save(&self) -> Result<(), Failure> {
+    pub(super) async fn save(&mut self) -> Result<(), Failure> {
         match &self.place {
-            LockedPlace::File(file) => file.save(&self.state),
-            LockedPlace::Shared(shared) => shared.save(&self.state).await,
+            LockedPlace::File(file) => file.save(&self.state)?,
+            LockedPlace::Shared(leased) => leased.save(&self.state).await?,
+        }
+        self.is_saved = true;
+        Ok(())
+    }
+
+    /// Returns whether the state was saved.
+    pub(super) const fn is_saved(&self) -> bool {
+        self.is_saved
+    }
+
+    /// Returns a token that is cancelled when the lock is lost. A lock of a file never is.
+    pub(super) fn lost(&self) -> CancellationToken {
+        match &self.place {
+            LockedPlace::File(_) => CancellationToken::new(),
+            LockedPlace::Shared(leased) => leased.lost(),
         }
     }
 }

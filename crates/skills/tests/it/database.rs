@@ -5,7 +5,13 @@ use std::process::Stdio;
 use serde_json::json;
 use skills_testkit::{Process, Request, ServerProcess, program, run};
 
-use crate::support::{BINARY, ids, read, register, wait::eventually};
+use crate::{
+    attach::settings::status,
+    support::{
+        BINARY, attached::AttachedWorker, engine::TestEngine, free_address, ids,
+        mcp_clients::Stateless, read, register, wait::eventually,
+    },
+};
 
 /// Database that nothing listens for.
 const UNREACHABLE: &str = "postgres://ann:s3cret-word@127.0.0.1:1/none";
@@ -106,4 +112,39 @@ async fn a_change_on_one_server_is_read_and_announced_on_the_other() {
     // A command uses the database itself.
     let ran = run(program(BINARY).args(["list", "--json"]).env("SKILLS_STORE", &store));
     assert!(ran.stdout.contains("\"shared\""), "{}{}", ran.stdout, ran.stderr);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn servers_on_one_engine_serve_the_functions_of_its_workers() {
+    let Some(store) = test_store("engine") else { return };
+    let engine = TestEngine::start().await;
+    let url = engine.url();
+    let addresses = [free_address(), free_address()];
+    let servers = ["a", "b"].map(|name| {
+        let address = addresses[usize::from(name == "b")];
+        AttachedWorker::spawn_with(&format!("http: {address}\n"), |command| {
+            command.args(["--url", &url, "--store", &store]);
+            command.env("III_WORKER_NAME", format!("skills-{name}"));
+        })
+    });
+    for address in addresses {
+        eventually("it is ready", async || status(address, "/readyz") == Some(200)).await;
+    }
+    let worker = engine.worker().await;
+    worker.serve("demo::now", |_| Some(Ok(json!("It is noon.")))).await;
+    register(&worker, "guide", "# Guide\n\nSee [now](iii://guide/demo::now).").await;
+    for address in addresses {
+        let mut client = Stateless::new(&format!("http://{address}"));
+        let mut answer = json!(null);
+        eventually("it has the skill", async || {
+            let uri = json!({ "uri": "iii://guide/demo::now" });
+            answer = client.ask("resources/read", &uri).await;
+            answer["error"].is_null()
+        })
+        .await;
+        assert_eq!(answer["result"]["contents"][0]["text"], json!("It is noon."), "{answer}");
+    }
+    for server in servers {
+        server.stop().await;
+    }
 }

@@ -22,7 +22,7 @@ mod oversized_listing;
 mod records;
 mod refusals;
 mod restarts;
-mod settings;
+pub(crate) mod settings;
 mod shutdown;
 mod slow_state;
 mod state_worker;
