@@ -1,11 +1,12 @@
 """Three servers on one PostgreSQL under faults, behind a round-robin balancer, with a model that knows every write.
 
-Writers register and remove skills and increment counters over the bus and HTTP; readers read over MCP, HTTP and the
-bus. All connect to the balancer alone. Meanwhile connections to the database are cut, delayed and swallowed, backends
+Writers register and remove skills and increment counters over the bus and HTTP, others create and revoke keys and set
+secrets over HTTP; readers read over MCP, HTTP and the bus. All connect to the balancer alone. Meanwhile connections to the database are cut, delayed and swallowed, backends
 and servers are killed, servers hang, and PostgreSQL is killed and restarted. In the end:
 
 - every acknowledged write is there, once and in its order, and no write that failed with certainty (`model.py`)
 - no write is there twice, and revisions have no gap
+- every server accepts the keys that were created, refuses those that were revoked, and has the same secrets (`accounts.py`)
 - all servers list the same on the bus, over HTTP and over MCP, with equal ETags, and that is what the database has
   (`catalogs.py`)
 - a subscriber of each server saw every change once and in the order of the log, while its server lived
@@ -27,16 +28,19 @@ import time
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 from attack.client import http  # noqa: E402
 from ports import free_port  # noqa: E402
+from postgres.accounts import AccountWriter, check_accounts  # noqa: E402
 from postgres.balancer import Balancer  # noqa: E402
 from postgres.catalogs import check_catalogs  # noqa: E402
 from postgres.database import INSTALL, Database, programs  # noqa: E402
 from postgres.model import Model, served_bodies  # noqa: E402
 from postgres.server import Server, wait_for  # noqa: E402
+from postgres.servers import MASTER  # noqa: E402
 from postgres.subscribers import Subscribers  # noqa: E402
 from postgres.traffic import DOCUMENT, Client, Reader, Writer  # noqa: E402
 
 SERVERS = 3
 WRITERS = 6
+ACCOUNT_WRITERS = 2
 READERS = 3
 KINDS = ["cut", "cut", "delay", "blackhole", "terminate", "terminate", "kill servers", "kill servers", "hang", "restart",
          "kill database", "two at once", "two at once", "two at once"]
@@ -172,14 +176,16 @@ class Cluster:
     def kill_database(self, _):
         self.database.kill()
 
-    def check(self, clients, readers):
-        """Compares the database, the catalogs, the subscribers and the clients with the model. Returns problems."""
+    def check(self, clients, readers, accounts):
+        """Compares the database, the catalogs, the subscribers, the accounts and the clients with the models. Returns
+        problems."""
         wait_for("all servers are ready", lambda: all(server.is_ready() for server in self.servers))
         self.subscribers.end_round()
         time.sleep(1)  # A change that is sent twice would be seen by now.
         problems = self.problems + self.model.check(self.database)
         problems += check_catalogs(self.servers, served_bodies(self.database))
         problems += self.subscribers.check(self.database)
+        problems += check_accounts(accounts, self.servers, self.database)
         for client in (*clients, *self.probes.values(), *readers):
             problems += client.problems[:5]
         if min(self.balancer.connections) == 0:
@@ -199,7 +205,8 @@ def run(cluster, options):
     stop = threading.Event()
     readers = [Reader(cluster.balancer, stop) for _ in range(READERS)]
     writers = [Writer(cluster.balancer, number, cluster.model, options.seed, stop) for number in range(WRITERS)]
-    for thread in readers + writers:
+    accounts = [AccountWriter(cluster.balancer, number, options.seed, stop) for number in range(ACCOUNT_WRITERS)]
+    for thread in readers + writers + accounts:
         thread.start()
     started, rounds, model = time.monotonic(), 0, cluster.model
     while rounds < options.rounds and time.monotonic() - started < options.seconds:
@@ -211,9 +218,9 @@ def run(cluster, options):
         rounds += 1
     took = time.monotonic() - started
     stop.set()
-    for thread in readers + writers:
+    for thread in readers + writers + accounts:
         thread.join(60)
-    problems = cluster.check([writer.client for writer in writers], readers)
+    problems = cluster.check([writer.client for writer in writers], readers, accounts)
 
     def total(field):
         return sum(getattr(reader, field) for reader in readers)
@@ -223,6 +230,9 @@ def run(cluster, options):
           + ", ".join(f"{kind} {count}" for kind, count in sorted(cluster.counts.items())))
     print(f"faults: writes: {model.outcomes}, refused with {model.codes}, {model.late} late; counter: {model.counters}; "
           f"the longest while a server hung took {cluster.longest_wait:.1f} s")
+    keys = [key for writer in accounts for key in writer.keys]
+    print(f"faults: {len(keys)} keys, {sum(key.revocation is not None for key in keys)} revoked; changes of accounts: "
+          + ", ".join(f"{outcome} {sum(writer.outcomes[outcome] for writer in accounts)}" for outcome in accounts[0].outcomes))
     print(f"faults: {total('reads')} reads, {total('degraded')} degraded, {total('broken')} broken; "
           f"connections by server: {cluster.balancer.connections}")
     print(f"faults: {sum(len(epoch.seen) for epoch in epochs)} changes seen in {len(epochs)} epochs, "
@@ -242,6 +252,7 @@ def main():
     if not programs():
         sys.exit(f"interop needs PostgreSQL 15 or newer. On Debian:\n\n    {INSTALL}\n")
     print(f"faults: seed {options.seed}", flush=True)
+    os.environ["MASTER_ENCRYPTION_KEY"] = MASTER
     folder = tempfile.mkdtemp(prefix="skills-replicas-")
     cluster = Cluster(options.server, folder, options.seed)
     is_good = False

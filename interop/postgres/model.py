@@ -10,6 +10,10 @@ import time
 from dataclasses import dataclass
 
 STORED, REFUSED, UNKNOWN = "stored", "refused", "unknown"
+# Codes that the clients of the tests give to a connection that broke before the answer.
+NO_ANSWER = ("gone", "no answer", "sent")
+# Message of the bus, which has no field for it.
+UNKNOWN_COMMIT = "the connection broke during a commit, which may or may not have happened"
 # A write without an answer may wait for the lock of a server that hangs, and happen when that lock ends.
 LATE_SECONDS = 10
 
@@ -26,10 +30,15 @@ class Write:
 
 
 def is_unknown(error):
-    """Returns whether a write may have happened: the connection broke, or the server says that it does not know."""
-    said = json.dumps(error)
-    return error.get("code") in ("gone", "no answer", "outcome_unknown", "sent") or "may or may not" in said \
-        or "unknown" in said
+    """Returns whether a write may have happened: no answer came, or the server says that it does not know."""
+    if error.get("code") in NO_ANSWER or error.get("code") == "outcome_unknown":
+        return True
+    details = error.get("details")
+    if isinstance(details, dict) and "outcome" in details:
+        return details["outcome"] == "unknown"
+    # Errors of the bus have a code and a message only.
+    is_from_bus = "success" not in error
+    return is_from_bus and error.get("code") == "store_unavailable" and UNKNOWN_COMMIT in error.get("message", "")
 
 
 def outcome_of(error):

@@ -55,17 +55,23 @@ class Client:
 
     def publish(self, skill):
         body, started = self.body(skill), time.monotonic()
-        request = json.dumps({"user_uid": "ann", "skill_name": skill, "status": "official", "manifest": body}).encode()
-        headers = [("Authorization", f"Bearer {ADMIN}"), ("Content-Type", "application/json")]
-        try:
-            answer = http(f"http://{self.front.http}", "POST", "/v1/admin/sync_skill", headers, request, self.source,
-                          ANSWER_SECONDS)
-            error = None if answer.status == 200 else answer.json() or {"code": "sent"}
-        except BROKEN as problem:
-            error = {"code": "sent"}
-            self.broke("http", started, problem)
+        _, error = self.send("POST", "/v1/admin/sync_skill",
+                             {"user_uid": "ann", "skill_name": skill, "status": "official", "manifest": body})
         self.model.record(skill, body, started, error)
         return error
+
+    def send(self, method, path, body=None):
+        """Sends a request of the administrator. Returns the answer and None, or None and the error."""
+        started, data = time.monotonic(), None if body is None else json.dumps(body).encode()
+        headers = [("Authorization", f"Bearer {ADMIN}"), ("Content-Type", "application/json")]
+        try:
+            answer = http(f"http://{self.front.http}", method, path, headers, data, self.source, ANSWER_SECONDS)
+        except BROKEN as problem:
+            self.broke("http", started, problem)
+            return None, {"code": "sent"}
+        # One that a killed server did not finish is none.
+        said = answer.json() or {"code": "sent"}
+        return (said, None) if answer.status in (200, 201) else (None, said)
 
     def register_new(self, prefix, seconds=60):
         """Registers a skill that did not exist. Returns its id once that is acknowledged."""
