@@ -163,16 +163,13 @@ impl VaultError {
         DatabaseError::Other(reason.to_owned()).into()
     }
 
-    /// Returns whether the vault could not be written, as opposed to an invalid request.
+    /// Returns whether the file of the vault could not be written, as opposed to an invalid request.
     #[must_use]
     pub const fn is_write_failure(&self) -> bool {
         use DatabaseError::{Busy, DiskFull, Io, Other};
         match self {
             Self::Database(error) => {
                 matches!(error, DiskFull { .. } | Io { .. } | Other(_) | Busy { .. })
-            }
-            Self::Server { failure, .. } => {
-                !matches!(failure, ServerFailure::NewerSchema | ServerFailure::Corrupt)
             }
             _ => false,
         }
@@ -191,10 +188,10 @@ impl Coded for VaultError {
                 DatabaseError::Other(_) => Code::VaultError,
             },
             Self::Server { failure, .. } => match failure {
-                ServerFailure::Unavailable | ServerFailure::OutcomeUnknown => {
-                    Code::StoreUnavailable
-                }
-                ServerFailure::Refused | ServerFailure::ReadOnly => Code::VaultIo,
+                ServerFailure::Unavailable
+                | ServerFailure::OutcomeUnknown
+                | ServerFailure::ReadOnly => Code::StoreUnavailable,
+                ServerFailure::Refused => Code::VaultIo,
                 ServerFailure::Full => Code::VaultFull,
                 ServerFailure::NewerSchema => Code::VaultNewerSchema,
                 ServerFailure::Corrupt => Code::VaultCorrupt,

@@ -212,7 +212,8 @@ pub(super) async fn list_keys(
 
 /// Revoke a key
 ///
-/// The key is refused from the next request on, even if the disk is full; then `stored` is false until there is space.
+/// The key is refused from the next request on, even if the disk of the server is full; then `stored` is false until there
+/// is space. A database that servers share refuses or stores the revocation.
 #[utoipa::path(
     delete,
     path = "/v1/admin/keys/{key_id}",

@@ -1,7 +1,8 @@
 //! Revocation of keys: one by its id or its text, or all of an owner.
 //!
-//! A revocation takes effect in this process even if the vault cannot be written, such as on a full disk. It is then held
-//! in memory until [`Vault::store_revocations`] succeeds.
+//! A revocation takes effect in this process even if the file of the vault cannot be written, such as on a full disk. It is
+//! then held in memory until [`Vault::store_revocations`] succeeds. In a database it succeeds or fails: other servers would
+//! accept the key.
 
 use std::collections::HashMap;
 
@@ -35,10 +36,11 @@ pub enum KeySelector<'a> {
 }
 
 impl Vault {
-    /// Revokes keys with effect from the next request, in this process even if the vault cannot be written.
+    /// Revokes keys with effect from the next request, in this process even if the file of the vault cannot be written.
     ///
     /// # Errors
-    /// When an id is malformed, unknown or ambiguous, or the vault cannot be read.
+    /// When an id is malformed, unknown or ambiguous, or the vault cannot be read; in a database also when it cannot be
+    /// written.
     pub fn revoke_keys(
         &self,
         actor: Actor<'_>,

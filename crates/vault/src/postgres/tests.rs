@@ -425,3 +425,19 @@ fn uses_are_counted_locally_while_the_database_is_away_and_added_after() {
     assert_eq!(take().remaining, 26);
     assert_eq!(direct.windows(NOW).unwrap()[0].used, 4, "the uses meanwhile were added");
 }
+
+#[test]
+fn a_revocation_that_is_not_stored_fails_and_leaves_the_key_active_on_all_servers() {
+    let site = TestSite::postgres();
+    let (one, other) = (site.vault(), site.vault());
+    let key = one.create_key(actor(), &NewKey::for_owner(&owner("ann"))).unwrap();
+    one.backend.set_read_only(true);
+    let failed = one.revoke_keys(actor(), KeySelector::Id(&key.row.id())).unwrap_err();
+    assert_eq!(failed.code().as_str(), "store_unavailable", "{failed}");
+    for vault in [&one, &other] {
+        assert!(vault.find_key(&key.key, NOW).unwrap().is_some());
+    }
+    one.backend.set_read_only(false);
+    assert_eq!(one.revoke_keys(actor(), KeySelector::Id(&key.row.id())).unwrap().keys.len(), 1);
+    wait_until(|| other.find_key(&key.key, NOW).unwrap().is_none());
+}
