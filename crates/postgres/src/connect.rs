@@ -245,10 +245,15 @@ mod tests {
     use std::{
         io::{Read as _, Write as _},
         net::{TcpListener, TcpStream},
+        sync::{
+            Arc,
+            atomic::{AtomicBool, AtomicUsize, Ordering},
+        },
         thread,
     };
 
     use super::*;
+    use crate::Pool;
 
     /// Time limit that a fake server never needs.
     const AMPLE: Duration = Duration::from_secs(600);
@@ -293,6 +298,11 @@ mod tests {
 
     /// Replies to every statement of a connection as a primary or a standby does.
     fn answer_as(stream: &mut TcpStream, login: Login) -> Option<()> {
+        answer_until(stream, login, &AtomicBool::new(false))
+    }
+
+    /// Replies to the statements of a connection until it is to be silent.
+    fn answer_until(stream: &mut TcpStream, login: Login, is_silent: &AtomicBool) -> Option<()> {
         read_message(stream, false)?;
         let (backend, is_standby) = match login {
             Login::Closed => return None,
@@ -305,6 +315,9 @@ mod tests {
         };
         stream.write_all(&[message(b'R', &[0; 4]), READY.to_vec()].concat()).ok()?;
         while let Some(sql) = read_message(stream, true) {
+            if is_silent.load(Ordering::SeqCst) {
+                continue;
+            }
             let values = if sql.starts_with(b"SHOW transaction_read_only") {
                 vec![if is_standby { "on".to_owned() } else { "off".to_owned() }]
             } else {
@@ -374,6 +387,32 @@ mod tests {
             host.set_nonblocking(true).unwrap();
             host.accept().unwrap();
         }
+    }
+
+    #[test]
+    fn a_call_that_used_up_its_time_does_not_connect_again() {
+        let (listener, address) = listener();
+        let (connections, is_silent) =
+            (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicBool::new(false)));
+        let (counted, silent) = (Arc::clone(&connections), Arc::clone(&is_silent));
+        thread::spawn(move || {
+            for stream in listener.incoming() {
+                counted.fetch_add(1, Ordering::SeqCst);
+                let (mut stream, silent) = (stream.unwrap(), Arc::clone(&silent));
+                thread::spawn(move || {
+                    let login = Login::Accepted { backend: 1, is_standby: false };
+                    answer_until(&mut stream, login, &silent)
+                });
+            }
+        });
+        let url = format!("postgres://me@{address}/x?sslmode=disable").parse().unwrap();
+        let pool = Pool::new(&url, PoolConfig::default()).unwrap();
+        pool.read(|session| session.batch("SELECT")).unwrap();
+        is_silent.store(true, Ordering::SeqCst);
+        let limit = Duration::from_millis(50);
+        let error = pool.read_within(limit, |session| session.batch("SELECT")).unwrap_err();
+        assert!(error.is_unavailable(), "{error}");
+        assert_eq!(connections.load(Ordering::SeqCst), 1);
     }
 
     #[test]

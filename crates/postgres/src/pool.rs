@@ -3,7 +3,7 @@
 use std::{
     fmt,
     ops::Deref,
-    sync::Arc,
+    sync::{Arc, OnceLock},
     time::{Duration, Instant},
 };
 
@@ -140,6 +140,10 @@ impl Pool {
             Err(error) if error.is_unavailable() && lease.is_reused && !lease.is_reusable() => {
                 drop(lease);
                 let left = limit.saturating_sub(started.elapsed());
+                if left.is_zero() {
+                    self.close_idle();
+                    return Err(error);
+                }
                 work(&*self.lease_new(left)?)
             }
             done => done,
@@ -270,12 +274,18 @@ impl Pool {
         let connector = self.0.connector.clone();
         let limit = connector.time_limit() + Duration::from_secs(1);
         let handle = runtime.clone();
-        let connecting = runtime.spawn(async move { connector.connect(&handle, |_| ()).await });
+        // Held by the task that serves the socket: the server gives process ids out again when the connection ends.
+        let backend = Arc::new(OnceLock::new());
+        let held = Arc::clone(&backend);
+        let on_message = move |_| {
+            let _ = &held;
+        };
+        let connecting = runtime.spawn(async move { connector.connect(&handle, on_message).await });
         let connected = block_on_until(connecting, Instant::now() + limit);
         match connected {
             Some(Ok(connected)) => connected.map(|connected| {
-                let backend = self.0.backends.add(connected.backend);
-                PgSession::new(connected, backend)
+                backend.get_or_init(|| self.0.backends.add(connected.backend));
+                PgSession::new(connected)
             }),
             Some(Err(error)) => Err(PgError::Unavailable(error.to_string())),
             None => Err(PgError::Unavailable("connecting took too long".to_owned())),

@@ -14,7 +14,7 @@ use tokio_postgres::{
     types::{FromSql, ToSql},
 };
 
-use crate::{PgError, backends::OwnBackend, block_on::block_on_until, connect::Connected};
+use crate::{PgError, block_on::block_on_until, connect::Connected};
 
 /// Most statements that a connection keeps prepared; further ones are prepared for each call.
 const MAX_STATEMENTS: usize = 256;
@@ -33,7 +33,6 @@ pub fn column<'a, T: FromSql<'a>>(row: &'a Row, index: usize) -> Result<T, PgErr
 pub struct PgSession {
     client: Client,
     task: AbortHandle,
-    _backend: OwnBackend,
     statements: RefCell<HashMap<Box<str>, Statement>>,
     deadline: Cell<Instant>,
     is_broken: Cell<bool>,
@@ -53,11 +52,10 @@ impl Drop for PgSession {
 }
 
 impl PgSession {
-    pub(crate) fn new(connected: Connected, backend: OwnBackend) -> Self {
+    pub(crate) fn new(connected: Connected) -> Self {
         Self {
             client: connected.client,
             task: connected.task,
-            _backend: backend,
             statements: RefCell::default(),
             deadline: Cell::new(Instant::now()),
             is_broken: Cell::new(false),
@@ -119,7 +117,9 @@ impl PgSession {
         self.wait(self.batch_async(sql))
     }
 
-    /// Runs a future of the `…_async` calls. Several that are joined are sent at once and answered in order.
+    /// Runs a future of the `…_async` calls. Several that are joined are sent at once and answered in order. A
+    /// connection that refuses writes is not used again: a session keeps the setting that it began with, and another
+    /// host may accept them.
     ///
     /// # Errors
     /// The error of the future, and [`PgError::Unavailable`] at the deadline.
@@ -129,7 +129,12 @@ impl PgSession {
             self.is_broken.set(true);
             Err(PgError::Unavailable("the database did not answer in time".to_owned()))
         });
-        if matches!(&finished, Err(error) if error.is_unavailable()) && self.client.is_closed() {
+        let is_lost = match &finished {
+            Err(PgError::ReadOnly(_)) => true,
+            Err(error) => error.is_unavailable() && self.client.is_closed(),
+            Ok(_) => false,
+        };
+        if is_lost {
             self.is_broken.set(true);
         }
         finished

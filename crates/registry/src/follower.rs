@@ -11,7 +11,7 @@ use std::{
 };
 
 use parking_lot::{Condvar, Mutex};
-use skills_store::{StoreError, Subscription};
+use skills_store::{Change, StoreError, Subscription};
 
 use crate::{Registry, lost_commits, publisher::Publisher, recovery::PAGE, store_contact};
 
@@ -19,6 +19,9 @@ use crate::{Registry, lost_commits, publisher::Publisher, recovery::PAGE, store_
 const POLL: Duration = Duration::from_secs(1);
 /// Interval of looks at a store that cannot be reached.
 const POLL_LOST: Duration = Duration::from_millis(250);
+/// Time for which a look waits for the writer thread. A commit that gets no answer keeps that busy for longer; the next
+/// look finds out meanwhile whether the store can be reached.
+const JOB_WAIT: Duration = Duration::from_secs(1);
 
 /// Signal for a look at the log.
 #[derive(Debug, Default)]
@@ -87,61 +90,90 @@ impl Follower {
 fn run(registry: &Weak<Registry>, signal: &Signal) {
     let mut contact = Instant::now();
     let mut poll = POLL;
+    let mut job = None;
     while signal.wait(poll)
         && let Some(registry) = registry.upgrade()
     {
         let looked_at = Instant::now();
-        let looked = catch_up(&registry);
+        let looked = catch_up(&registry, &mut job);
         let is_outage = looked.as_ref().is_err_and(store_contact::is_outage);
-        if !is_outage {
+        if !is_outage && !matches!(looked, Ok(Progress::Waiting)) {
             contact = looked_at;
         }
         poll = if is_outage { POLL_LOST } else { POLL };
-        registry.publisher().store_contact.record(looked, contact);
+        registry.publisher().store_contact.record(looked.map(drop), contact);
     }
 }
 
+/// Result of a look at the store.
+enum Progress {
+    /// The catalog has what the store had.
+    CaughtUp,
+    /// The store was reached, and the writer thread has yet to publish what was read.
+    Waiting,
+}
+
+/// Work that the writer thread does for the follower.
+type Job = mpsc::Receiver<Result<(), StoreError>>;
+
 /// Publishes the changes that the store has and the catalog lacks.
-fn catch_up(registry: &Registry) -> Result<(), StoreError> {
+fn catch_up(registry: &Registry, job: &mut Option<Job>) -> Result<Progress, StoreError> {
     let (store, publisher) = (registry.store(), registry.publisher());
     loop {
-        let Some(newest) = lost_commits::check(&**store, publisher)? else {
-            if !repair(registry)? {
-                return Ok(());
+        if let Some(running) = job {
+            match running.recv_timeout(JOB_WAIT) {
+                Ok(result) => {
+                    *job = None;
+                    result?;
+                }
+                Err(mpsc::RecvTimeoutError::Timeout) => {
+                    return store.revision().map(|_| Progress::Waiting);
+                }
+                // The writer thread ended, or panicked and has recovered.
+                Err(mpsc::RecvTimeoutError::Disconnected) => {
+                    *job = None;
+                    return Ok(Progress::CaughtUp);
+                }
             }
+        }
+        let Some(newest) = lost_commits::check(&**store, publisher)? else {
+            *job = Some(repair(registry));
             continue;
         };
         let known = publisher.catalog.load().revision();
         if newest <= known {
-            return Ok(());
+            return Ok(Progress::CaughtUp);
         }
-        let changes = store.changes(known, PAGE)?;
+        let changes = store.unpublished_changes(known, PAGE)?;
         if changes.is_empty() {
-            return Ok(());
+            return Ok(Progress::CaughtUp);
         }
-        let publisher: Arc<Publisher> = Arc::clone(publisher);
-        // The writer may have published some of them meanwhile; `Publisher::publish` leaves these out.
-        let is_applied = registry.apply_external_blocking(Box::new(move |_| {
-            publisher.forget_erased(&changes);
-            changes
-        }));
-        if !is_applied {
-            return Ok(());
-        }
+        *job = Some(publish(registry, changes));
     }
 }
 
-/// Has the writer thread read the catalog of a store that lost commits again. Returns whether that was done. Writes wait
-/// meanwhile: one that was acknowledged between the read and the swap would vanish from the catalog.
-fn repair(registry: &Registry) -> Result<bool, StoreError> {
+/// Has the writer thread publish changes. It may have published some of them meanwhile; `Publisher::publish` leaves these
+/// out.
+fn publish(registry: &Registry, changes: Vec<Change>) -> Job {
+    let publisher: Arc<Publisher> = Arc::clone(registry.publisher());
+    let (reply, job) = mpsc::channel();
+    let check = Box::new(move |_| {
+        publisher.forget_erased(&changes);
+        changes
+    });
+    registry.queue_external(check, Box::new(move |_| drop(reply.send(Ok(())))));
+    job
+}
+
+/// Has the writer thread read the catalog of a store that lost commits again. Writes wait meanwhile: one that was
+/// acknowledged between the read and the swap would vanish from the catalog.
+fn repair(registry: &Registry) -> Job {
     let (store, publisher) = (Arc::clone(registry.store()), Arc::clone(registry.publisher()));
-    let (reply, result) = mpsc::channel();
-    let has_run = registry.apply_external_blocking(Box::new(move |_| {
+    let (reply, job) = mpsc::channel();
+    let check = Box::new(move |_| {
         let _ = reply.send(lost_commits::repair(&*store, &publisher));
         vec![]
-    }));
-    if !has_run {
-        return Ok(false);
-    }
-    result.recv().map_or(Ok(false), |repaired| repaired.map(|()| true))
+    });
+    registry.queue_external(check, Box::new(drop));
+    job
 }

@@ -99,7 +99,7 @@ pub(crate) fn check(store: &dyn Store, publisher: &Publisher) -> Result<Option<u
 /// gives no other fingerprint.
 fn read_fingerprint(store: &dyn Store, revision: u64) -> Result<Option<Fingerprint>, StoreError> {
     let Some(after) = revision.checked_sub(1) else { return Ok(None) };
-    match store.changes(after, 1) {
+    match store.unpublished_changes(after, 1) {
         Ok(changes) => {
             let change = changes.first().filter(|change| change.revision == revision);
             Ok(change.map(Fingerprint::of))
@@ -121,8 +121,15 @@ pub(crate) fn repair(store: &dyn Store, publisher: &Publisher) -> Result<(), Sto
 /// Reads the catalog of a store.
 pub(crate) fn read_catalog(store: &dyn Store, prefix: Prefix) -> Result<Catalog, StoreError> {
     // The revision first: a change of another server between the two reads is then published once more, not lost.
-    let revision = store.revision()?;
-    let newest = match store.fingerprint(revision..=revision)?.fingerprint {
+    let (revision, log) = loop {
+        let revision = store.revision()?;
+        let log = store.fingerprint(revision..=revision)?;
+        // Else it lost the change meanwhile.
+        if log.revision >= revision {
+            break (revision, log);
+        }
+    };
+    let newest = match log.fingerprint {
         Some(newest) => newest,
         None => read_fingerprint(store, revision)?.unwrap_or_default(),
     };
@@ -177,6 +184,25 @@ mod tests {
         commit(&store, "a", 10);
         commit(&store, "c", 30);
         Arc::new(store)
+    }
+
+    #[test]
+    fn commits_that_are_lost_while_the_catalog_is_read_are_not_part_of_it() {
+        let store = Arc::new(SharedMemoryStore::default());
+        store.replace(another());
+        let failing = Arc::downgrade(&store);
+        store.after_next_revision(move || {
+            let shorter = MemoryStore::new();
+            commit(&shorter, "a", 10);
+            failing.upgrade().unwrap().replace(Arc::new(shorter));
+        });
+        let catalog = read_catalog(&*store, Prefix::default()).unwrap();
+        assert_eq!(catalog.revision(), 1);
+        let blobs = BlobCache::new(Arc::clone(&store) as _, 0);
+        let publisher = Publisher::new(catalog, blobs, StoreContact::new(None));
+        commit(&*store, "other", 20);
+        commit(&*store, "c", 30);
+        assert_eq!(check(&*store, &publisher).unwrap(), Some(3));
     }
 
     #[test]

@@ -98,7 +98,7 @@ pub(crate) fn publish_in_order(store: &dyn Store, publisher: &Publisher, mut eff
     while let Some(first) = first
         && first > known() + 1
     {
-        match store.changes(known(), PAGE) {
+        match store.unpublished_changes(known(), PAGE) {
             Ok(mut missing) => {
                 missing.retain(|change| change.revision < first);
                 publisher.forget_erased(&missing);
@@ -123,7 +123,7 @@ pub(crate) fn publish_in_order(store: &dyn Store, publisher: &Publisher, mut eff
 fn catch_up(store: &dyn Store, publisher: &Publisher) -> Result<usize, StoreError> {
     let mut count = 0;
     loop {
-        let changes = store.changes(publisher.catalog.load().revision(), PAGE)?;
+        let changes = store.unpublished_changes(publisher.catalog.load().revision(), PAGE)?;
         if changes.is_empty() {
             return Ok(count);
         }

@@ -25,7 +25,7 @@ use crate::{
     recovery::WriterHealth,
     search::{SearchConfig, SearchIndex},
     store_contact::{StoreContact, StoreHealth},
-    writer::{BatchResult, ExternalCheck, Writer},
+    writer::{BatchResult, ExternalCheck, ExternalReply, Writer},
 };
 
 /// Settings and collaborators of a registry.
@@ -278,10 +278,12 @@ impl Registry {
         self.enqueue(|writer| writer.check_external(check))
     }
 
-    /// Runs a check for external changes and waits until they are published. Returns whether it ran.
-    pub(crate) fn apply_external_blocking(&self, check: ExternalCheck) -> bool {
-        let queued = self.writer().map(|writer| writer.queue_external(check));
-        queued.is_some_and(|result| result.blocking_recv().is_ok())
+    /// Queues a check for external changes for a thread that waits for `reply` itself. It is dropped if the check does not
+    /// run.
+    pub(crate) fn queue_external(&self, check: ExternalCheck, reply: ExternalReply) {
+        if let Some(writer) = self.writer() {
+            writer.queue_external(check, reply);
+        }
     }
 
     /// Returns the records of imports of the servers that share the store, if several can.

@@ -44,7 +44,8 @@ pub(crate) type WriteReply = oneshot::Sender<Result<BatchResult, RegistryError>>
 /// Compares what was read from the store with the known entries and returns the changes that other processes made, in
 /// the order of their revisions. It must not block, except to read the catalog of a store that lost commits again.
 pub(crate) type ExternalCheck = Box<dyn FnOnce(Timestamp) -> Vec<Change> + Send>;
-type ExternalReply = oneshot::Sender<usize>;
+/// Receives the number of changes when they are published. Dropped if they are not.
+pub(crate) type ExternalReply = Box<dyn FnOnce(usize) + Send>;
 type LiveReply = oneshot::Sender<()>;
 
 pub(crate) enum Request {
@@ -151,14 +152,18 @@ impl Writer {
 
     /// Queues a check for external changes. At most one runs between two groups of writes.
     pub(crate) fn check_external(&self, check: ExternalCheck) -> PendingWrite<usize> {
-        self.send(|reply| Request::External { check, reply }, Ok)
+        let request = |reply: oneshot::Sender<usize>| {
+            let reply: ExternalReply = Box::new(|count| {
+                let _ = reply.send(count);
+            });
+            Request::External { check, reply }
+        };
+        self.send(request, Ok)
     }
 
-    /// Queues a check for external changes for a thread that blocks until it is done.
-    pub(crate) fn queue_external(&self, check: ExternalCheck) -> oneshot::Receiver<usize> {
-        let (reply, result) = oneshot::channel();
+    /// Queues a check for external changes. `reply` is dropped if it does not run.
+    pub(crate) fn queue_external(&self, check: ExternalCheck, reply: ExternalReply) {
         let _ = self.0.push(Request::External { check, reply });
-        result
     }
 
     /// Queues updates of live clients. They are not stored, but only the writer swaps the catalog.
@@ -297,7 +302,7 @@ impl RequestQueues {
                 let changes = check(Timestamp::now());
                 let count = changes.len();
                 publisher.publish(changes.into_iter().map(Effect::Changed).collect());
-                let _ = reply.send(count);
+                reply(count);
             })?;
         }
         if !self.live.is_empty() {

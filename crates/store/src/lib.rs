@@ -127,6 +127,15 @@ pub trait Store: Send + Sync + std::fmt::Debug + 'static {
     /// When the store cannot be read, or has dropped some of these changes.
     fn changes(&self, after: u64, limit: usize) -> Result<Vec<Change>, StoreError>;
 
+    /// Returns what [`changes`](Self::changes) returns, for the threads that publish them: without waiting for reads of
+    /// clients, and within seconds.
+    ///
+    /// # Errors
+    /// Those of [`changes`](Self::changes).
+    fn unpublished_changes(&self, after: u64, limit: usize) -> Result<Vec<Change>, StoreError> {
+        self.changes(after, limit)
+    }
+
     /// Returns the revision of the newest change, and the fingerprint of the changes with the given revisions as far as
     /// the log has them.
     ///

@@ -9,7 +9,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use parking_lot::Mutex;
+use parking_lot::{Condvar, Mutex};
 use skills_core::{Code, Digest, EntryKey, Timestamp, VersionSelector};
 
 use crate::{
@@ -31,6 +31,9 @@ pub struct SharedMemoryStore {
     is_silent: AtomicBool,
     is_standby: AtomicBool,
     after_entries: Mutex<Option<Box<dyn FnOnce() + Send>>>,
+    after_revision: Mutex<Option<Box<dyn FnOnce() + Send>>>,
+    is_hanging: Mutex<bool>,
+    resumed: Condvar,
 }
 
 impl std::fmt::Debug for SharedMemoryStore {
@@ -65,9 +68,25 @@ impl SharedMemoryStore {
         self.is_standby.store(is_standby, Ordering::SeqCst);
     }
 
+    /// Notifies the registries of a change that was made without this store.
+    pub fn wake(&self) {
+        self.wakes.lock().iter().for_each(|wake| wake());
+    }
+
     /// Calls a function after the next read of all entries, before the read returns.
     pub fn after_next_entries(&self, then: impl FnOnce() + Send + 'static) {
         *self.after_entries.lock() = Some(Box::new(then));
+    }
+
+    /// Calls a function after the next read of the revision, before the read returns.
+    pub fn after_next_revision(&self, then: impl FnOnce() + Send + 'static) {
+        *self.after_revision.lock() = Some(Box::new(then));
+    }
+
+    /// Makes commits hang, as on a connection that swallows what is sent, or lets them go on.
+    pub fn set_hanging(&self, is_hanging: bool) {
+        *self.is_hanging.lock() = is_hanging;
+        self.resumed.notify_all();
     }
 
     /// Replaces the history, as a failover does that loses commits.
@@ -109,13 +128,17 @@ impl Store for SharedMemoryStore {
     }
 
     fn revision(&self) -> Result<u64, StoreError> {
-        self.up()?.revision()
+        let revision = self.up()?.revision();
+        let after_revision = self.after_revision.lock().take();
+        after_revision.into_iter().for_each(|then| then());
+        revision
     }
 
     fn commit(&self, group: Vec<Batch>, now: Timestamp) -> Result<GroupOutcome, StoreError> {
+        self.resumed.wait_while(&mut self.is_hanging.lock(), |is_hanging| *is_hanging);
         let outcome = self.up()?.commit(group, now)?;
         if !self.is_silent.load(Ordering::SeqCst) {
-            self.wakes.lock().iter().for_each(|wake| wake());
+            self.wake();
         }
         Ok(outcome)
     }

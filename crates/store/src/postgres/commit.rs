@@ -130,6 +130,12 @@ impl PostgresStore {
                     }
                 }
                 Err(PgError::Serialization(_)) => {}
+                // Another host may accept writes by now, and then has newer content too.
+                Err(error @ PgError::ReadOnly(_)) => {
+                    self.control_pool.close_idle();
+                    self.read_pool.close_idle();
+                    return Err(error);
+                }
                 // Idle connections break without notice, all of them when the server restarts.
                 Err(PgError::Unavailable(_)) if was_idle => self.control_pool.close_idle(),
                 Err(error) => return Err(error),

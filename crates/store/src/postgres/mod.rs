@@ -42,8 +42,8 @@ use crate::{
     Subscription, VersionHeads, VersionPage, Wake, content_json,
 };
 
-/// Time limit of reading the revision, by which servers notice that the database is gone.
-const REVISION_TIMEOUT: Duration = Duration::from_secs(3);
+/// Time limit of reading the revision and the newest changes, by which servers notice that the database is gone.
+const FOLLOW_TIMEOUT: Duration = Duration::from_secs(3);
 /// Connections for reads, each of which may be slow.
 const READ_CONNECTIONS: usize = 5;
 /// Connections for what must not wait for these reads: the writer thread, the follower, leases.
@@ -123,6 +123,14 @@ impl PostgresStore {
         query: impl FnMut(&PgSession) -> Result<T, PgError>,
     ) -> Result<T, StoreError> {
         Ok(self.read_pool.read(query)?)
+    }
+
+    /// Reads what servers follow.
+    fn read_to_follow<T>(
+        &self,
+        query: impl FnMut(&PgSession) -> Result<T, PgError>,
+    ) -> Result<T, StoreError> {
+        Ok(self.control_pool.read_within(FOLLOW_TIMEOUT, query)?)
     }
 }
 
@@ -277,9 +285,9 @@ impl Store for PostgresStore {
     }
 
     fn revision(&self) -> Result<u64, StoreError> {
-        Ok(self.control_pool.read_within(REVISION_TIMEOUT, |session| {
+        self.read_to_follow(|session| {
             rows::number(&session.query_one("SELECT revision FROM head", &[])?, 0)
-        })?)
+        })
     }
 
     fn commit(&self, group: Vec<Batch>, now: Timestamp) -> Result<GroupOutcome, StoreError> {
@@ -298,10 +306,12 @@ impl Store for PostgresStore {
         self.read(|session| log::changes(session, after, limit))
     }
 
+    fn unpublished_changes(&self, after: u64, limit: usize) -> Result<Vec<Change>, StoreError> {
+        self.read_to_follow(|session| log::changes(session, after, limit))
+    }
+
     fn fingerprint(&self, revisions: RangeInclusive<u64>) -> Result<LogFingerprint, StoreError> {
-        Ok(self
-            .control_pool
-            .read_within(REVISION_TIMEOUT, |session| log::fingerprint(session, &revisions))?)
+        self.read_to_follow(|session| log::fingerprint(session, &revisions))
     }
 
     fn follow(&self, wake: Wake) -> Result<Option<Subscription>, StoreError> {

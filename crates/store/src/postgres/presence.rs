@@ -63,12 +63,13 @@ impl Presence for PostgresStore {
 
     fn find(&self, name: &str, except: ServerId) -> Result<Option<String>, StoreError> {
         let except = except.as_bytes().as_slice();
-        self.within_limit(|session| {
+        // Clients ask, so it waits with their reads.
+        Ok(self.read_pool.read_within(LIMIT, |session| {
             let sql = "SELECT server FROM presence
                        WHERE id <> $1 AND expires_at > clock_timestamp() AND $2 = ANY (names)
                        ORDER BY server LIMIT 1";
             let found = session.query_opt(sql, &[&except, &name])?;
             found.map(|row| column(&row, 0)).transpose()
-        })
+        })?)
     }
 }
