@@ -1,4 +1,4 @@
-//! Watches the search index while it is built: `/readyz` tells that searches do not find everything yet.
+//! Watches the search index: `/readyz` tells while searches do not find everything.
 
 use skills_http::Readiness;
 use skills_registry::search::IndexProgress;
@@ -9,10 +9,15 @@ pub(crate) async fn watch_index(
     mut progress: watch::Receiver<IndexProgress>,
     readiness: &Readiness,
 ) -> std::convert::Infallible {
-    readiness.set_indexing(true);
-    let _ = progress.wait_for(|progress| progress.is_complete).await;
-    readiness.set_indexing(false);
-    std::future::pending().await
+    let is_indexing = |progress: &IndexProgress| !progress.is_complete || progress.unread > 0;
+    loop {
+        for state in [true, false] {
+            if progress.wait_for(|progress| is_indexing(progress) == state).await.is_err() {
+                return std::future::pending().await;
+            }
+            readiness.set_indexing(state);
+        }
+    }
 }
 
 #[cfg(test)]
@@ -28,6 +33,12 @@ mod tests {
         assert!(futures_util::poll!(watch.as_mut()).is_pending());
         assert!(readiness.is_indexing());
         sender.send_modify(|progress| progress.is_complete = true);
+        assert!(futures_util::poll!(watch.as_mut()).is_pending());
+        assert!(!readiness.is_indexing());
+        sender.send_modify(|progress| progress.unread = 1);
+        assert!(futures_util::poll!(watch.as_mut()).is_pending());
+        assert!(readiness.is_indexing(), "a text is not searchable yet");
+        sender.send_modify(|progress| progress.unread = 0);
         assert!(futures_util::poll!(watch.as_mut()).is_pending());
         assert!(!readiness.is_indexing());
     }

@@ -34,6 +34,8 @@ pub struct IndexProgress {
     pub indexed: usize,
     /// Entries that are to be indexed first.
     pub total: usize,
+    /// Entries that are found by their metadata only, because the store could not be reached. They are tried again.
+    pub unread: usize,
     /// Version of the catalog that the index has.
     pub version: (StoredRevision, u64),
     /// Whether the first build is complete.

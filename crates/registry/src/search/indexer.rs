@@ -6,7 +6,11 @@
 use std::{
     collections::BTreeMap,
     panic::{AssertUnwindSafe, catch_unwind},
-    sync::{Arc, mpsc},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+        mpsc,
+    },
     thread,
     time::Instant,
 };
@@ -20,7 +24,7 @@ use skills_store::Store;
 use super::{
     ModelLoader, documents,
     index::{IndexProgress, IndexState},
-    root_texts::{self, RootText},
+    root_texts::{self, ReadFailure, RootText},
 };
 use crate::{
     Catalog,
@@ -36,7 +40,7 @@ const MIN_PARALLEL: usize = 64;
 const MAX_THREADS: usize = 4;
 /// Documents up to which a merge is carried out at once.
 const MAX_INLINE_MERGE: usize = 2048;
-/// Most entries whose text is tried again later.
+/// Most entries whose text alone is unreadable that are tried again later.
 const MAX_RETRIES: usize = 4096;
 
 /// State of the indexer thread.
@@ -49,16 +53,18 @@ pub(super) struct Indexer {
     writers: BTreeMap<Option<Layer>, PartitionWriter>,
     model: Option<ModelLoader>,
     analyzers: Vec<Analyzer>,
-    /// Entries whose text could not be read.
+    /// Entries whose text is yet to be read, because the store could not be reached.
     unread: Vec<CatalogDifference>,
+    /// Entries whose text alone could not be read.
+    unreadable: Vec<CatalogDifference>,
     merged: (mpsc::Sender<Merged>, mpsc::Receiver<Merged>),
 }
 
 /// Result of a merge on another thread.
 type Merged = (Option<Layer>, MergedSegment);
 
-/// Analyzed entry, and whether its text could be read.
-type Analyzed = (Option<AnalyzedDocument>, bool);
+/// Analyzed entry, and the reason why its text was not read.
+type Analyzed = (Option<AnalyzedDocument>, Option<ReadFailure>);
 
 impl Indexer {
     pub(super) fn new(
@@ -76,6 +82,7 @@ impl Indexer {
             model,
             analyzers: vec![],
             unread: vec![],
+            unreadable: vec![],
             merged: mpsc::channel(),
         }
     }
@@ -103,7 +110,8 @@ impl Indexer {
             } else {
                 is_second_attempt = false;
             }
-            if !self.publisher.index_signal.wait(started.elapsed()) {
+            let has_unread = !self.unread.is_empty();
+            if !self.publisher.index_signal.wait(started.elapsed(), has_unread) {
                 return;
             }
         }
@@ -120,16 +128,17 @@ impl Indexer {
         // Before the catalog is read, which then lacks what was purged.
         let purged = self.publisher.index_signal.take_purged();
         let catalog = self.publisher.catalog.load_full();
-        let mut differences = self.indexed.differences(&catalog);
-        if !self.unread.is_empty() {
-            differences.extend(std::mem::take(&mut self.unread));
-        }
+        let differences = self.indexed.differences(&catalog);
+        let mut retried = std::mem::take(&mut self.unread);
+        let had_unread = !retried.is_empty();
+        retried.append(&mut self.unreadable);
+        let is_unreachable = AtomicBool::new(false);
         let total = differences.len();
         for (number, chunk) in differences.chunks(CHUNK).enumerate() {
             if self.publisher.index_signal.is_closed() {
                 return;
             }
-            self.apply(&catalog, chunk);
+            self.apply(&catalog, chunk, &is_unreachable);
             let indexed = (number * CHUNK + chunk.len()).min(total);
             self.state.progress.send_modify(|progress| {
                 if !progress.is_complete {
@@ -137,10 +146,27 @@ impl Indexer {
                 }
             });
         }
+        for chunk in retried.chunks(CHUNK) {
+            if self.publisher.index_signal.is_closed() {
+                return;
+            }
+            if is_unreachable.load(Ordering::Relaxed) {
+                // They are in the index with their metadata already.
+                self.unread.extend_from_slice(chunk);
+            } else {
+                self.apply(&catalog, chunk, &is_unreachable);
+            }
+        }
         let version = catalog.version();
         self.indexed = catalog;
+        let unread = self.unread.len();
+        if unread > 0 && !had_unread {
+            tracing::warn!(texts = unread, "store unreachable, texts will be searchable later");
+        } else if unread == 0 && had_unread {
+            tracing::warn!("all texts are searchable again");
+        }
         self.state.progress.send_modify(|progress| {
-            *progress = IndexProgress { version, is_complete: true, ..*progress };
+            *progress = IndexProgress { version, unread, is_complete: true, ..*progress };
         });
         for layer in purged {
             if let Some(writer) = self.writers.get_mut(&Some(layer)) {
@@ -151,17 +177,26 @@ impl Indexer {
     }
 
     /// Indexes some entries and publishes their partitions.
-    fn apply(&mut self, catalog: &Catalog, differences: &[CatalogDifference]) {
-        let analyzed = self.analyze(differences);
+    fn apply(
+        &mut self,
+        catalog: &Catalog,
+        differences: &[CatalogDifference],
+        is_unreachable: &AtomicBool,
+    ) {
+        let analyzed = self.analyze(differences, is_unreachable);
         let mut added: BTreeMap<Option<Layer>, Vec<AnalyzedDocument>> = BTreeMap::new();
-        for (difference, (document, is_read)) in differences.iter().zip(analyzed) {
+        for (difference, (document, failure)) in differences.iter().zip(analyzed) {
             let documents = added.entry(difference.layer.clone()).or_default();
             match document {
                 // An entry that is tried again may have been replaced or removed meanwhile.
                 Some(document) if is_current(catalog, difference) => {
                     documents.push(document);
-                    if !is_read && self.unread.len() < MAX_RETRIES {
-                        self.unread.push(difference.clone());
+                    match failure {
+                        Some(ReadFailure::Unreachable) => self.unread.push(difference.clone()),
+                        Some(ReadFailure::Unreadable) if self.unreadable.len() < MAX_RETRIES => {
+                            self.unreadable.push(difference.clone());
+                        }
+                        Some(ReadFailure::Unreadable) | None => {}
                     }
                 }
                 Some(_) => {}
@@ -179,12 +214,16 @@ impl Indexer {
     }
 
     /// Analyzes entries, on several threads if there are many. Removed entries have no document.
-    fn analyze(&mut self, differences: &[CatalogDifference]) -> Vec<Analyzed> {
+    fn analyze(
+        &mut self,
+        differences: &[CatalogDifference],
+        is_unreachable: &AtomicBool,
+    ) -> Vec<Analyzed> {
         let store = &*self.store;
         let analyze = |analyzer: &mut Analyzer, part: &[CatalogDifference]| -> Vec<Analyzed> {
             let mut analyzed = Vec::with_capacity(part.len());
             for group in root_texts::groups(part) {
-                let texts = root_texts::read(store, group);
+                let texts = root_texts::read(store, group, is_unreachable);
                 let group = group.iter().zip(texts);
                 analyzed.extend(group.map(|(entry, text)| analyze(analyzer, entry, &text)));
             }
@@ -271,8 +310,8 @@ fn analyze(analyzer: &mut Analyzer, difference: &CatalogDifference, root: &RootT
         analyzed.ok()
     };
     match attempt(root.text.as_deref()) {
-        Some(analyzed) => (analyzed, !root.is_unread),
-        None => (attempt(None).flatten(), true),
+        Some(analyzed) => (analyzed, root.failure),
+        None => (attempt(None).flatten(), None),
     }
 }
 

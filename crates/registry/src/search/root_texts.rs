@@ -1,6 +1,9 @@
 //! Root documents of the skills that are indexed, read several at a time: each read of a remote store is a round trip.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::{
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::atomic::{AtomicBool, Ordering},
+};
 
 use bytes::Bytes;
 use skills_core::Digest;
@@ -17,8 +20,23 @@ const MAX_BYTES: u64 = 4 << 20;
 pub(super) struct RootText {
     /// `None` for an entry without a text, or whose text is gone or was not read.
     pub(super) text: Option<String>,
-    /// The text could not be read, which is worth another attempt.
-    pub(super) is_unread: bool,
+    /// Reason why the text was not read.
+    pub(super) failure: Option<ReadFailure>,
+}
+
+/// Reason why a text was not read. Another attempt may succeed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum ReadFailure {
+    /// The store cannot be reached.
+    Unreachable,
+    /// The text alone cannot be read.
+    Unreadable,
+}
+
+impl RootText {
+    const fn unread(failure: ReadFailure) -> Self {
+        Self { text: None, failure: Some(failure) }
+    }
 }
 
 /// Splits entries into groups whose texts are read at once.
@@ -37,38 +55,51 @@ pub(super) fn groups(entries: &[CatalogDifference]) -> Vec<&[CatalogDifference]>
     groups
 }
 
-/// Reads the texts of a group. Entries that are no stored skills have none.
-pub(super) fn read(store: &dyn Store, entries: &[CatalogDifference]) -> Vec<RootText> {
+/// Reads the texts of a group. Entries that are no stored skills have none. Nothing is read once a read has found that the
+/// store cannot be reached: each attempt may take until a time limit.
+pub(super) fn read(
+    store: &dyn Store,
+    entries: &[CatalogDifference],
+    is_unreachable: &AtomicBool,
+) -> Vec<RootText> {
     let digests: Vec<_> = entries.iter().filter_map(file_of).map(|file| file.digest).collect();
     if digests.is_empty() {
         return vec![RootText::default(); entries.len()];
     }
-    let mut read = match catch_unwind(AssertUnwindSafe(|| store.blobs(&digests))) {
-        Ok(Ok(blobs)) => blobs.into_iter().map(Ok).collect(),
-        Ok(Err(error)) if error.is_transient() => {
-            tracing::warn!(%error, texts = digests.len(), "texts not readable for the search index");
-            digests.iter().map(|_| Err(())).collect()
+    let unreachable = || vec![Err(ReadFailure::Unreachable); digests.len()];
+    let read = if is_unreachable.load(Ordering::Relaxed) {
+        unreachable()
+    } else {
+        match catch_unwind(AssertUnwindSafe(|| store.blobs(&digests))) {
+            Ok(Ok(blobs)) => blobs.into_iter().map(Ok).collect(),
+            Ok(Err(error)) if error.is_transient() => {
+                tracing::debug!(%error, "texts not readable for the search index");
+                is_unreachable.store(true, Ordering::Relaxed);
+                unreachable()
+            }
+            // One of them is damaged, which must not hide the others.
+            _ => digests.iter().map(|digest| read_alone(store, digest)).collect(),
         }
-        // One of them is damaged, which must not hide the others.
-        _ => digests.iter().map(|digest| read_alone(store, digest)).collect::<Vec<_>>(),
-    }
-    .into_iter();
+    };
+    let mut read = read.into_iter();
     let text = |entry: &CatalogDifference| match file_of(entry).and_then(|_| read.next()) {
         Some(Ok(Some(bytes))) => {
-            RootText { text: Some(String::from_utf8_lossy(&bytes).into_owned()), is_unread: false }
+            RootText { text: Some(String::from_utf8_lossy(&bytes).into_owned()), failure: None }
         }
         // Without a text; or replaced meanwhile, which is a difference of its own.
         None | Some(Ok(None)) => RootText::default(),
-        Some(Err(())) => RootText { text: None, is_unread: true },
+        Some(Err(failure)) => RootText::unread(failure),
     };
     entries.iter().map(text).collect()
 }
 
 /// Reads one text. One that makes the store panic counts as gone.
-fn read_alone(store: &dyn Store, digest: &Digest) -> Result<Option<Bytes>, ()> {
+fn read_alone(store: &dyn Store, digest: &Digest) -> Result<Option<Bytes>, ReadFailure> {
     let read = catch_unwind(AssertUnwindSafe(|| store.blob(digest)));
-    read.unwrap_or(Ok(None))
-        .map_err(|error| tracing::warn!(%error, "text not readable for the search index"))
+    read.unwrap_or(Ok(None)).map_err(|error| {
+        tracing::warn!(%error, "text not readable for the search index");
+        ReadFailure::Unreadable
+    })
 }
 
 /// Returns the root document of a stored skill.

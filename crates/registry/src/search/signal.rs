@@ -12,6 +12,8 @@ use skills_core::Layer;
 /// index takes at most a fifth of the time while writes go on. A search that waits for the next update ends it.
 const MIN_PAUSE: Duration = Duration::from_millis(50);
 const MAX_PAUSE: Duration = Duration::from_millis(500);
+/// Time after which texts are tried again that were not read because the store could not be reached.
+const RETRY_PAUSE: Duration = Duration::from_secs(2);
 
 /// State of the signal.
 #[derive(Debug, Default)]
@@ -93,18 +95,26 @@ impl IndexSignal {
         self.state.lock().is_closed
     }
 
-    /// Waits until the next update is due, after one that took a time. Returns whether to go on.
-    pub(super) fn wait(&self, update: Duration) -> bool {
-        self.wait_after((update * 4).clamp(MIN_PAUSE, MAX_PAUSE))
+    /// Waits until the next update is due, after one that took a time. If it left texts unread, one is due in any case
+    /// after a while. Returns whether to go on.
+    pub(super) fn wait(&self, update: Duration, has_unread: bool) -> bool {
+        let pause = (update * 4).clamp(MIN_PAUSE, MAX_PAUSE);
+        self.wait_after(pause, has_unread.then_some(RETRY_PAUSE))
     }
 
-    /// Waits until the next update is due, which is after a pause at the earliest. Returns whether to go on.
-    fn wait_after(&self, pause: Duration) -> bool {
-        let pause_ends = Instant::now() + pause;
+    /// Waits until the next update is due: after a pause at the earliest, and after `retry` at the latest. Returns whether to
+    /// go on.
+    fn wait_after(&self, pause: Duration, retry: Option<Duration>) -> bool {
+        let now = Instant::now();
+        let (pause_ends, retry_at) = (now + pause, retry.map(|retry| now + retry));
         let mut state = self.state.lock();
         loop {
             match state.next_step(Instant::now() >= pause_ends) {
-                NextStep::Sleep => self.changed.wait(&mut state),
+                NextStep::Sleep => match retry_at {
+                    Some(at) if self.changed.wait_until(&mut state, at).timed_out() => break,
+                    Some(_) => {}
+                    None => self.changed.wait(&mut state),
+                },
                 NextStep::SleepThroughPause => {
                     self.changed.wait_until(&mut state, pause_ends);
                 }
@@ -138,7 +148,7 @@ mod tests {
         assert_eq!([false, true].map(next_step), [NextStep::Sleep, NextStep::Sleep]);
         signal.raise();
         assert_eq!([false, true].map(next_step), [NextStep::SleepThroughPause, NextStep::Update]);
-        assert!(signal.wait_after(Duration::ZERO));
+        assert!(signal.wait_after(Duration::ZERO, None));
         assert_eq!(next_step(true), NextStep::Sleep, "the change is indexed");
     }
 
@@ -147,7 +157,7 @@ mod tests {
         let signal = Arc::new(IndexSignal::default());
         signal.raise();
         let waiting = Arc::clone(&signal);
-        let indexer = thread::spawn(move || waiting.wait_after(ENDLESS));
+        let indexer = thread::spawn(move || waiting.wait_after(ENDLESS, None));
         signal.hurry();
         assert!(indexer.join().unwrap());
         assert_eq!(flags(&signal), (false, false));
@@ -160,7 +170,7 @@ mod tests {
         assert_eq!(flags(&signal), (false, true), "there is nothing to index yet");
         assert_eq!(signal.state.lock().next_step(true), NextStep::Sleep);
         let waiting = Arc::clone(&signal);
-        let indexer = thread::spawn(move || waiting.wait_after(ENDLESS));
+        let indexer = thread::spawn(move || waiting.wait_after(ENDLESS, None));
         signal.raise();
         assert!(indexer.join().unwrap());
         assert_eq!(flags(&signal), (false, false));
@@ -171,6 +181,12 @@ mod tests {
         let signal = IndexSignal::default();
         signal.raise();
         signal.close();
-        assert!(!signal.wait_after(ENDLESS));
+        assert!(!signal.wait_after(ENDLESS, None));
+    }
+
+    #[test]
+    fn texts_that_were_not_read_are_tried_again_without_a_change() {
+        let signal = IndexSignal::default();
+        assert!(signal.wait_after(ENDLESS, Some(Duration::ZERO)));
     }
 }

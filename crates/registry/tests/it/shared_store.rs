@@ -7,12 +7,15 @@ use std::{
 
 use serde_json::json;
 use skills_bus::{Bus, CallError};
-use skills_core::{Caller, Code, Coded as _, EntryKind, Layer};
+use skills_core::{Caller, Code, Coded as _, EntryKind, Layer, PromptDefinition, Timestamp};
 use skills_registry::{
     HistoryRequest, LogRequest, Registry, RegistryConfig, RegistryError, SkillRegistry,
     search::SearchRequest,
 };
-use skills_store::{MemoryPresence, Presence as _, ServerId, SharedMemoryStore, Store};
+use skills_store::{
+    Batch, EntryContent, MemoryPresence, MemoryStore, Mutation, Presence as _, PublishOptions,
+    ServerId, SharedMemoryStore, Store,
+};
 
 use crate::support::FakeBus;
 
@@ -112,6 +115,62 @@ async fn a_store_that_answers_with_an_error_counts_as_reachable() {
     within(health.wait_for(|health| health.age().is_none())).await.unwrap();
     register(&registry, "a").await;
     assert_eq!(registry.catalog().revision(), 1);
+}
+
+#[tokio::test]
+async fn a_commit_that_hangs_does_not_hide_an_outage() {
+    let store = Arc::new(SharedMemoryStore::default());
+    let memory = Arc::new(MemoryStore::new());
+    store.replace(Arc::clone(&memory));
+    let registry = open(&store);
+    store.set_hanging(true);
+    let write = registry.register_skill("t", &Layer::Official, "a", "# a".into());
+    // The follower waits for the writer thread to publish this one.
+    let content = EntryContent::Prompt(PromptDefinition {
+        description: "p".to_owned(),
+        arguments: vec![],
+        function_id: "f::g".to_owned(),
+    });
+    let (layer, options) = (Layer::Official, PublishOptions::default());
+    let put = Mutation::Put { layer, id: "p".into(), content, blobs: vec![], options };
+    memory.commit(vec![Batch::new("other", vec![put])], Timestamp::now()).unwrap();
+    store.wake();
+    let mut health = registry.store_health();
+    store.set_down(true);
+    within(health.wait_for(|health| health.age().is_some())).await.unwrap();
+    let refused = registry.register_skill("t", &Layer::Official, "b", "# b".into());
+    assert_eq!(within(refused).await.unwrap_err().code(), Code::StoreUnavailable);
+    store.set_hanging(false);
+    assert!(within(write).await.is_err());
+    store.set_down(false);
+    within(health.wait_for(|health| health.age().is_none())).await.unwrap();
+    register(&registry, "b").await;
+    assert_eq!(registry.catalog().revision(), 2);
+}
+
+#[tokio::test]
+async fn texts_that_an_outage_hid_are_searchable_after_it_without_a_change() {
+    const SKILLS: usize = 300;
+    let store = Arc::new(SharedMemoryStore::default());
+    let writer = open(&store);
+    for number in 0..SKILLS {
+        let body = format!("# Skill {number}\n\nA skill.\n\nlantern{number}");
+        let id = format!("s{number}");
+        writer.register_skill("t", &Layer::Official, &id, body).await.unwrap();
+    }
+    store.set_blobs_down(true);
+    let registry = open(&store);
+    let found = async |query: &str| {
+        let request = SearchRequest { query: query.to_owned(), ..SearchRequest::default() };
+        SkillRegistry::search(&*registry, request).await.unwrap().results.len()
+    };
+    assert_eq!(found("s7").await, 1);
+    assert_eq!(found("lantern299").await, 0);
+    let mut progress = registry.search_index().progress();
+    assert_eq!(progress.borrow().unread, SKILLS);
+    store.set_blobs_down(false);
+    within(progress.wait_for(|progress| progress.unread == 0)).await.unwrap();
+    assert_eq!(found("lantern299").await, 1);
 }
 
 #[tokio::test]
