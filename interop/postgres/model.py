@@ -12,8 +12,6 @@ from dataclasses import dataclass
 STORED, REFUSED, UNKNOWN = "stored", "refused", "unknown"
 # Codes that the clients of the tests give to a connection that broke before the answer.
 NO_ANSWER = ("gone", "no answer", "sent")
-# Message of the bus, which has no field for it.
-UNKNOWN_COMMIT = "the connection broke during a commit, which may or may not have happened"
 # A write without an answer may wait for the lock of a server that hangs, and happen when that lock ends.
 LATE_SECONDS = 10
 
@@ -33,12 +31,7 @@ def is_unknown(error):
     """Returns whether a write may have happened: no answer came, or the server says that it does not know."""
     if error.get("code") in NO_ANSWER or error.get("code") == "outcome_unknown":
         return True
-    details = error.get("details")
-    if isinstance(details, dict) and "outcome" in details:
-        return details["outcome"] == "unknown"
-    # Errors of the bus have a code and a message only.
-    is_from_bus = "success" not in error
-    return is_from_bus and error.get("code") == "store_unavailable" and UNKNOWN_COMMIT in error.get("message", "")
+    return error.get("details") == {"outcome": "unknown"}
 
 
 def outcome_of(error):

@@ -213,28 +213,50 @@ def a_commit_whose_connection_breaks_is_resolved(program, database, folder):
 
 def a_commit_that_cannot_be_resolved_is_reported_as_unknown(program, database, folder):
     server, = start_all(program, database, folder, count=1)
-    try:
-        delay_commits(database, 2)
-        over_http = in_background(lambda: publish(server, "doc", "# Doc\n\nUnknown."))
-        wait_for("it commits", lambda: is_committing(database))
-        server.proxy.cut()
-        # A write that comes later is certainly not stored.
-        answer = over_http()
-        error = answer.json()
-        assert answer.status == 503 and answer.code() == "store_unavailable", (answer.status, answer.body)
-        assert error["details"] == {"outcome": "unknown"}, error
-        assert int(answer.header("retry-after")) >= 1, answer.headers
-        answer = publish(server, "later", "# Later\n\nNever.")
-        assert answer.code() == "store_unavailable" and "details" not in answer.json(), answer.body
-        database.sql("DROP TRIGGER wait ON skills.change")
-        server.proxy.heal()
-        wait_for("it is ready", server.is_ready)
 
-        # It was written in fact, and the same request leads to no further version.
-        wait_for("it is listed", lambda: ask(server, "GET", "/v1/skills/doc").status == 200)
-        assert publish(server, "doc", "# Doc\n\nUnknown.").status == 200
+    def over_http(skill):
+        answer = publish(server, skill, "# Doc\n\nUnknown.")
+        assert answer.status == 503 and int(answer.header("retry-after")) >= 1, (answer.status, answer.headers)
+        return answer.json()
+
+    def over_bus(skill):
+        return server.worker().register(skill, "# Doc\n\nUnknown.")
+
+    def by_command(skill):
+        path = os.path.join(folder, skill, "SKILL.md")
+        os.makedirs(os.path.dirname(path))
+        with open(path, "w") as file:
+            file.write(f"---\nname: {skill}\ndescription: Unknown.\n---\n# Doc\n")
+        status, out, said = command(program, "add", path, "--url", f"ws://{server.bus}", "--json")
+        assert status == 1, (status, out, said)
+        failed = json.loads(out or said)
+        return failed.get("error") or failed["failed"][0]
+
+    try:
+        for write in (over_http, over_bus, by_command):
+            skill = write.__name__.replace("_", "-")
+            delay_commits(database, 2)
+            answer = in_background(lambda w=write, s=skill: w(s))
+            wait_for("it commits", lambda: is_committing(database))
+            server.proxy.cut()
+            error = answer()
+            assert error["code"] == "store_unavailable" and error["details"] == {"outcome": "unknown"}, (skill, error)
+            # A write that comes later is certainly not stored.
+            answer = publish(server, "later", "# Later\n\nNever.")
+            assert answer.code() == "store_unavailable" and "details" not in answer.json(), answer.body
+            later = over_bus("later")
+            assert later["code"] == "store_unavailable" and "details" not in later, later
+            database.sql("DROP TRIGGER wait ON skills.change", "DROP FUNCTION skills.wait()")
+            server.proxy.heal()
+            wait_for("it is ready", lambda: ask(server, "GET", "/readyz").json()["status"] == "ready")
+
+            # It was written in fact.
+            wait_for("it is listed", lambda s=skill: ask(server, "GET", f"/v1/skills/{s}").status == 200)
+        # The same request leads to no further version.
+        assert publish(server, "over-http", "# Doc\n\nUnknown.").status == 200
         changes = database.sql("SELECT id, action, version, is_new FROM change ORDER BY revision")
-        assert changes == [["doc", "put", "1", "t"], ["doc", "put", "1", "f"]], changes
+        assert changes == [["over-http", "put", "1", "t"], ["over-bus", "put", "1", "t"], ["by-command", "put", "1", "t"],
+                           ["over-http", "put", "1", "f"]], changes
     finally:
         server.kill()
 

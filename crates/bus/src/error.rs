@@ -2,8 +2,8 @@
 
 use std::{borrow::Cow, time::Duration};
 
-use serde::{Deserialize, Serialize};
-use skills_core::{Code, Coded};
+use serde_json::Value;
+use skills_core::{Code, Coded, UNKNOWN_OUTCOME};
 
 /// Failure of a call on the bus.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -42,6 +42,14 @@ pub enum CallError {
         /// Message for people.
         message: String,
     },
+    /// The callee does not know whether it stored what it was to store.
+    #[error("{message}")]
+    OutcomeUnknown {
+        /// Code for machines.
+        code: String,
+        /// Message for people.
+        message: String,
+    },
 }
 
 impl CallError {
@@ -59,7 +67,12 @@ impl CallError {
     /// Returns the wire form.
     #[must_use]
     pub fn body(&self) -> ErrorBody {
-        ErrorBody { code: self.code_text().into_owned(), message: self.to_string() }
+        let is_outcome_unknown = self.is_outcome_unknown();
+        ErrorBody {
+            code: self.code_text().into_owned(),
+            message: self.to_string(),
+            is_outcome_unknown,
+        }
     }
 }
 
@@ -73,25 +86,49 @@ impl Coded for CallError {
             Self::Congested(_) => Code::ChannelSendFailed,
             Self::Private(_) => Code::Forbidden,
             Self::Disconnected(_) => Code::NotConnected,
-            Self::Remote { code, .. } => Code::from_remote(code),
+            Self::Remote { code, .. } | Self::OutcomeUnknown { code, .. } => {
+                Code::from_remote(code)
+            }
         }
     }
 
     fn code_text(&self) -> Cow<'_, str> {
         match self {
-            Self::Remote { code, .. } => code.into(),
+            Self::Remote { code, .. } | Self::OutcomeUnknown { code, .. } => code.into(),
             _ => self.code().as_str().into(),
         }
     }
+
+    fn is_outcome_unknown(&self) -> bool {
+        matches!(self, Self::OutcomeUnknown { .. })
+    }
 }
 
-/// Error `{code, message}` of an `invocationresult` frame.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+/// Error `{code, message}` of an `invocationresult` frame, with `details` if it leaves open whether a write was stored.
+#[derive(Debug, Clone, Default)]
 pub struct ErrorBody {
     /// Code for machines.
-    #[serde(default)]
     pub code: String,
     /// Message for people.
-    #[serde(default)]
     pub message: String,
+    /// The details are those of an unknown outcome. Other details are not passed on.
+    pub is_outcome_unknown: bool,
+}
+
+/// Returns whether the details of an error are those of an unknown outcome.
+#[must_use]
+pub fn is_outcome_unknown(details: &Value) -> bool {
+    let (name, value) = UNKNOWN_OUTCOME;
+    details[name] == value
+}
+
+impl From<ErrorBody> for CallError {
+    fn from(error: ErrorBody) -> Self {
+        let ErrorBody { code, message, is_outcome_unknown } = error;
+        if is_outcome_unknown {
+            Self::OutcomeUnknown { code, message }
+        } else {
+            Self::Remote { code, message }
+        }
+    }
 }

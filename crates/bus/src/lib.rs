@@ -25,7 +25,7 @@ pub use api::{
     FunctionSpec, Observer, ObserverSink, TriggerBinding, TriggerProvider, TriggerTypeSpec,
 };
 pub use client::{BusClient, ClientError};
-pub use error::{CallError, ErrorBody};
+pub use error::{CallError, ErrorBody, is_outcome_unknown};
 pub use hub::{EngineMode, Hub, HubConfig};
 pub use json::Json;
 pub use proof::ServerSecret;

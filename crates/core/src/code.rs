@@ -526,7 +526,16 @@ pub trait Coded: std::error::Error {
     fn hint(&self) -> Option<&str> {
         None
     }
+
+    /// Returns whether it is not known if a write was stored. Any other error means that it was not. Surfaces add
+    /// [`UNKNOWN_OUTCOME`] to such an error.
+    fn is_outcome_unknown(&self) -> bool {
+        false
+    }
 }
+
+/// Details of an error that leaves open whether a write was stored: a name and its value.
+pub const UNKNOWN_OUTCOME: (&str, &str) = ("outcome", "unknown");
 
 #[cfg(test)]
 mod tests {

@@ -8,7 +8,7 @@ use axum::{
     http::{HeaderValue, StatusCode, header},
     response::{IntoResponse, Response},
 };
-use skills_core::{Code, Coded, limits::MAX_KEY_SECONDS};
+use skills_core::{Code, Coded, UNKNOWN_OUTCOME, limits::MAX_KEY_SECONDS};
 use skills_execution::{ExecuteError, ReadManifestError};
 use skills_http::ErrorCode;
 use skills_manifest::ManifestError;
@@ -154,13 +154,11 @@ impl GatewayError {
         match self {
             Self::Manifest(error) => serde_json::to_value(error.diagnostics()).ok(),
             Self::Execute(error) => error.details(),
-            Self::Vault(VaultError::Server { failure: ServerFailure::OutcomeUnknown, .. }) => {
-                Some(serde_json::json!({ "outcome": "unknown" }))
+            _ if self.is_outcome_unknown() => {
+                let (name, value) = UNKNOWN_OUTCOME;
+                Some(serde_json::json!({ name: value }))
             }
             Self::Vault(VaultError::MissingSecrets(missing)) => serde_json::to_value(missing).ok(),
-            Self::Registry(error) if error.is_outcome_unknown() => {
-                Some(serde_json::json!({ "outcome": "unknown" }))
-            }
             Self::Registry(RegistryError::Version(error)) => {
                 error.current().map(|current| serde_json::json!({ "current": current }))
             }
@@ -170,6 +168,14 @@ impl GatewayError {
 }
 
 impl Coded for GatewayError {
+    fn is_outcome_unknown(&self) -> bool {
+        match self {
+            Self::Registry(error) => error.is_outcome_unknown(),
+            Self::Vault(error) => error.is_outcome_unknown(),
+            _ => false,
+        }
+    }
+
     fn code(&self) -> Code {
         match self {
             Self::Registry(error) => error.code(),

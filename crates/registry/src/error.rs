@@ -181,22 +181,20 @@ impl RegistryError {
         StoreError::Unavailable { code, message }.into()
     }
 
+    /// Converts the error of a function that a remote registry serves.
+    #[must_use]
+    pub fn from_remote(error: &CallError) -> Self {
+        let message = error.to_string();
+        if error.is_outcome_unknown() && error.code() == Code::StoreUnavailable {
+            return StoreError::OutcomeUnknown(message).into();
+        }
+        Self::Remote { code: error.code_text().into_owned(), message }
+    }
+
     /// Creates the error for a result that breaks the contract of the bus functions.
     #[must_use]
     pub fn unexpected_answer(message: String) -> Self {
         Self::Remote { code: Code::UnexpectedAnswer.into(), message }
-    }
-}
-
-impl RegistryError {
-    /// Returns whether it is not known if a write was stored. Any other error means that it was not.
-    #[must_use]
-    pub fn is_outcome_unknown(&self) -> bool {
-        match self {
-            Self::OutcomeUnknown => true,
-            Self::Store(error) => error.is_outcome_unknown(),
-            _ => false,
-        }
     }
 }
 
@@ -264,6 +262,13 @@ impl Coded for RegistryError {
                 Some("start `skills serve`, connect the worker that serves it, and ask that server")
             }
             _ => None,
+        }
+    }
+
+    fn is_outcome_unknown(&self) -> bool {
+        match self {
+            Self::Store(error) => error.is_outcome_unknown(),
+            _ => self.code() == Code::OutcomeUnknown,
         }
     }
 }

@@ -156,10 +156,7 @@ fn parse_result<T: DeserializeOwned>(
     function_id: &str,
     result: Result<Json, CallError>,
 ) -> Result<T, RegistryError> {
-    let result = result.map_err(|error| RegistryError::Remote {
-        code: error.code_text().into_owned(),
-        message: error.to_string(),
-    })?;
+    let result = result.map_err(|error| RegistryError::from_remote(&error))?;
     result.parse().map_err(|error| {
         let message = format!("the result of {function_id} breaks the contract: {error}");
         RegistryError::unexpected_answer(message)

@@ -2,6 +2,7 @@
 
 use serde::Deserialize;
 use serde_json::Value;
+use skills_bus::ErrorBody;
 use skills_core::{AgentSkill, PromptArgument, Provenance, Tier, ToolMeta};
 use skills_registry::{ExplainedLayer, Explanation, Published, RegistryError, VersionImport};
 
@@ -86,14 +87,23 @@ pub(super) struct ManyResults {
 #[derive(Deserialize)]
 #[serde(untagged)]
 pub(super) enum ManyResult {
-    Refused { code: String, message: String },
+    Refused {
+        code: String,
+        message: String,
+        #[serde(default)]
+        details: Value,
+    },
     Registered(Published),
 }
 
 impl ManyResult {
     pub(super) fn into_result(self) -> Result<Published, RegistryError> {
         match self {
-            Self::Refused { code, message } => Err(RegistryError::Remote { code, message }),
+            Self::Refused { code, message, details } => {
+                let is_outcome_unknown = skills_bus::is_outcome_unknown(&details);
+                let error = ErrorBody { code, message, is_outcome_unknown };
+                Err(RegistryError::from_remote(&error.into()))
+            }
             Self::Registered(published) => Ok(published),
         }
     }

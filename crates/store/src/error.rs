@@ -85,17 +85,6 @@ impl StoreError {
             _ => false,
         }
     }
-
-    /// Returns whether it is not known if the group was stored. Any other error means that it was not.
-    #[must_use]
-    pub const fn is_outcome_unknown(&self) -> bool {
-        match self {
-            #[cfg(feature = "postgres")]
-            Self::Postgres(PgError::OutcomeUnknown(_)) => true,
-            Self::OutcomeUnknown(_) => true,
-            _ => false,
-        }
-    }
 }
 
 impl Coded for StoreError {
@@ -131,6 +120,15 @@ impl Coded for StoreError {
             | Self::OutcomeUnknown(_)
             | Self::NoHistory(_)
             | Self::Forgotten { .. } => None,
+        }
+    }
+
+    fn is_outcome_unknown(&self) -> bool {
+        match self {
+            #[cfg(feature = "postgres")]
+            Self::Postgres(PgError::OutcomeUnknown(_)) => true,
+            Self::OutcomeUnknown(_) => true,
+            _ => false,
         }
     }
 }

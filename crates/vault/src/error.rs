@@ -219,6 +219,10 @@ impl Coded for VaultError {
         }
     }
 
+    fn is_outcome_unknown(&self) -> bool {
+        self.server_failure() == Some(ServerFailure::OutcomeUnknown)
+    }
+
     fn hint(&self) -> Option<&str> {
         match self {
             Self::Database(error) => error.hint(),

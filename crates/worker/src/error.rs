@@ -1,7 +1,8 @@
 //! Mapping from registry errors to bus errors.
 
+use serde_json::{Value, json};
 use skills_bus::CallError;
-use skills_core::{Code, Coded};
+use skills_core::{Code, Coded, UNKNOWN_OUTCOME};
 use skills_execution::ExecuteError;
 use skills_registry::RegistryError;
 
@@ -16,7 +17,18 @@ pub(crate) fn execute_error(error: &ExecuteError) -> CallError {
 }
 
 fn remote(error: &dyn Coded) -> CallError {
-    CallError::remote(error.code_text(), message(error))
+    let (code, message) = (error.code_text().into_owned(), message(error));
+    if error.is_outcome_unknown() {
+        CallError::OutcomeUnknown { code, message }
+    } else {
+        CallError::Remote { code, message }
+    }
+}
+
+/// Returns the details of an error that is part of a result.
+pub(crate) fn details(error: &dyn Coded) -> Option<Value> {
+    let (name, value) = UNKNOWN_OUTCOME;
+    error.is_outcome_unknown().then(|| json!({ name: value }))
 }
 
 /// Returns the message of an error, with its hint.

@@ -11,7 +11,7 @@ use crate::{
     contract::{
         ManyResult, PublishedVersion, RegisterManyInput, RegisterManyOutput, SkillToRegister,
     },
-    error::message,
+    error::{details, message},
     functions::{bundle, provenance, spec},
     register::Registrar,
 };
@@ -59,6 +59,7 @@ pub(crate) fn register(functions: &Registrar<'_, Arc<Context>>) {
                         id,
                         code: error.code_text().into_owned(),
                         message: message(&error),
+                        details: details(&error),
                     },
                 });
                 Ok(RegisterManyOutput { results: results.collect() })

@@ -120,8 +120,8 @@ fn add_trigger(shared: &Shared, link: &Link, trigger: TriggerAdded<'_>) {
     };
     // Some engines pass on the message alone, so it has the code too.
     let error = outcome.err().map(|error| {
-        let ErrorBody { code, message } = error.body();
-        ErrorBody { message: format!("{code}: {message}"), code }
+        let error = error.body();
+        ErrorBody { message: format!("{}: {}", error.code, error.message), ..error }
     });
     let frame = worker_outbound::trigger_result(&id, &trigger_type, &function_id, error.as_ref());
     link.queue.push_control(frame);

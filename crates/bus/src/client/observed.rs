@@ -141,7 +141,11 @@ impl ObservedFunction {
             _ => None,
         };
         if let Some((code, message)) = refusal {
-            ack(Some(&ErrorBody { code: code.into(), message: message.to_owned() }));
+            ack(Some(&ErrorBody {
+                code: code.into(),
+                message: message.to_owned(),
+                ..ErrorBody::default()
+            }));
             if self.members.remove(&id).is_some() {
                 source.events.observer_removed(function_id, &id);
             }

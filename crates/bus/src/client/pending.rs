@@ -50,7 +50,7 @@ impl PendingCalls {
                 Code::InvocationStopped => CallError::Stopped(function_id),
                 Code::PayloadTooLarge => CallError::PayloadTooLarge(error.message),
                 Code::ChannelSendFailed => CallError::Congested(function_id),
-                _ => CallError::Remote { code: error.code, message: error.message },
+                _ => error.into(),
             }),
         });
     }

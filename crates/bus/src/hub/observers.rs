@@ -35,7 +35,7 @@ use crate::{
 };
 
 fn reason(code: Code, message: &str) -> ErrorBody {
-    ErrorBody { code: code.into(), message: message.to_owned() }
+    ErrorBody { code: code.into(), message: message.to_owned(), ..ErrorBody::default() }
 }
 
 #[derive(Default)]

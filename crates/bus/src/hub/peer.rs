@@ -263,6 +263,7 @@ impl Peer {
             let error = ErrorBody {
                 code: Code::ChannelSendFailed.into(),
                 message: "answer dropped: this connection does not read its answers".into(),
+                ..ErrorBody::default()
             };
             self.queue.push_control(outbound::failure(
                 invocation_id_json,

@@ -355,7 +355,7 @@ fn handle_result(hub: &Hub, callee: &Arc<Peer>, result: &CallResult<'_>) {
         if let Some(observed) = pending.observed.take() {
             observed.complete(Err(&error), result.matched.as_deref());
         }
-        return pending.fail(&CallError::Remote { code: error.code, message: error.message });
+        return pending.fail(&error.into());
     }
     if let Some(span) = pending.span.take() {
         span.finish("ok");

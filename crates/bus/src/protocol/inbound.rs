@@ -14,9 +14,12 @@ use super::frame::{
     Action, CallContext, CallResult, Frame, Invoke, MalformedFrame, Observe, Raw, RegisterFunction,
     RegisterTrigger, RegisterTriggerType, Text,
 };
+use crate::is_outcome_unknown;
 
 /// Length limit of ids, which are echoed, stored and compared.
 const MAX_ID: usize = 1024;
+/// Length limit of the details of an error.
+const MAX_DETAILS: usize = 1024;
 
 #[derive(Deserialize)]
 struct Target {
@@ -271,14 +274,23 @@ pub(crate) fn truncate_name(name: &str) -> Cow<'_, str> {
     truncate(name, MAX_QUOTED_CHARS)
 }
 
-/// Parses the code and message of a peer's error. Its stack trace, which names paths of the peer's machine, is dropped.
+/// Returns whether the details of an error are those of an unknown outcome. Longer ones are not parsed.
+fn has_unknown_outcome(details: &RawValue) -> bool {
+    details.get().len() <= MAX_DETAILS
+        && serde_json::from_str(details.get()).is_ok_and(|details| is_outcome_unknown(&details))
+}
+
+/// Parses the code and message of a peer's error, and whether the outcome is unknown. Its stack trace, which names paths of
+/// the peer's machine, is dropped.
 pub(crate) fn error_body(raw: &RawValue, default_code: Code) -> crate::ErrorBody {
     #[derive(Deserialize)]
-    struct AnyError {
+    struct AnyError<'a> {
         #[serde(default)]
         code: serde_json::Value,
         #[serde(default)]
         message: serde_json::Value,
+        #[serde(default, borrow)]
+        details: Option<&'a RawValue>,
     }
     let text = |value: serde_json::Value| match value {
         serde_json::Value::Null => None,
@@ -288,14 +300,49 @@ pub(crate) fn error_body(raw: &RawValue, default_code: Code) -> crate::ErrorBody
     let object = raw
         .get()
         .starts_with('{')
-        .then(|| serde_json::from_str::<AnyError>(raw.get()).ok())
+        .then(|| serde_json::from_str::<AnyError<'_>>(raw.get()).ok())
         .flatten();
-    let (code, message) = match object {
-        Some(error) => (text(error.code), text(error.message)),
-        None => (None, string(raw).map(Cow::into_owned)),
+    let (code, message, is_outcome_unknown) = match object {
+        Some(error) => {
+            (text(error.code), text(error.message), error.details.is_some_and(has_unknown_outcome))
+        }
+        None => (None, string(raw).map(Cow::into_owned), false),
     };
     crate::ErrorBody {
         code: code.unwrap_or_else(|| default_code.into()),
         message: message.unwrap_or_else(|| "the worker gave no message".to_owned()),
+        is_outcome_unknown,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{CallError, protocol::outbound};
+
+    fn parse(error: &str) -> CallError {
+        let raw: Box<RawValue> = serde_json::from_str(error).unwrap();
+        error_body(&raw, Code::InvocationFailed).into()
+    }
+
+    #[test]
+    fn an_unknown_outcome_survives_the_wire() {
+        let (code, message) = ("store_unavailable".to_owned(), "the connection broke".to_owned());
+        let error = CallError::OutcomeUnknown { code: code.clone(), message: message.clone() };
+        let frame = outbound::failure("\"i\"", "\"f\"", &error.body());
+        let frame: serde_json::Value = serde_json::from_str(&frame).unwrap();
+        assert_eq!(frame["error"]["details"], serde_json::json!({ "outcome": "unknown" }));
+        assert_eq!(parse(&frame["error"].to_string()), error);
+        let known = CallError::Remote { code, message };
+        assert!(!outbound::failure("\"i\"", "\"f\"", &known.body()).contains("details"));
+    }
+
+    #[test]
+    fn other_details_of_a_peer_are_dropped() {
+        let long = format!(r#"{{"outcome":"unknown","x":"{}"}}"#, "x".repeat(MAX_DETAILS));
+        for details in ["5", "null", "{}", r#"{"outcome":"known"}"#, &long] {
+            let error = format!(r#"{{"code":"c","message":"m","details":{details}}}"#);
+            assert_eq!(parse(&error), CallError::remote("c", "m"), "{details}");
+        }
     }
 }

@@ -1,6 +1,7 @@
 //! Writer of frames: one JSON object, by concatenation.
 
 use serde_json::value::RawValue;
+use skills_core::UNKNOWN_OUTCOME;
 use uuid::Uuid;
 
 use super::frame::CallContext;
@@ -62,8 +63,13 @@ impl Object {
     }
 
     pub(super) fn error(self, name: &str, error: &ErrorBody) -> Self {
-        let json =
-            format!("{{\"code\":{},\"message\":{}}}", quote(&error.code), quote(&error.message));
+        let mut json =
+            format!("{{\"code\":{},\"message\":{}", quote(&error.code), quote(&error.message));
+        if error.is_outcome_unknown {
+            let (name, value) = UNKNOWN_OUTCOME;
+            json.push_str(&format!(",\"details\":{{\"{name}\":\"{value}\"}}"));
+        }
+        json.push('}');
         self.json(name, &json)
     }
 

@@ -239,7 +239,7 @@ impl<'a> Fields<'a> {
             }
             "error" => ServerFrame::Error(match self.error {
                 Some(error) => error_body(error, Code::InvocationFailed),
-                None => ErrorBody { code: Code::InvocationFailed.into(), message: String::new() },
+                None => ErrorBody { code: Code::InvocationFailed.into(), ..ErrorBody::default() },
             }),
             "ping" => ServerFrame::Ping,
             _ => ServerFrame::Other,

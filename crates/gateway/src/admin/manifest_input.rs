@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use serde::{Deserialize, Deserializer, Serialize, de};
 use serde_json::value::RawValue;
-use skills_core::{Layer, Owner, SkillId, SkillMeta, Tier};
+use skills_core::{Coded as _, Layer, Owner, SkillId, SkillMeta, Tier};
 use skills_manifest::{self as manifest, Diagnostic, ParseMode};
 use skills_registry::{ManifestSkill, Registry, RegistryError};
 use skills_vault::{JointWriteError, SecretName, ServerFailure, Vault, VaultError};

@@ -87,6 +87,9 @@ pub enum ManyResult {
         code: String,
         /// Error message.
         message: String,
+        /// `{"outcome": "unknown"}` if it may be stored all the same.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        details: Option<Value>,
     },
 }
 
