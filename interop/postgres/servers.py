@@ -10,7 +10,7 @@ import time
 
 from attack.client import Gone, bearer, http
 
-from postgres.checks import command, run_checks
+from postgres.checks import command, refusal, run_checks
 from postgres.claims import publish
 from postgres.server import ADMIN, Server, wait_for
 
@@ -183,6 +183,19 @@ def in_background(work):
     return lambda: thread.join(60) or result[0]
 
 
+def a_running_server_goes_on_when_a_newer_one_migrates_the_schema(program, database, folder):
+    server, = start_all(program, database, folder, count=1)
+    try:
+        database.sql("UPDATE schema_version SET version = version + 1",
+                     "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid() "
+                     "AND backend_type = 'client backend'")
+        wait_for("it writes", lambda: server.worker().register("doc", "# Doc\n\nStill.") is None)
+        create_key(server, "ann")
+        assert refusal(program, "list", store=database.url()) == "store_newer_schema"
+    finally:
+        server.kill()
+
+
 def is_committing(database):
     return database.sql("SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'PgSleep'") == [["1"]]
 
@@ -325,4 +338,5 @@ if __name__ == "__main__":
                 a_key_revoked_on_one_server_is_refused_on_all_within_a_second, limits_are_exact_across_servers,
                 all_servers_serve_the_same, keys_are_accepted_from_memory_for_max_stale,
                 a_commit_whose_connection_breaks_is_resolved, a_commit_that_cannot_be_resolved_is_reported_as_unknown,
-                a_server_that_is_cut_off_does_not_block_the_others, a_server_that_was_cut_off_catches_up])
+                a_server_that_is_cut_off_does_not_block_the_others, a_server_that_was_cut_off_catches_up,
+                a_running_server_goes_on_when_a_newer_one_migrates_the_schema])
