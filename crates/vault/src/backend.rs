@@ -38,6 +38,11 @@ pub(crate) trait VaultBackend: fmt::Debug + Send + Sync {
         false
     }
 
+    /// Returns whether secrets or grants may have changed since the last call, so that copies of them have to be dropped.
+    fn take_secret_changes(&self) -> bool {
+        false
+    }
+
     /// Makes every write fail, as on a full disk.
     #[cfg(test)]
     fn set_read_only(&self, read_only: bool);

@@ -7,12 +7,12 @@ use std::{
     time::Instant,
 };
 
-use skills_core::{Coded as _, Owner, Tier, Timestamp};
+use skills_core::{Coded as _, Owner, SkillId, Tier, Timestamp};
 
 use super::*;
 use crate::{
     AccountChange, CalledSkill, KeySelector, NewKey, Plan, PlanLimits, ProfileChange, RateLimits,
-    Vault,
+    SecretName, Vault,
     vault::testing::{MASTER, NOW, PostgresSchema, TestProxy, TestSite, actor, master, owner},
 };
 
@@ -148,6 +148,73 @@ fn keys_and_secrets_are_used_from_memory_while_the_database_is_away() {
     wait_until(|| find(&server, &unused.key).is_ok_and(|found| found));
     wait_until(|| find(&impatient, &unused.key).is_ok_and(|found| found));
     server.set_profile(actor(), &ann, &ProfileChange::default()).unwrap();
+}
+
+/// Vault through a proxy, with its connection to the database.
+fn open_through(proxy: &TestProxy) -> (Vault, Arc<Database>) {
+    let backend = PostgresBackend::open(&proxy.url, None).unwrap();
+    let database = Arc::clone(&backend.database);
+    (Vault::on(Box::new(backend), Some(master(MASTER, None))), database)
+}
+
+/// Cuts a proxy, and waits until its vault knows.
+fn cut(proxy: &TestProxy, database: &Database) {
+    proxy.cut();
+    wait_until(|| database.contact.failure().is_some());
+}
+
+/// Resumes a proxy, and waits until its vault has read the changes.
+fn resume(proxy: &TestProxy, database: &Database) {
+    proxy.resume();
+    wait_until(|| database.contact.failure().is_none());
+}
+
+#[test]
+fn revoked_grants_and_removed_secrets_are_not_used_from_memory() {
+    type Change = fn(&Vault, &Owner, &SkillId, &SecretName);
+    let changes: [(&str, Change); 3] = [
+        ("revoked grant", |vault, ann, echo, name| {
+            assert!(vault.revoke_grant(actor(), ann, echo, name).unwrap());
+        }),
+        ("removed secret", |vault, ann, _, name| {
+            assert!(vault.remove_secret(actor(), ann, None, name).unwrap());
+        }),
+        ("new value", |vault, ann, _, name| {
+            vault.set_secret(actor(), ann, None, name, "new").unwrap();
+        }),
+    ];
+    let (ann, echo, name): (_, SkillId, SecretName) =
+        (owner("ann"), "echo".parse().unwrap(), "TOKEN".parse().unwrap());
+    let origin = Some("https://api.example");
+    let skill = CalledSkill { tier: Tier::Market, id: &echo, origin };
+    for (change, apply) in changes {
+        for is_own in [true, false] {
+            let site = TestSite::postgres();
+            let proxy = TestProxy::start(schema(&site));
+            let (direct, (server, database)) = (site.vault(), open_through(&proxy));
+            let call = || server.secrets_for_call(&ann, skill, &["TOKEN".to_owned()]);
+            direct.set_secret(actor(), &ann, None, &name, "old").unwrap();
+            direct.grant_secret(actor(), &ann, &echo, origin, &name).unwrap();
+            let marker = direct.create_key(actor(), &NewKey::for_owner(&ann)).unwrap();
+            assert!(server.find_key(&marker.key, NOW).unwrap().is_some());
+            assert_eq!(call().unwrap()["TOKEN"].as_str(), "old");
+            direct.record(actor(), "skill.put", "other").unwrap();
+            cut(&proxy, &database);
+            assert_eq!(call().unwrap()["TOKEN"].as_str(), "old", "from memory");
+            resume(&proxy, &database);
+            if is_own {
+                apply(&server, &ann, &echo, &name);
+            } else {
+                apply(&direct, &ann, &echo, &name);
+                // The server knows of a change after this one.
+                direct.revoke_keys(actor(), KeySelector::Key(&marker.key)).unwrap();
+                wait_until(|| server.find_key(&marker.key, NOW).unwrap().is_none());
+            }
+            cut(&proxy, &database);
+            let failed = call().unwrap_err();
+            assert!(failed.is_unavailable(), "{change}, own {is_own}: {failed}");
+        }
+    }
 }
 
 #[test]
