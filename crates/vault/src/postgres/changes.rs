@@ -26,6 +26,9 @@ use crate::{
 const CHECK_INTERVAL: Duration = Duration::from_millis(250);
 /// Most changes that wait to be taken; with more, everything is read again.
 const MAX_WAITING: usize = 65_536;
+/// Revisions before the last known one whose changes are read again after a restart: more than a failover may have lost
+/// and given out again.
+const REREAD_REVISIONS: i64 = 1000;
 
 /// Knowledge of whether the database can be reached.
 #[derive(Debug)]
@@ -198,7 +201,7 @@ impl ChangeFollower {
     /// Lets keys be looked up again.
     pub(super) fn forget_keys(&self, keys: &[Digest]) {
         let changes = keys.iter().map(|hash| (*hash, None)).collect();
-        self.shared.push(&mut self.shared.waiting.lock(), changes);
+        self.shared.push(&mut self.shared.waiting.lock(), changes, false);
     }
 
     /// Lets copies of secrets and grants be dropped.
@@ -258,47 +261,52 @@ impl Shared {
 
     fn read_changes(&self, database: &Database) -> Result<(), PgError> {
         let seen = self.waiting.lock().position;
-        let (found, since, changes) = database.quick(|session| {
+        let (found, since, is_same_history, changes) = database.quick(|session| {
             let (found, since) = Position::read(session, seen.audit.map(|(number, _)| number))?;
+            let is_same_history = seen.is_followed_by(&found, since.record_at);
             // Transactions up to this revision are committed. Later ones may be among the rows, and come again.
-            let is_newer = found.revision > seen.revision;
-            let changes =
-                if is_newer { keys::changes_after(session, seen.revision)? } else { vec![] };
-            Ok((found, since, changes))
+            let after = if is_same_history {
+                seen.revision
+            } else {
+                seen.revision.min(found.revision) - REREAD_REVISIONS
+            };
+            let is_newer = found.revision > after;
+            let changes = if is_newer { keys::changes_after(session, after)? } else { vec![] };
+            Ok((found, since, is_same_history, changes))
         })?;
-        let is_same_history = seen.is_followed_by(&found, since.record_at);
         if since.has_secret_changes || !is_same_history {
             self.has_secret_changes.store(true, Ordering::Release);
         }
         let mut waiting = self.waiting.lock();
-        if is_same_history {
-            self.push(&mut waiting, changes);
-        } else {
+        if !is_same_history {
             tracing::info!(
                 known = seen.revision,
                 revision = found.revision,
                 "vault database restarted or lost commits, keys and secrets are looked up again"
             );
-            self.replace(&mut waiting, KeyChanges::All);
         }
+        self.push(&mut waiting, changes, !is_same_history);
         waiting.position = found;
         Ok(())
     }
 
-    fn push(&self, waiting: &mut Waiting, new: Vec<(Digest, Option<StoredKey>)>) {
-        if new.is_empty() {
+    /// Adds changes to those that wait. `others` is set if other keys may have changed too.
+    fn push(&self, waiting: &mut Waiting, new: Vec<(Digest, Option<StoredKey>)>, others: bool) {
+        if new.is_empty() && !others {
             return;
         }
-        let changes = match std::mem::replace(&mut waiting.changes, KeyChanges::None) {
+        let before = std::mem::replace(&mut waiting.changes, KeyChanges::None);
+        let changes = match before {
             KeyChanges::All => KeyChanges::All,
-            KeyChanges::Some(mut changes) if changes.len() + new.len() <= MAX_WAITING => {
-                changes.extend(new);
-                KeyChanges::Some(changes)
+            KeyChanges::None => KeyChanges::Some { keys: new, others },
+            KeyChanges::Some { mut keys, others: before } => {
+                keys.extend(new);
+                KeyChanges::Some { keys, others: before || others }
             }
-            KeyChanges::None if new.len() <= MAX_WAITING => KeyChanges::Some(new),
-            KeyChanges::None | KeyChanges::Some(_) => KeyChanges::All,
         };
-        self.replace(waiting, changes);
+        let is_too_long =
+            matches!(&changes, KeyChanges::Some { keys, .. } if keys.len() > MAX_WAITING);
+        self.replace(waiting, if is_too_long { KeyChanges::All } else { changes });
     }
 
     fn replace(&self, waiting: &mut Waiting, changes: KeyChanges) {

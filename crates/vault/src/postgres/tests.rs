@@ -7,12 +7,12 @@ use std::{
     time::Instant,
 };
 
-use skills_core::{Coded as _, Owner, SkillId, Tier, Timestamp};
+use skills_core::{Caller, Coded as _, KeyDirectory as _, Owner, SkillId, Tier, Timestamp, User};
 
 use super::*;
 use crate::{
-    AccountChange, CalledSkill, KeySelector, NewKey, Plan, PlanLimits, ProfileChange, RateLimits,
-    SecretName, Vault,
+    AccountChange, AdminSecrets, CalledSkill, CreatedKey, KeySelector, NewKey, Plan, PlanLimits,
+    ProfileChange, RateLimits, SecretName, Vault, VaultKeyDirectory,
     vault::testing::{MASTER, NOW, PostgresSchema, TestProxy, TestSite, actor, master, owner},
 };
 
@@ -248,6 +248,48 @@ fn keys_are_looked_up_again_when_the_database_lost_commits() {
             wait_until(|| vault.find_key(key, NOW).unwrap().is_none());
         }
     }
+}
+
+#[test]
+fn keys_are_accepted_from_memory_when_the_database_restarts_and_is_lost_again() {
+    let site = TestSite::postgres();
+    let proxy = TestProxy::start(schema(&site));
+    let direct = site.vault();
+    let ann = owner("ann");
+    let create = || direct.create_key(actor(), &NewKey::for_owner(&ann)).unwrap();
+    let [used, revoked, removed, unused] = [create(), create(), create(), create()];
+    let (server, database) = open_through(&proxy);
+    for key in [&used, &revoked, &removed] {
+        assert!(server.find_key(&key.key, NOW).unwrap().is_some());
+    }
+    let server = Arc::new(server);
+    let keys = VaultKeyDirectory::new(Arc::clone(&server), AdminSecrets::default());
+    let is_active = |key: &CreatedKey| {
+        keys.is_active(&Caller::User(User { owner: ann.clone(), key: key.row.hash }))
+    };
+    cut(&proxy, &database);
+    // It lost a commit, and gave its revision out again.
+    let restart = "ALTER TABLE vault_audit DISABLE TRIGGER USER;
+        UPDATE vault_audit SET at = at + 1 WHERE number = (SELECT max(number) FROM vault_audit);
+        ALTER TABLE vault_audit ENABLE TRIGGER USER;
+        UPDATE vault_state SET revision = revision - 1";
+    schema(&site).execute(restart).unwrap();
+    direct.revoke_keys(actor(), KeySelector::Key(&revoked.key)).unwrap();
+    for _ in 0..2 {
+        resume(&proxy, &database);
+        cut(&proxy, &database);
+        assert!(server.find_key(&used.key, NOW).unwrap().is_some(), "used before");
+        assert!(server.find_key(&revoked.key, NOW).is_err(), "revoked meanwhile");
+        assert!(server.find_key(&unused.key, NOW).is_err(), "never used");
+        assert!(is_active(&used) && !is_active(&revoked));
+        assert!(server.cached_plan(&used.row.hash).is_some());
+    }
+    // While the database can be reached, it is asked.
+    schema(&site).execute("DELETE FROM vault_key WHERE number = 3").unwrap();
+    resume(&proxy, &database);
+    wait_until(|| server.find_key(&removed.key, NOW).is_ok_and(|found| found.is_none()));
+    cut(&proxy, &database);
+    assert!(server.find_key(&removed.key, NOW).is_err());
 }
 
 #[test]
