@@ -80,7 +80,6 @@ def every_sslmode_does_what_it_says(program, database, folder):
         (f"sslmode=verify-ca&sslrootcert={other}", "localhost", False),
         ("sslmode=verify-ca&sslrootcert=system", "localhost", False),  # As in libpq, the name has to be checked.
         ("sslmode=verify-full&sslrootcert=system", "localhost", False),
-        ("sslmode=verify-ca", "localhost", False),
         (f"sslmode=verify-full&sslrootcert={ours}", "localhost", True),
         (f"sslmode=verify-full&sslrootcert={ours}", "127.0.0.1", False),  # Another name than the certificate's.
         (f"sslmode=verify-full&sslrootcert={other}", "localhost", False),
@@ -90,10 +89,16 @@ def every_sslmode_does_what_it_says(program, database, folder):
              if listed(program, url(parameters, host), folder) != expected]
     assert not wrong, wrong
 
+    # Without roots of its own, any public authority would do for any name.
+    status, _, said = command(program, "list", "--json", store=url("sslmode=verify-ca"), env={"HOME": folder})
+    error = json.loads(said)["error"]
+    assert status == 1 and error["code"] == "store_unavailable" and "sslrootcert" in error["message"], said
+
     # libpq's default file of root certificates.
     os.makedirs(os.path.join(folder, ".postgresql"))
     shutil.copy(ours, os.path.join(folder, ".postgresql/root.crt"))
     assert listed(program, url("sslmode=verify-full"), folder)
+    assert listed(program, url("sslmode=verify-ca", "127.0.0.1"), folder)
     assert not listed(program, url("sslmode=verify-full", password="s3cret-but-wrong"), folder)
 
     # A certificate of the client instead of a password.

@@ -48,6 +48,14 @@ impl MakeTls {
             Verification::AuthorityIfInstalled if installed.is_none() => None,
             Verification::AuthorityIfInstalled | Verification::Authority | Verification::Full => {
                 let path = settings.root_certificate.as_deref().or(installed);
+                if path.is_none() && settings.verification == Verification::Authority {
+                    // Any public authority would do, for any name.
+                    return Err(PgError::Configuration(
+                        "sslmode=verify-ca needs root certificates: name their file by sslrootcert, or use \
+                         sslmode=verify-full with those of the system"
+                            .to_owned(),
+                    ));
+                }
                 let roots = Arc::new(load_roots(path)?);
                 let builder =
                     WebPkiServerVerifier::builder_with_provider(roots, Arc::clone(&provider));
@@ -184,7 +192,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_installed_root_certificate_is_used_by_require() {
+    fn root_certificates_are_those_of_the_mode() {
         let settings = |text: &str| text.parse::<crate::DatabaseUrl>().unwrap().tls;
         let missing = Path::new("/nonexistent/root.crt");
         let read = |text: &str, installed| MakeTls::with_installed(&settings(text), installed);
@@ -193,7 +201,12 @@ mod tests {
             let error = read(&url, Some(missing)).err();
             assert!(matches!(error, Some(PgError::Configuration(_))), "{mode}: {error:?}");
         }
-        assert!(read("postgres://a/x?sslmode=require", None).is_ok());
+        let error = read("postgres://a/x?sslmode=verify-ca", None).err();
+        let Some(PgError::Configuration(text)) = error else { panic!("{error:?}") };
+        assert!(text.contains("sslrootcert") && text.contains("verify-full"), "{text}");
+        for mode in ["require", "verify-full"] {
+            assert!(read(&format!("postgres://a/x?sslmode={mode}"), None).is_ok(), "{mode}");
+        }
         for mode in ["disable", "allow", "prefer"] {
             assert!(read(&format!("postgres://a/x?sslmode={mode}"), Some(missing)).is_ok());
         }
