@@ -12,6 +12,7 @@
 
 mod backends;
 mod block_on;
+mod channel_binding;
 mod connect;
 mod error;
 mod listener;

@@ -20,12 +20,14 @@ use tokio_rustls::{
         pki_types::{
             CertificateDer, InvalidDnsNameError, PrivateKeyDer, ServerName, pem::PemObject as _,
         },
+        version::{TLS12, TLS13},
     },
 };
 
 use crate::{
     PgError,
-    url::{TlsSettings, Verification},
+    channel_binding::server_end_point,
+    url::{TlsSettings, TlsVersions, Verification},
     verifier::AnyNameVerifier,
 };
 
@@ -69,12 +71,17 @@ impl MakeTls {
             (Verification::Full, Some(verifier)) => verifier,
             (_, roots) => Arc::new(AnyNameVerifier { provider: Arc::clone(&provider), roots }),
         };
+        let versions: &[_] = match settings.versions {
+            TlsVersions::All => rustls::DEFAULT_VERSIONS,
+            TlsVersions::Tls12 => &[&TLS12],
+            TlsVersions::Tls13 => &[&TLS13],
+        };
         let builder = ClientConfig::builder_with_provider(provider)
-            .with_safe_default_protocol_versions()
+            .with_protocol_versions(versions)
             .map_err(unusable)?
             .dangerous()
             .with_custom_certificate_verifier(verifier);
-        let config = match &settings.client_certificate {
+        let mut config = match &settings.client_certificate {
             Some((certificate, key)) => {
                 let chain = read_certificates(certificate)?;
                 let key = PrivateKeyDer::from_pem_file(key)
@@ -83,6 +90,7 @@ impl MakeTls {
             }
             None => builder.with_no_client_auth(),
         };
+        config.enable_sni = settings.sends_name;
         Ok(Self(Arc::new(config)))
     }
 }
@@ -155,7 +163,12 @@ pub(crate) struct PgTlsStream<S>(RustlsStream<S>);
 
 impl<S: AsyncRead + AsyncWrite + Unpin> TlsStream for PgTlsStream<S> {
     fn channel_binding(&self) -> ChannelBinding {
-        ChannelBinding::none()
+        let certificates = self.0.get_ref().1.peer_certificates();
+        let certificate = certificates.and_then(<[_]>::first);
+        match certificate.and_then(|certificate| server_end_point(certificate)) {
+            Some(binding) => ChannelBinding::tls_server_end_point(binding),
+            None => ChannelBinding::none(),
+        }
     }
 }
 
