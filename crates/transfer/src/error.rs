@@ -38,6 +38,12 @@ pub enum TransferError {
         /// Newest supported format.
         supported: u64,
     },
+    /// The source has no tables.
+    #[error("{0} has no registry")]
+    NoRegistry(String),
+    /// The source has tables of an earlier version.
+    #[error("{0} is of an earlier version")]
+    OlderSchema(String),
     /// Copies go into empty stores only.
     #[error("{0} is not empty")]
     NotEmpty(String),
@@ -125,7 +131,10 @@ impl Coded for TransferError {
             Self::BadArchive(_) => Code::BadArchive,
             Self::NewerArchive { .. } => Code::NewerArchive,
             Self::NotEmpty(_) => Code::StoreNotEmpty,
-            Self::BlobDiffers { .. } | Self::Unreadable(_) => Code::StoreCorrupt,
+            Self::NoRegistry(_)
+            | Self::OlderSchema(_)
+            | Self::BlobDiffers { .. }
+            | Self::Unreadable(_) => Code::StoreCorrupt,
             Self::Other { code, .. } => *code,
             Self::Interrupted => Code::Interrupted,
         }
@@ -138,6 +147,8 @@ impl Coded for TransferError {
             Self::Postgres(error) => error.hint(),
             Self::BadArchive(_) => Some("use another backup; nothing was changed"),
             Self::NewerArchive { .. } => Some("use the newer version of this program"),
+            Self::NoRegistry(_) => Some("check the database name and the search_path of the URL"),
+            Self::OlderSchema(_) => Some("start a server on it once"),
             Self::NotEmpty(_) => Some("name an empty database, or a new or empty directory"),
             Self::BlobDiffers { .. } | Self::Unreadable(_) => {
                 Some("run `skills doctor`, and restore the store from a backup")

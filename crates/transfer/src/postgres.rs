@@ -2,8 +2,8 @@
 
 use std::{cell::RefCell, time::Duration};
 
-pub use skills_postgres::Lease;
 use skills_postgres::{DatabaseUrl, PgError, PgSession, Pool, PoolConfig, ToSql, column};
+pub use skills_postgres::{Lease, SchemaState};
 
 use crate::{Kind, Row, Table, TransferError, Value, Visit};
 
