@@ -207,6 +207,30 @@ def a_source_stays_as_it_is(program, database, folder):
     assert answer(program, "restore", file, store=schema_url(database, "target"))["rows"] == rows
 
 
+def peak_memory(program, *arguments, store):
+    """Runs a command that must succeed. Returns the most memory that it had, in MiB."""
+    process = subprocess.Popen([program, *arguments], env={**os.environ, "SKILLS_STORE": store},
+                               stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    _, status, usage = os.wait4(process.pid, 0)
+    assert status == 0, arguments
+    return usage.ru_maxrss >> 10
+
+
+def a_copy_has_few_rows_in_memory(program, database, folder):
+    source, target = schema_url(database, "source"), schema_url(database, "target")
+    assert command(program, "list", store=source)[0] == 0  # Creates the tables.
+    database.sql("SET search_path TO source; INSERT INTO state (scope, key, position, value) SELECT 's', n::text, n, "
+                 "'\"' || repeat(md5(n::text), CASE WHEN n % 2 = 0 THEN 32768 ELSE 1 END) || '\"' "
+                 "FROM generate_series(1, 600) n")
+    file = os.path.join(folder, "a.skills")
+    for arguments, store in ((["backup", file], source), (["restore", file], target)):
+        peak = peak_memory(program, *arguments, store=store)
+        assert peak < 120, f"{arguments[0]} of 300 MiB took {peak} MiB"
+    sums = [database.sql(f"SET search_path TO {schema}; SELECT count(*), md5(string_agg(md5(scope || key || position || "
+                         f"value), '' ORDER BY position)) FROM state") for schema in ("source", "target")]
+    assert sums[0] == sums[1] and sums[0][0][0] == "600", sums
+
+
 def a_backup_needs_its_database(program, database, folder):
     database.shut_down()
     file = os.path.join(folder, "a.skills")
@@ -217,4 +241,5 @@ def a_backup_needs_its_database(program, database, folder):
 
 if __name__ == "__main__":
     run_checks([a_backup_moves_between_both_kinds_of_store, a_backup_is_of_one_moment_while_servers_write,
-                an_interrupted_restore_leaves_the_database_empty, a_source_stays_as_it_is, a_backup_needs_its_database])
+                an_interrupted_restore_leaves_the_database_empty, a_source_stays_as_it_is, a_copy_has_few_rows_in_memory,
+                a_backup_needs_its_database])
