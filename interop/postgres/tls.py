@@ -3,7 +3,10 @@
 import json
 import os
 import shutil
+import socket
+import ssl
 import subprocess
+import threading
 
 from postgres.checks import command, run_checks
 
@@ -41,6 +44,54 @@ def install(database, folder, *names):
         owner = os.stat(database.data)
         os.chown(target, owner.st_uid, owner.st_gid)
         os.chmod(target, 0o600)
+
+
+class Interceptor:
+    """Proxy that decrypts connections with a certificate of its own, and passes them on to the database by TLS."""
+
+    REQUEST = bytes([0, 0, 0, 8, 4, 210, 22, 47])  # for TLS
+
+    def __init__(self, target, certificate, key):
+        self.target = target
+        self.context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        self.context.load_cert_chain(certificate, key)
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.port = self.listener.getsockname()[1]
+        threading.Thread(target=self.accept, daemon=True).start()
+
+    def accept(self):
+        while True:
+            client, _ = self.listener.accept()
+            threading.Thread(target=self.relay, args=(client,), daemon=True).start()
+
+    def relay(self, client):
+        try:
+            assert client.recv(8) == self.REQUEST
+            client.sendall(b"S")
+            client = self.context.wrap_socket(client, server_side=True)
+            server = socket.create_connection(("127.0.0.1", self.target))
+            server.sendall(self.REQUEST)
+            assert server.recv(1) == b"S"
+            trusting = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+            trusting.check_hostname, trusting.verify_mode = False, ssl.CERT_NONE
+            server = trusting.wrap_socket(server)
+            threading.Thread(target=self.pump, args=(server, client), daemon=True).start()
+            self.pump(client, server)
+        except OSError:
+            client.close()
+
+    @staticmethod
+    def pump(source, sink):
+        try:
+            while data := source.recv(65536):
+                sink.sendall(data)
+        except OSError:
+            pass
+        for side in (source, sink):
+            try:
+                side.shutdown(socket.SHUT_RDWR)
+            except OSError:
+                pass
 
 
 def start_with_tls(database, folder):
@@ -137,10 +188,18 @@ def passwords_are_bound_to_the_certificate(program, database, folder):
             assert listed(program, url + binding, folder), (issuer, signature, binding)
     assert not listed(program, url.replace("sslmode=require", "sslmode=disable") + "require", folder)
 
-    # The server uses another way to log in, which has no binding.
-    access = "local all all trust\nhostssl all all 127.0.0.1/32 password\n"
+    # Someone with another certificate is in between.
     server_certificate(folder, "ours")
     install(database, folder, "server.crt", "server.key")
+    database.reconfigure()
+    certificate(folder, "other", "between", "localhost", "subjectAltName=DNS:localhost\n")
+    between = Interceptor(database.port, f"{folder}/between.crt", f"{folder}/between.key")
+    for binding, expected in (("require", False), ("prefer", False), ("disable", True)):
+        through = url.replace(str(database.port), str(between.port)) + binding
+        assert listed(program, through, folder) == expected, binding
+
+    # The server uses another way to log in, which has no binding.
+    access = "local all all trust\nhostssl all all 127.0.0.1/32 password\n"
     database.reconfigure(access=access)
     assert listed(program, url + "prefer", folder) and not listed(program, url + "require", folder)
 
