@@ -26,8 +26,8 @@ use crate::{
 const CHECK_INTERVAL: Duration = Duration::from_millis(250);
 /// Most changes that wait to be taken; with more, everything is read again.
 const MAX_WAITING: usize = 65_536;
-/// Revisions before the last known one whose changes are read again after a restart: more than a failover may have lost
-/// and given out again.
+/// Revisions before the last known one whose revocations are read again after a restart: more than a failover may have
+/// lost and given out again.
 const REREAD_REVISIONS: i64 = 1000;
 
 /// Knowledge of whether the database can be reached.
@@ -264,14 +264,16 @@ impl Shared {
         let (found, since, is_same_history, changes) = database.quick(|session| {
             let (found, since) = Position::read(session, seen.audit.map(|(number, _)| number))?;
             let is_same_history = seen.is_followed_by(&found, since.record_at);
-            // Transactions up to this revision are committed. Later ones may be among the rows, and come again.
-            let after = if is_same_history {
-                seen.revision
+            let changes = if !is_same_history {
+                // The other keys are looked up again.
+                let known = seen.revision.min(found.revision);
+                keys::revocations_after(session, known - REREAD_REVISIONS)?
+            } else if found.revision > seen.revision {
+                // Transactions up to the found revision are committed. Later ones may be among the rows, and come again.
+                keys::changes_after(session, seen.revision)?
             } else {
-                seen.revision.min(found.revision) - REREAD_REVISIONS
+                vec![]
             };
-            let is_newer = found.revision > after;
-            let changes = if is_newer { keys::changes_after(session, after)? } else { vec![] };
             Ok((found, since, is_same_history, changes))
         })?;
         if since.has_secret_changes || !is_same_history {
