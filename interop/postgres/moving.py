@@ -165,6 +165,72 @@ def an_interrupted_restore_leaves_the_database_empty(program, database, folder):
     assert not names, names
 
 
+def a_source_stays_as_it_is(program, database, folder):
+    file, data = os.path.join(folder, "a.skills"), os.path.join(folder, "data")
+
+    def refused(store):
+        assert refusal(program, "backup", file, store=store) == "store_corrupt"
+        assert refusal(program, "store", "copy", "--from", store, "--to", f"sqlite:{data}") == "store_corrupt"
+        assert os.listdir(folder) == [], os.listdir(folder)
+
+    def versions():
+        return database.sql("SET search_path TO source; SELECT component, version FROM schema_version ORDER BY 1")
+
+    # Another schema, or another database.
+    refused(schema_url(database, "source"))
+    assert database.sql("SELECT FROM pg_namespace WHERE nspname = 'source'") == []
+    database.create_database("other")
+    refused(database.url().removesuffix("skills") + "other")
+    refused(database.url().removesuffix("skills") + "other")
+
+    # Tables of an earlier version.
+    assert command(program, "collection", "create", "kit", "one", store=schema_url(database, "source"))[0] == 0
+    answer(program, "key", "create", "--uid", "ann", store=schema_url(database, "source"))
+    current = versions()
+    for component in ("store", "vault"):
+        database.sql("SET search_path TO source; UPDATE schema_version SET version = version - 1 "
+                     f"WHERE component = '{component}'")
+        older = versions()
+        assert older != current, older
+        refused(schema_url(database, "source"))
+        assert versions() == older
+        database.sql("SET search_path TO source; UPDATE schema_version SET version = version + 1 "
+                     f"WHERE component = '{component}'")
+    answer(program, "backup", file, store=schema_url(database, "source"))
+    os.remove(file)
+
+    # A registry whose accounts were never used.
+    database.sql("SET search_path TO source; DELETE FROM schema_version WHERE component = 'vault'; "
+                 "DROP TABLE vault_key CASCADE")
+    rows = answer(program, "backup", file, store=schema_url(database, "source"))["rows"]
+    assert answer(program, "restore", file, data_dir=data)["rows"] == rows
+    assert answer(program, "restore", file, store=schema_url(database, "target"))["rows"] == rows
+
+
+def peak_memory(program, *arguments, store):
+    """Runs a command that must succeed. Returns the most memory that it had, in MiB."""
+    process = subprocess.Popen([program, *arguments], env={**os.environ, "SKILLS_STORE": store},
+                               stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    _, status, usage = os.wait4(process.pid, 0)
+    assert status == 0, arguments
+    return usage.ru_maxrss >> 10
+
+
+def a_copy_has_few_rows_in_memory(program, database, folder):
+    source, target = schema_url(database, "source"), schema_url(database, "target")
+    assert command(program, "list", store=source)[0] == 0  # Creates the tables.
+    database.sql("SET search_path TO source; INSERT INTO state (scope, key, position, value) SELECT 's', n::text, n, "
+                 "'\"' || repeat(md5(n::text), CASE WHEN n % 2 = 0 THEN 32768 ELSE 1 END) || '\"' "
+                 "FROM generate_series(1, 600) n")
+    file = os.path.join(folder, "a.skills")
+    for arguments, store in ((["backup", file], source), (["restore", file], target)):
+        peak = peak_memory(program, *arguments, store=store)
+        assert peak < 150, f"{arguments[0]} of 300 MiB took {peak} MiB"
+    sums = [database.sql(f"SET search_path TO {schema}; SELECT count(*), md5(string_agg(md5(scope || key || position || "
+                         f"value), '' ORDER BY position)) FROM state") for schema in ("source", "target")]
+    assert sums[0] == sums[1] and sums[0][0][0] == "600", sums
+
+
 def a_backup_needs_its_database(program, database, folder):
     database.shut_down()
     file = os.path.join(folder, "a.skills")
@@ -175,4 +241,5 @@ def a_backup_needs_its_database(program, database, folder):
 
 if __name__ == "__main__":
     run_checks([a_backup_moves_between_both_kinds_of_store, a_backup_is_of_one_moment_while_servers_write,
-                an_interrupted_restore_leaves_the_database_empty, a_backup_needs_its_database])
+                an_interrupted_restore_leaves_the_database_empty, a_source_stays_as_it_is, a_copy_has_few_rows_in_memory,
+                a_backup_needs_its_database])

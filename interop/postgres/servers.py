@@ -168,6 +168,59 @@ def keys_are_accepted_from_memory_for_max_stale(program, database, folder):
         server.kill()
 
 
+def keys_are_accepted_while_the_database_restarts_again_and_again(program, database, folder):
+    os.environ["RUST_LOG"] = "info"
+    server, = start_all(program, database, folder, count=1)
+    del os.environ["RUST_LOG"]
+
+    def restarts_seen():
+        with open(server.log.name, encoding="utf-8") as file:
+            return file.read().count("vault database restarted")
+
+    def restart(start):
+        seen = restarts_seen()
+        start()
+        wait_for("the restart is seen", lambda: restarts_seen() > seen)
+
+    def shut_down():
+        database.shut_down()
+        wait_for("it is degraded", lambda: server.ready().json()["status"] == "degraded")
+
+    def status(key):
+        return ask(server, "GET", "/v1/skills", key).status
+
+    try:
+        (known, _), (revoked, key_id) = create_key(server, "ann"), create_key(server, "bob")
+        assert status(known) == status(revoked) == 200
+        # The key is not used while the database is there.
+        shut_down()
+        restart(database.start)
+        wait_for("it is ready", server.is_ready)
+        assert ask(server, "DELETE", f"/v1/admin/keys/{key_id}", ADMIN).status < 300
+        for _ in range(2):
+            shut_down()
+            assert status(known) == 200 and status(revoked) == 503, (status(known), status(revoked))
+            restart(database.start)
+        wait_for("it is ready", server.is_ready)
+        assert status(revoked) == 401
+        # The key is used all the time.
+        stop, statuses = threading.Event(), set()
+
+        def use():
+            while not stop.is_set():
+                statuses.add(status(known))
+
+        user = threading.Thread(target=use, daemon=True)
+        user.start()
+        for _ in range(3):
+            restart(database.restart_immediately)
+        stop.set()
+        user.join(30)
+        assert statuses == {200}, statuses
+    finally:
+        server.kill()
+
+
 def delay_commits(database, seconds):
     """Makes every commit of a change wait, after its statements were answered."""
     database.sql(f"CREATE FUNCTION skills.wait() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN "
@@ -337,6 +390,7 @@ if __name__ == "__main__":
     run_checks([servers_that_start_at_once_create_the_schema_once,
                 a_key_revoked_on_one_server_is_refused_on_all_within_a_second, limits_are_exact_across_servers,
                 all_servers_serve_the_same, keys_are_accepted_from_memory_for_max_stale,
+                keys_are_accepted_while_the_database_restarts_again_and_again,
                 a_commit_whose_connection_breaks_is_resolved, a_commit_that_cannot_be_resolved_is_reported_as_unknown,
                 a_server_that_is_cut_off_does_not_block_the_others, a_server_that_was_cut_off_catches_up,
                 a_running_server_goes_on_when_a_newer_one_migrates_the_schema])

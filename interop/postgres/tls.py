@@ -3,7 +3,10 @@
 import json
 import os
 import shutil
+import socket
+import ssl
 import subprocess
+import threading
 
 from postgres.checks import command, run_checks
 
@@ -20,13 +23,75 @@ def authority(folder, name):
             "-days", "2", "-subj", f"/CN={name}", "-addext", "basicConstraints=critical,CA:TRUE")
 
 
-def certificate(folder, issuer, name, subject, extensions):
+def certificate(folder, issuer, name, subject, extensions, *signature):
     with open(os.path.join(folder, f"{name}.ext"), "w") as file:
         file.write(extensions)
     openssl(folder, "req", "-newkey", "rsa:2048", "-nodes", "-keyout", f"{name}.key", "-out", f"{name}.csr", "-subj",
             f"/CN={subject}")
     openssl(folder, "x509", "-req", "-in", f"{name}.csr", "-CA", f"{issuer}.crt", "-CAkey", f"{issuer}.key",
-            "-CAcreateserial", "-days", "2", "-out", f"{name}.crt", "-extfile", f"{name}.ext")
+            "-CAcreateserial", "-days", "2", "-out", f"{name}.crt", "-extfile", f"{name}.ext", *signature)
+
+
+def server_certificate(folder, issuer, *signature):
+    extensions = "subjectAltName=DNS:localhost\nextendedKeyUsage=serverAuth\n"
+    certificate(folder, issuer, "server", "localhost", extensions, *signature)
+
+
+def install(database, folder, *names):
+    for name in names:
+        target = os.path.join(database.data, name)
+        shutil.copy(os.path.join(folder, name), target)
+        owner = os.stat(database.data)
+        os.chown(target, owner.st_uid, owner.st_gid)
+        os.chmod(target, 0o600)
+
+
+class Interceptor:
+    """Proxy that decrypts connections with a certificate of its own, and passes them on to the database by TLS."""
+
+    REQUEST = bytes([0, 0, 0, 8, 4, 210, 22, 47])  # for TLS
+
+    def __init__(self, target, certificate, key):
+        self.target = target
+        self.context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        self.context.load_cert_chain(certificate, key)
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.port = self.listener.getsockname()[1]
+        threading.Thread(target=self.accept, daemon=True).start()
+
+    def accept(self):
+        while True:
+            client, _ = self.listener.accept()
+            threading.Thread(target=self.relay, args=(client,), daemon=True).start()
+
+    def relay(self, client):
+        try:
+            assert client.recv(8) == self.REQUEST
+            client.sendall(b"S")
+            client = self.context.wrap_socket(client, server_side=True)
+            server = socket.create_connection(("127.0.0.1", self.target))
+            server.sendall(self.REQUEST)
+            assert server.recv(1) == b"S"
+            trusting = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+            trusting.check_hostname, trusting.verify_mode = False, ssl.CERT_NONE
+            server = trusting.wrap_socket(server)
+            threading.Thread(target=self.pump, args=(server, client), daemon=True).start()
+            self.pump(client, server)
+        except OSError:
+            client.close()
+
+    @staticmethod
+    def pump(source, sink):
+        try:
+            while data := source.recv(65536):
+                sink.sendall(data)
+        except OSError:
+            pass
+        for side in (source, sink):
+            try:
+                side.shutdown(socket.SHUT_RDWR)
+            except OSError:
+                pass
 
 
 def start_with_tls(database, folder):
@@ -34,16 +99,11 @@ def start_with_tls(database, folder):
     os.chmod(folder, 0o755)
     authority(folder, "ours")
     authority(folder, "other")
-    certificate(folder, "ours", "server", "localhost", "subjectAltName=DNS:localhost\nextendedKeyUsage=serverAuth\n")
+    server_certificate(folder, "ours")
     certificate(folder, "ours", "client", "skills", "extendedKeyUsage=clientAuth\n")
     database.sql(f"ALTER ROLE skills PASSWORD '{PASSWORD}'")
     database.create_database("certificates")
-    for name in ("server.crt", "server.key", "ours.crt"):
-        target = os.path.join(database.data, name)
-        shutil.copy(os.path.join(folder, name), target)
-        owner = os.stat(database.data)
-        os.chown(target, owner.st_uid, owner.st_gid)
-        os.chmod(target, 0o600)
+    install(database, folder, "server.crt", "server.key", "ours.crt")
     database.reconfigure("ssl = on\nssl_cert_file = 'server.crt'\nssl_key_file = 'server.key'\nssl_ca_file = 'ours.crt'\n",
                          "local all all trust\nhostssl certificates all 127.0.0.1/32 cert\n"
                          "hostssl all all 127.0.0.1/32 scram-sha-256\n")
@@ -56,7 +116,8 @@ def listed(program, url, folder):
         assert PASSWORD not in text and QUOTED not in text and "s3cret" not in text, text
     assert status in (0, 1), said
     if status == 1:
-        code = "bad_argument" if "sslmode=verify-ca&sslrootcert=system" in url else "store_unavailable"
+        is_bad = "sslmode=verify-ca&sslrootcert=system" in url or "sslmode=disable&channel_binding=require" in url
+        code = "bad_argument" if is_bad else "store_unavailable"
         assert json.loads(said)["error"]["code"] == code, said
     return status == 0
 
@@ -80,7 +141,6 @@ def every_sslmode_does_what_it_says(program, database, folder):
         (f"sslmode=verify-ca&sslrootcert={other}", "localhost", False),
         ("sslmode=verify-ca&sslrootcert=system", "localhost", False),  # As in libpq, the name has to be checked.
         ("sslmode=verify-full&sslrootcert=system", "localhost", False),
-        ("sslmode=verify-ca", "localhost", False),
         (f"sslmode=verify-full&sslrootcert={ours}", "localhost", True),
         (f"sslmode=verify-full&sslrootcert={ours}", "127.0.0.1", False),  # Another name than the certificate's.
         (f"sslmode=verify-full&sslrootcert={other}", "localhost", False),
@@ -90,10 +150,16 @@ def every_sslmode_does_what_it_says(program, database, folder):
              if listed(program, url(parameters, host), folder) != expected]
     assert not wrong, wrong
 
+    # Without roots of its own, any public authority would do for any name.
+    status, _, said = command(program, "list", "--json", store=url("sslmode=verify-ca"), env={"HOME": folder})
+    error = json.loads(said)["error"]
+    assert status == 1 and error["code"] == "store_unavailable" and "sslrootcert" in error["message"], said
+
     # libpq's default file of root certificates.
     os.makedirs(os.path.join(folder, ".postgresql"))
     shutil.copy(ours, os.path.join(folder, ".postgresql/root.crt"))
     assert listed(program, url("sslmode=verify-full"), folder)
+    assert listed(program, url("sslmode=verify-ca", "127.0.0.1"), folder)
     assert not listed(program, url("sslmode=verify-full", password="s3cret-but-wrong"), folder)
 
     # A certificate of the client instead of a password.
@@ -103,11 +169,56 @@ def every_sslmode_does_what_it_says(program, database, folder):
     assert not listed(program, certified, folder)
 
 
+def passwords_are_bound_to_the_certificate(program, database, folder):
+    start_with_tls(database, folder)
+    openssl(folder, "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-384", "-nodes", "-keyout",
+            "curve.key", "-out", "curve.crt", "-days", "2", "-subj", "/CN=curve")
+    openssl(folder, "req", "-x509", "-newkey", "ed25519", "-nodes", "-keyout", "edwards.key", "-out", "edwards.crt",
+            "-days", "2", "-subj", "/CN=edwards")
+    url = f"postgres://skills:{QUOTED}@localhost:{database.port}/skills?sslmode=require&channel_binding="
+    pss = ("-sigopt", "rsa_padding_mode:pss")
+    for issuer, signature, expected in (("ours", ("-sha256",), True), ("ours", ("-sha384",), True),
+                                        ("ours", ("-sha512", *pss), True), ("curve", ("-sha384",), True),
+                                        ("edwards", (), False)):  # RFC 5929 has no binding for the last one.
+        server_certificate(folder, issuer, *signature)
+        install(database, folder, "server.crt", "server.key")
+        database.reconfigure()
+        assert listed(program, url + "require", folder) == expected, (issuer, signature)
+        for binding in ("prefer", "disable"):
+            assert listed(program, url + binding, folder), (issuer, signature, binding)
+    assert not listed(program, url.replace("sslmode=require", "sslmode=disable") + "require", folder)
+
+    # Someone with another certificate is in between.
+    server_certificate(folder, "ours")
+    install(database, folder, "server.crt", "server.key")
+    database.reconfigure()
+    certificate(folder, "other", "between", "localhost", "subjectAltName=DNS:localhost\n")
+    between = Interceptor(database.port, f"{folder}/between.crt", f"{folder}/between.key")
+    for binding, expected in (("require", False), ("prefer", False), ("disable", True)):
+        through = url.replace(str(database.port), str(between.port)) + binding
+        assert listed(program, through, folder) == expected, binding
+
+    # The server uses another way to log in, which has no binding.
+    access = "local all all trust\nhostssl all all 127.0.0.1/32 password\n"
+    database.reconfigure(access=access)
+    assert listed(program, url + "prefer", folder) and not listed(program, url + "require", folder)
+
+
+def versions_of_tls_can_be_limited(program, database, folder):
+    start_with_tls(database, folder)
+    database.reconfigure("ssl_max_protocol_version = 'TLSv1.2'\n")
+    url = f"postgres://skills:{QUOTED}@localhost:{database.port}/skills?sslmode=require&"
+    for parameters, expected in (("ssl_min_protocol_version=TLSv1.2", True), ("ssl_max_protocol_version=TLSv1.2", True),
+                                 ("ssl_min_protocol_version=TLSv1.3", False), ("sslsni=0", True)):
+        assert listed(program, url + parameters, folder) == expected, parameters
+
+
 def a_server_without_tls_is_refused_where_tls_is_required(program, database, folder):
     base = f"postgres://skills:{QUOTED}@127.0.0.1:{database.port}/skills?sslmode="
     for mode, expected in (("disable", True), ("allow", True), ("prefer", True), ("require", False),
                            ("verify-ca", False), ("verify-full", False)):
         assert listed(program, base + mode, folder) == expected, mode
+    assert not listed(program, base + "prefer&channel_binding=require", folder)
 
 
 def the_password_is_in_no_output(program, database, folder):
@@ -129,5 +240,6 @@ def the_password_is_in_no_output(program, database, folder):
 
 
 if __name__ == "__main__":
-    run_checks([every_sslmode_does_what_it_says, a_server_without_tls_is_refused_where_tls_is_required,
+    run_checks([every_sslmode_does_what_it_says, passwords_are_bound_to_the_certificate,
+                versions_of_tls_can_be_limited, a_server_without_tls_is_refused_where_tls_is_required,
                 the_password_is_in_no_output])

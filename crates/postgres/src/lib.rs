@@ -12,6 +12,7 @@
 
 mod backends;
 mod block_on;
+mod channel_binding;
 mod connect;
 mod error;
 mod listener;
@@ -24,7 +25,7 @@ mod verifier;
 
 pub use error::PgError;
 pub use listener::{Notification, PgListener};
-pub use migrate::Component;
+pub use migrate::{Component, SchemaState};
 pub use pool::{Lease, Pool, PoolConfig};
 pub use session::{PgSession, column};
 pub use tokio_postgres::{

@@ -18,7 +18,31 @@ pub struct Component {
     pub migrations: &'static [&'static str],
 }
 
+/// State of the tables of a component.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SchemaState {
+    /// There are none.
+    Missing,
+    /// They are of an earlier version of this program.
+    Older,
+    /// They are of this version.
+    Current,
+}
+
 impl Component {
+    /// Returns the state of the tables, which stay as they are.
+    ///
+    /// # Errors
+    /// [`PgError::NewerSchema`], and when the database cannot be read.
+    pub fn state(&self, session: &PgSession) -> Result<SchemaState, PgError> {
+        let found = version(session, self)?;
+        Ok(match found {
+            0 => SchemaState::Missing,
+            found if found < self.supported() => SchemaState::Older,
+            _ => SchemaState::Current,
+        })
+    }
+
     fn supported(&self) -> i32 {
         i32::try_from(self.migrations.len()).unwrap_or(i32::MAX)
     }

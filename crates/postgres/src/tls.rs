@@ -20,12 +20,14 @@ use tokio_rustls::{
         pki_types::{
             CertificateDer, InvalidDnsNameError, PrivateKeyDer, ServerName, pem::PemObject as _,
         },
+        version::{TLS12, TLS13},
     },
 };
 
 use crate::{
     PgError,
-    url::{TlsSettings, Verification},
+    channel_binding::server_end_point,
+    url::{TlsSettings, TlsVersions, Verification},
     verifier::AnyNameVerifier,
 };
 
@@ -48,6 +50,14 @@ impl MakeTls {
             Verification::AuthorityIfInstalled if installed.is_none() => None,
             Verification::AuthorityIfInstalled | Verification::Authority | Verification::Full => {
                 let path = settings.root_certificate.as_deref().or(installed);
+                if path.is_none() && settings.verification == Verification::Authority {
+                    // Any public authority would do, for any name.
+                    return Err(PgError::Configuration(
+                        "sslmode=verify-ca needs root certificates: name their file by sslrootcert, or use \
+                         sslmode=verify-full with those of the system"
+                            .to_owned(),
+                    ));
+                }
                 let roots = Arc::new(load_roots(path)?);
                 let builder =
                     WebPkiServerVerifier::builder_with_provider(roots, Arc::clone(&provider));
@@ -61,12 +71,17 @@ impl MakeTls {
             (Verification::Full, Some(verifier)) => verifier,
             (_, roots) => Arc::new(AnyNameVerifier { provider: Arc::clone(&provider), roots }),
         };
+        let versions: &[_] = match settings.versions {
+            TlsVersions::All => rustls::DEFAULT_VERSIONS,
+            TlsVersions::Tls12 => &[&TLS12],
+            TlsVersions::Tls13 => &[&TLS13],
+        };
         let builder = ClientConfig::builder_with_provider(provider)
-            .with_safe_default_protocol_versions()
+            .with_protocol_versions(versions)
             .map_err(unusable)?
             .dangerous()
             .with_custom_certificate_verifier(verifier);
-        let config = match &settings.client_certificate {
+        let mut config = match &settings.client_certificate {
             Some((certificate, key)) => {
                 let chain = read_certificates(certificate)?;
                 let key = PrivateKeyDer::from_pem_file(key)
@@ -75,6 +90,7 @@ impl MakeTls {
             }
             None => builder.with_no_client_auth(),
         };
+        config.enable_sni = settings.sends_name;
         Ok(Self(Arc::new(config)))
     }
 }
@@ -147,7 +163,12 @@ pub(crate) struct PgTlsStream<S>(RustlsStream<S>);
 
 impl<S: AsyncRead + AsyncWrite + Unpin> TlsStream for PgTlsStream<S> {
     fn channel_binding(&self) -> ChannelBinding {
-        ChannelBinding::none()
+        let certificates = self.0.get_ref().1.peer_certificates();
+        let certificate = certificates.and_then(<[_]>::first);
+        match certificate.and_then(|certificate| server_end_point(certificate)) {
+            Some(binding) => ChannelBinding::tls_server_end_point(binding),
+            None => ChannelBinding::none(),
+        }
     }
 }
 
@@ -184,7 +205,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_installed_root_certificate_is_used_by_require() {
+    fn root_certificates_are_those_of_the_mode() {
         let settings = |text: &str| text.parse::<crate::DatabaseUrl>().unwrap().tls;
         let missing = Path::new("/nonexistent/root.crt");
         let read = |text: &str, installed| MakeTls::with_installed(&settings(text), installed);
@@ -193,7 +214,12 @@ mod tests {
             let error = read(&url, Some(missing)).err();
             assert!(matches!(error, Some(PgError::Configuration(_))), "{mode}: {error:?}");
         }
-        assert!(read("postgres://a/x?sslmode=require", None).is_ok());
+        let error = read("postgres://a/x?sslmode=verify-ca", None).err();
+        let Some(PgError::Configuration(text)) = error else { panic!("{error:?}") };
+        assert!(text.contains("sslrootcert") && text.contains("verify-full"), "{text}");
+        for mode in ["require", "verify-full"] {
+            assert!(read(&format!("postgres://a/x?sslmode={mode}"), None).is_ok(), "{mode}");
+        }
         for mode in ["disable", "allow", "prefer"] {
             assert!(read(&format!("postgres://a/x?sslmode={mode}"), Some(missing)).is_ok());
         }

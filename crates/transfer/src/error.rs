@@ -7,7 +7,8 @@ use skills_core::{Code, Coded, Digest};
 use skills_postgres::PgError;
 use skills_sqlite::DatabaseError;
 
-/// Error of a copy, a backup or a restore. The destination is unchanged.
+/// Error of a copy, a backup or a restore. The destination is unchanged, except perhaps with
+/// [`OutcomeUnknown`](Self::OutcomeUnknown).
 #[derive(Debug, thiserror::Error)]
 pub enum TransferError {
     /// A database file cannot be used.
@@ -16,7 +17,13 @@ pub enum TransferError {
     /// A PostgreSQL database cannot be used.
     #[cfg(feature = "postgres")]
     #[error(transparent)]
-    Postgres(#[from] PgError),
+    Postgres(PgError),
+    /// The connection broke while a copy into a database was committed.
+    #[cfg(feature = "postgres")]
+    #[error(
+        "the connection broke while the copy was committed, so the database has all of it or nothing: {0}"
+    )]
+    OutcomeUnknown(String),
     /// An archive or a folder cannot be read or written.
     #[error("cannot {action} {path}: {source}")]
     Io {
@@ -38,6 +45,12 @@ pub enum TransferError {
         /// Newest supported format.
         supported: u64,
     },
+    /// The source has no tables.
+    #[error("{0} has no registry")]
+    NoRegistry(String),
+    /// The source has tables of an earlier version.
+    #[error("{0} is of an earlier version")]
+    OlderSchema(String),
     /// Copies go into empty stores only.
     #[error("{0} is not empty")]
     NotEmpty(String),
@@ -63,6 +76,16 @@ pub enum TransferError {
     /// The user interrupted the copy.
     #[error("interrupted")]
     Interrupted,
+}
+
+#[cfg(feature = "postgres")]
+impl From<PgError> for TransferError {
+    fn from(error: PgError) -> Self {
+        match error {
+            PgError::OutcomeUnknown(reason) => Self::OutcomeUnknown(reason),
+            error => Self::Postgres(error),
+        }
+    }
 }
 
 impl TransferError {
@@ -121,11 +144,16 @@ impl Coded for TransferError {
             Self::Sqlite(error) => sqlite_code(error),
             #[cfg(feature = "postgres")]
             Self::Postgres(error) => postgres_code(error),
+            #[cfg(feature = "postgres")]
+            Self::OutcomeUnknown(_) => Code::StoreUnavailable,
             Self::Io { .. } => Code::Io,
             Self::BadArchive(_) => Code::BadArchive,
             Self::NewerArchive { .. } => Code::NewerArchive,
             Self::NotEmpty(_) => Code::StoreNotEmpty,
-            Self::BlobDiffers { .. } | Self::Unreadable(_) => Code::StoreCorrupt,
+            Self::NoRegistry(_)
+            | Self::OlderSchema(_)
+            | Self::BlobDiffers { .. }
+            | Self::Unreadable(_) => Code::StoreCorrupt,
             Self::Other { code, .. } => *code,
             Self::Interrupted => Code::Interrupted,
         }
@@ -136,8 +164,14 @@ impl Coded for TransferError {
             Self::Sqlite(error) => error.hint(),
             #[cfg(feature = "postgres")]
             Self::Postgres(error) => error.hint(),
+            #[cfg(feature = "postgres")]
+            Self::OutcomeUnknown(_) => Some(
+                "do the same again; if it is refused with store_not_empty, the copy is complete",
+            ),
             Self::BadArchive(_) => Some("use another backup; nothing was changed"),
             Self::NewerArchive { .. } => Some("use the newer version of this program"),
+            Self::NoRegistry(_) => Some("check the database name and the search_path of the URL"),
+            Self::OlderSchema(_) => Some("start a server on it once"),
             Self::NotEmpty(_) => Some("name an empty database, or a new or empty directory"),
             Self::BlobDiffers { .. } | Self::Unreadable(_) => {
                 Some("run `skills doctor`, and restore the store from a backup")
@@ -145,5 +179,20 @@ impl Coded for TransferError {
             Self::Other { hint, .. } => hint.as_deref(),
             Self::Io { .. } | Self::Interrupted => None,
         }
+    }
+}
+
+#[cfg(all(test, feature = "postgres"))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_copy_whose_commit_is_lost_may_have_been_made() {
+        let error = TransferError::from(PgError::OutcomeUnknown("reset".to_owned()));
+        assert_eq!(error.code(), Code::StoreUnavailable);
+        assert!(error.to_string().contains("all of it or nothing: reset"), "{error}");
+        assert!(error.hint().is_some_and(|hint| hint.contains("store_not_empty")));
+        let error = TransferError::from(PgError::Unavailable("reset".to_owned()));
+        assert!(matches!(error, TransferError::Postgres(_)));
     }
 }

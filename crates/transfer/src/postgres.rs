@@ -2,8 +2,10 @@
 
 use std::{cell::RefCell, time::Duration};
 
-pub use skills_postgres::Lease;
-use skills_postgres::{DatabaseUrl, PgError, PgSession, Pool, PoolConfig, ToSql, column};
+use skills_postgres::{
+    DatabaseUrl, PgError, PgSession, Pool, PoolConfig, Row as PgRow, ToSql, column,
+};
+pub use skills_postgres::{Lease, SchemaState};
 
 use crate::{Kind, Row, Table, TransferError, Value, Visit};
 
@@ -13,6 +15,8 @@ const COPY_LIMIT: Duration = Duration::from_secs(4 * 60 * 60);
 const FILL_PAUSE: Duration = Duration::from_secs(60);
 /// Rows that are read at once.
 const FETCH: usize = 500;
+/// Bytes of texts and blobs from which on a row is read by itself. 500 others have 4 MiB.
+const LARGE_ROW: usize = 8 << 10;
 
 /// Creates a pool whose transactions may take as long as a copy from a database.
 ///
@@ -56,6 +60,9 @@ pub fn begin_snapshot(pool: &Pool) -> Result<Lease, PgError> {
 
 /// Passes all rows of a table, in a transaction.
 ///
+/// A value may have many megabytes, so large rows are left out of the cursor and read one by one, by their place in the
+/// table. That is the same for the whole transaction.
+///
 /// # Errors
 /// When they cannot be read, and the errors of `visit`.
 pub fn read_rows(
@@ -63,38 +70,52 @@ pub fn read_rows(
     table: &Table,
     visit: Visit<'_>,
 ) -> Result<(), TransferError> {
-    let name = table.name;
+    let (name, columns) = (table.name, table.column_names());
+    let is_wide = |kind: &Kind| matches!(kind, Kind::Text | Kind::Bytes);
+    let lengths = table.columns.iter().filter(|(_, kind)| is_wide(kind));
+    let lengths = lengths.map(|(column, _)| format!("coalesce(octet_length({column}), 0)::bigint"));
+    let length = lengths.collect::<Vec<_>>().join(" + ");
+    let length = if length.is_empty() { "0" } else { &length };
+    let values = table.columns.iter().map(|(column, kind)| match kind {
+        kind if is_wide(kind) => format!("CASE WHEN large_row IS NULL THEN {column} END"),
+        _ => (*column).to_owned(),
+    });
+    let values = values.collect::<Vec<_>>().join(", ");
     session.batch(&format!(
-        "DECLARE rows NO SCROLL CURSOR FOR SELECT {} FROM {name}",
-        table.column_names()
+        "DECLARE rows NO SCROLL CURSOR FOR SELECT {values}, large_row FROM (
+             SELECT *, CASE WHEN {length} > {LARGE_ROW} THEN ctid::text END AS large_row FROM {name}
+         ) AS {name}"
     ))?;
+    // Statements are prepared by their text, so each table needs one of its own.
+    let fetch = format!("FETCH {FETCH} FROM rows /* {name} */");
+    let read_large = format!("SELECT {columns} FROM {name} WHERE ctid = $1::text::tid");
     loop {
-        // Statements are prepared by their text, so each table needs one of its own.
-        let fetch = format!("FETCH {FETCH} FROM rows /* {name} */");
         let rows = session.query(&fetch, &[])?;
         for row in &rows {
-            let values = table.columns.iter().enumerate().map(|(index, (_, kind))| {
-                Ok(match kind {
-                    Kind::Number => number(column(row, index)?),
-                    Kind::Flag => number(column::<Option<bool>>(row, index)?.map(i64::from)),
-                    Kind::Real => {
-                        column::<Option<f64>>(row, index)?.map_or(Value::Null, Value::Real)
-                    }
-                    Kind::Text => {
-                        column::<Option<String>>(row, index)?.map_or(Value::Null, Value::Text)
-                    }
-                    Kind::Bytes => {
-                        column::<Option<Vec<u8>>>(row, index)?.map_or(Value::Null, Value::Bytes)
-                    }
-                })
-            });
-            visit(values.collect::<Result<Row, PgError>>()?)?;
+            let row = match column::<Option<String>>(row, table.columns.len())? {
+                Some(place) => read_row(&session.query_one(&read_large, &[&place])?, table)?,
+                None => read_row(row, table)?,
+            };
+            visit(row)?;
         }
         if rows.len() < FETCH {
             break;
         }
     }
     Ok(session.batch("CLOSE rows")?)
+}
+
+fn read_row(row: &PgRow, table: &Table) -> Result<Row, PgError> {
+    let values = table.columns.iter().enumerate().map(|(index, (_, kind))| {
+        Ok(match kind {
+            Kind::Number => number(column(row, index)?),
+            Kind::Flag => number(column::<Option<bool>>(row, index)?.map(i64::from)),
+            Kind::Real => column::<Option<f64>>(row, index)?.map_or(Value::Null, Value::Real),
+            Kind::Text => column::<Option<String>>(row, index)?.map_or(Value::Null, Value::Text),
+            Kind::Bytes => column::<Option<Vec<u8>>>(row, index)?.map_or(Value::Null, Value::Bytes),
+        })
+    });
+    values.collect()
 }
 
 fn number(number: Option<i64>) -> Value {

@@ -38,6 +38,11 @@ pub(crate) trait VaultBackend: fmt::Debug + Send + Sync {
         false
     }
 
+    /// Returns whether secrets or grants may have changed since the last call, so that copies of them have to be dropped.
+    fn take_secret_changes(&self) -> bool {
+        false
+    }
+
     /// Makes every write fail, as on a full disk.
     #[cfg(test)]
     fn set_read_only(&self, read_only: bool);
@@ -92,14 +97,19 @@ pub(crate) struct StoredKey {
 pub(crate) enum KeyChanges {
     /// Nothing has changed.
     None,
-    /// Anything may have changed.
+    /// Anything may have changed, and nothing that is cached can be used.
     All,
-    /// These keys have changed: their present state, or none if they are revoked or have to be looked up again.
+    /// Some keys have changed.
     #[cfg_attr(
         not(feature = "postgres"),
         expect(dead_code, reason = "only servers that share a database hear of single changes")
     )]
-    Some(Vec<(Digest, Option<StoredKey>)>),
+    Some {
+        /// Present state of these keys, or none if they are revoked or have to be looked up again.
+        keys: Vec<(Digest, Option<StoredKey>)>,
+        /// Set if others may have changed. They have to be looked up again, and count while the database is away.
+        others: bool,
+    },
 }
 
 /// Rate counters that several servers share.

@@ -18,7 +18,9 @@ use skills_transfer::{CopyReport, OnProgress, TableSink, TableSource, TransferEr
 use skills_vault::transfer::TABLES as VAULT_TABLES;
 #[cfg(feature = "postgres")]
 use {
-    skills_transfer::postgres::{Lease, begin_snapshot, read_rows, source_pool, target_pool},
+    skills_transfer::postgres::{
+        Lease, SchemaState, begin_snapshot, read_rows, source_pool, target_pool,
+    },
     skills_transfer::{Part, Table, Visit},
     skills_vault::Vault,
 };
@@ -38,12 +40,7 @@ impl RegistryLocation {
         match self {
             Self::Directory(dir) => Ok(Box::new(directory::DirectorySource::open(dir)?)),
             #[cfg(feature = "postgres")]
-            Self::Database(database) => {
-                let pool = source_pool(database.url())?;
-                PostgresStore::prepare(&pool)?;
-                Vault::prepare_postgres(&pool)?;
-                Ok(Box::new(DatabaseSource(begin_snapshot(&pool)?)))
-            }
+            Self::Database(database) => Ok(Box::new(DatabaseSource::open(database)?)),
             #[cfg(not(feature = "postgres"))]
             Self::Database(_) => Err(no_postgres()),
         }
@@ -94,15 +91,44 @@ fn copy_all(
 
 /// Read transaction on a database.
 #[cfg(feature = "postgres")]
-struct DatabaseSource(Lease);
+struct DatabaseSource {
+    session: Lease,
+    has_vault: bool,
+}
+
+#[cfg(feature = "postgres")]
+impl DatabaseSource {
+    /// Opens a snapshot of tables of this version. The database stays as it is.
+    fn open(database: &Database) -> Result<Self, TransferError> {
+        let url = database.url();
+        let session = begin_snapshot(&source_pool(url)?)?;
+        let name = || format!("the schema {} of {url}", url.schema());
+        let store = PostgresStore::schema_state(&session)?;
+        let vault = Vault::postgres_schema_state(&session)?;
+        match (store, vault) {
+            (SchemaState::Missing, _) => Err(TransferError::NoRegistry(name())),
+            (SchemaState::Older, _) | (_, SchemaState::Older) => {
+                Err(TransferError::OlderSchema(name()))
+            }
+            (SchemaState::Current, SchemaState::Missing | SchemaState::Current) => {
+                Ok(Self { session, has_vault: vault == SchemaState::Current })
+            }
+        }
+    }
+}
 
 #[cfg(feature = "postgres")]
 impl TableSource for DatabaseSource {
     fn for_each(&mut self, table: &Table, visit: Visit<'_>) -> Result<(), TransferError> {
         match table.part {
-            Part::Store => PostgresStore::read_table(&self.0, table, visit),
-            Part::Vault => read_rows(&self.0, table, visit),
+            Part::Store => PostgresStore::read_table(&self.session, table, visit),
+            Part::Vault if self.has_vault => read_rows(&self.session, table, visit),
+            Part::Vault => Ok(()),
         }
+    }
+
+    fn has_vault(&self) -> bool {
+        self.has_vault
     }
 }
 

@@ -4,10 +4,10 @@ use skills_core::Digest;
 use skills_postgres::{PgError, PgSession, Pool, column};
 use skills_transfer::{
     Row, Table, TableSink, TransferError, Value, Visit, blob_row, check_blob,
-    postgres::{insert_rows, read_rows},
+    postgres::{SchemaState, insert_rows, read_rows},
 };
 
-use super::{PostgresStore, differences::CHUNK_BYTES, rows};
+use super::{PostgresStore, SCHEMA, differences::CHUNK_BYTES, rows};
 use crate::transfer::FillStore;
 
 impl PostgresStore {
@@ -17,6 +17,14 @@ impl PostgresStore {
     /// When the database cannot be reached or used, or has a newer schema.
     pub fn prepare(pool: &Pool) -> Result<(), TransferError> {
         Self::migrate(pool).map_err(|error| TransferError::other(&error))
+    }
+
+    /// Returns the state of the tables, which stay as they are.
+    ///
+    /// # Errors
+    /// When they cannot be read, or have a newer schema.
+    pub fn schema_state(session: &PgSession) -> Result<SchemaState, TransferError> {
+        Ok(SCHEMA.state(session)?)
     }
 
     /// Passes all rows of a table, in a read transaction.

@@ -13,12 +13,22 @@ use crate::{
 /// Most cached keys; a full cache is cleared. Only existing keys are cached, so a client cannot fill it with guesses.
 const CAPACITY: usize = 65_536;
 
-/// Cache of the keys that were looked up and have not changed since.
+/// Cache of the keys that were looked up and have not changed since. A key is unverified after a restart of the database,
+/// which may have lost its last change: it is looked up again, and accepted as it is while that is not possible.
 #[derive(Debug, Default)]
 pub(crate) struct KeyCache {
-    keys: HashMap<Digest, StoredKey>,
+    keys: HashMap<Digest, CachedKey>,
     /// Number of changes applied. A key that was read before the last of them is not cached.
     changes: u64,
+    /// Number of changes that any key may be among. Keys that were read before the last of them are unverified.
+    epoch: u64,
+}
+
+#[derive(Debug)]
+struct CachedKey {
+    key: StoredKey,
+    /// Epoch that the key was read in.
+    epoch: u64,
 }
 
 impl KeyCache {
@@ -26,15 +36,17 @@ impl KeyCache {
         match changes {
             KeyChanges::None => return,
             KeyChanges::All => self.keys.clear(),
-            KeyChanges::Some(changes) => {
-                for (hash, key) in changes {
+            KeyChanges::Some { keys, others } => {
+                self.epoch += u64::from(others);
+                for (hash, key) in keys {
                     match key {
-                        Some(key) => self.keys.entry(hash).and_modify(|cached| *cached = key),
+                        Some(key) => {
+                            self.keys.entry(hash).and_modify(|cached| cached.key = key);
+                        }
                         None => {
                             self.keys.remove(&hash);
-                            continue;
                         }
-                    };
+                    }
                 }
             }
         }
@@ -45,7 +57,13 @@ impl KeyCache {
         if self.keys.len() >= CAPACITY {
             self.keys.clear();
         }
-        self.keys.insert(hash, key);
+        self.keys.insert(hash, CachedKey { key, epoch: self.epoch });
+    }
+
+    /// Returns a key that is as the database has it.
+    fn verified(&self, hash: &Digest) -> Option<&StoredKey> {
+        let cached = self.keys.get(hash).filter(|cached| cached.epoch == self.epoch);
+        cached.map(|cached| &cached.key)
     }
 }
 
@@ -61,7 +79,7 @@ impl Vault {
     /// Returns the plan of a key that the same request looked up before, without reading the vault.
     #[must_use]
     pub fn cached_plan(&self, hash: &Digest) -> Option<Plan> {
-        self.key_cache.lock().keys.get(hash).map(|key| key.plan)
+        self.key_cache.lock().keys.get(hash).map(|cached| cached.key.plan)
     }
 
     /// Returns the active key with this hash; `None` if it is unknown, expired or revoked.
@@ -86,18 +104,27 @@ impl Vault {
         let changes = {
             let mut cache = self.key_cache.lock();
             cache.apply(self.backend.key_changes()?);
-            if let Some(key) = cache.keys.get(hash) {
+            if let Some(key) = cache.verified(hash) {
                 return Ok(Some(key.clone()));
             }
             cache.changes
         };
-        let found = self.backend.stored_key(hash)?;
-        if let Some(key) = &found {
-            let mut cache = self.key_cache.lock();
-            if cache.changes == changes {
-                cache.insert(*hash, key.clone());
+        let found = self.backend.stored_key(hash);
+        let mut cache = self.key_cache.lock();
+        match &found {
+            Ok(Some(key)) if cache.changes == changes => cache.insert(*hash, key.clone()),
+            Ok(Some(_)) => {}
+            Ok(None) => {
+                cache.keys.remove(hash);
             }
+            Err(error) if error.is_unavailable() => {
+                cache.apply(self.backend.key_changes()?);
+                if let Some(unverified) = cache.keys.get(hash) {
+                    return Ok(Some(unverified.key.clone()));
+                }
+            }
+            Err(_) => {}
         }
-        Ok(found)
+        found
     }
 }

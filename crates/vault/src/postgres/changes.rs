@@ -1,4 +1,4 @@
-//! Thread that follows changes of keys and plans that any server made, and notices whether the database can be reached.
+//! Thread that follows changes of keys, plans and secrets that any server made, and notices whether the database can be reached.
 //!
 //! It asks for the revision several times a second: that is within the second that a revocation may take, works behind
 //! poolers that drop `LISTEN`, and needs no connection of its own.
@@ -26,6 +26,9 @@ use crate::{
 const CHECK_INTERVAL: Duration = Duration::from_millis(250);
 /// Most changes that wait to be taken; with more, everything is read again.
 const MAX_WAITING: usize = 65_536;
+/// Revisions before the last known one whose revocations are read again after a restart: more than a failover may have
+/// lost and given out again.
+const REREAD_REVISIONS: i64 = 1000;
 
 /// Knowledge of whether the database can be reached.
 #[derive(Debug)]
@@ -103,18 +106,30 @@ struct Position {
     audit: Option<(i64, i64)>,
 }
 
+/// What the audit log has about a record and those after it.
+struct AuditSince {
+    /// Time of the record, if the database has it.
+    record_at: Option<i64>,
+    /// Whether secrets or grants were changed after it.
+    has_secret_changes: bool,
+}
+
 impl Position {
-    /// Reads the position, and the time of a record of the audit log if the database has it.
-    fn read(session: &PgSession, record: Option<i64>) -> Result<(Self, Option<i64>), PgError> {
+    /// Reads the position, and what the audit log has about a record and those after it.
+    fn read(session: &PgSession, record: Option<i64>) -> Result<(Self, AuditSince), PgError> {
         let sql = "SELECT v.revision,
                        (extract(epoch FROM pg_postmaster_start_time()) * 1000000)::bigint,
-                       a.number, a.at, (SELECT at FROM vault_audit WHERE number = $1)
+                       a.number, a.at, (SELECT at FROM vault_audit WHERE number = $1),
+                       EXISTS (SELECT FROM vault_audit WHERE number > coalesce($1, 0)
+                               AND action LIKE 'secret.%')
                    FROM vault_state v LEFT JOIN LATERAL
                        (SELECT number, at FROM vault_audit ORDER BY number DESC LIMIT 1) a ON true";
         let row = session.query_one(sql, &[&record])?;
         let audit = column::<Option<i64>>(&row, 2)?.zip(column(&row, 3)?);
         let position = Self { revision: column(&row, 0)?, started_at: column(&row, 1)?, audit };
-        Ok((position, column(&row, 4)?))
+        let since =
+            AuditSince { record_at: column(&row, 4)?, has_secret_changes: column(&row, 5)? };
+        Ok((position, since))
     }
 
     /// Returns whether a later position is one of the same history. `record_at` is the time that the newest record of
@@ -137,6 +152,8 @@ struct Waiting {
 struct Shared {
     waiting: Mutex<Waiting>,
     has_changes: AtomicBool,
+    /// Set when secrets or grants may have changed.
+    has_secret_changes: AtomicBool,
     /// Held during a check, so that revisions are read in order.
     check: Mutex<()>,
     stop: Mutex<bool>,
@@ -163,6 +180,7 @@ impl ChangeFollower {
         let shared = Arc::new(Shared {
             waiting: Mutex::new(Waiting { position, changes: KeyChanges::None }),
             has_changes: AtomicBool::new(false),
+            has_secret_changes: AtomicBool::new(false),
             check: Mutex::default(),
             stop: Mutex::new(false),
             stopped: Condvar::new(),
@@ -183,10 +201,20 @@ impl ChangeFollower {
     /// Lets keys be looked up again.
     pub(super) fn forget_keys(&self, keys: &[Digest]) {
         let changes = keys.iter().map(|hash| (*hash, None)).collect();
-        self.shared.push(&mut self.shared.waiting.lock(), changes);
+        self.shared.push(&mut self.shared.waiting.lock(), changes, false);
     }
 
-    /// Takes the changes since the last call.
+    /// Lets copies of secrets and grants be dropped.
+    pub(super) fn forget_secrets(&self) {
+        self.shared.has_secret_changes.store(true, Ordering::Release);
+    }
+
+    /// Returns whether secrets or grants may have changed since the last call.
+    pub(super) fn take_secret_changes(&self) -> bool {
+        self.shared.has_secret_changes.swap(false, Ordering::AcqRel)
+    }
+
+    /// Takes the changes of keys since the last call.
     pub(super) fn take_changes(&self) -> KeyChanges {
         if !self.shared.has_changes.load(Ordering::Acquire) {
             return KeyChanges::None;
@@ -222,6 +250,7 @@ impl Shared {
             // The server answers; the rows are the problem.
             Err(error) if !error.is_unavailable() => {
                 tracing::error!(%error, "changes of keys cannot be read");
+                self.has_secret_changes.store(true, Ordering::Release);
                 let mut waiting = self.waiting.lock();
                 self.replace(&mut waiting, KeyChanges::All);
                 database.contact.record(Ok(()));
@@ -232,43 +261,54 @@ impl Shared {
 
     fn read_changes(&self, database: &Database) -> Result<(), PgError> {
         let seen = self.waiting.lock().position;
-        let (found, record_at, changes) = database.quick(|session| {
-            let (found, record_at) = Position::read(session, seen.audit.map(|(number, _)| number))?;
-            // Transactions up to this revision are committed. Later ones may be among the rows, and come again.
-            let is_newer = found.revision > seen.revision;
-            let changes =
-                if is_newer { keys::changes_after(session, seen.revision)? } else { vec![] };
-            Ok((found, record_at, changes))
+        let (found, since, is_same_history, changes) = database.quick(|session| {
+            let (found, since) = Position::read(session, seen.audit.map(|(number, _)| number))?;
+            let is_same_history = seen.is_followed_by(&found, since.record_at);
+            let changes = if !is_same_history {
+                // The other keys are looked up again.
+                let known = seen.revision.min(found.revision);
+                keys::revocations_after(session, known - REREAD_REVISIONS)?
+            } else if found.revision > seen.revision {
+                // Transactions up to the found revision are committed. Later ones may be among the rows, and come again.
+                keys::changes_after(session, seen.revision)?
+            } else {
+                vec![]
+            };
+            Ok((found, since, is_same_history, changes))
         })?;
+        if since.has_secret_changes || !is_same_history {
+            self.has_secret_changes.store(true, Ordering::Release);
+        }
         let mut waiting = self.waiting.lock();
-        if seen.is_followed_by(&found, record_at) {
-            self.push(&mut waiting, changes);
-        } else {
+        if !is_same_history {
             tracing::info!(
                 known = seen.revision,
                 revision = found.revision,
-                "vault database restarted or lost commits, keys are looked up again"
+                "vault database restarted or lost commits, keys and secrets are looked up again"
             );
-            self.replace(&mut waiting, KeyChanges::All);
         }
+        self.push(&mut waiting, changes, !is_same_history);
         waiting.position = found;
         Ok(())
     }
 
-    fn push(&self, waiting: &mut Waiting, new: Vec<(Digest, Option<StoredKey>)>) {
-        if new.is_empty() {
+    /// Adds changes to those that wait. `others` is set if other keys may have changed too.
+    fn push(&self, waiting: &mut Waiting, new: Vec<(Digest, Option<StoredKey>)>, others: bool) {
+        if new.is_empty() && !others {
             return;
         }
-        let changes = match std::mem::replace(&mut waiting.changes, KeyChanges::None) {
+        let before = std::mem::replace(&mut waiting.changes, KeyChanges::None);
+        let changes = match before {
             KeyChanges::All => KeyChanges::All,
-            KeyChanges::Some(mut changes) if changes.len() + new.len() <= MAX_WAITING => {
-                changes.extend(new);
-                KeyChanges::Some(changes)
+            KeyChanges::None => KeyChanges::Some { keys: new, others },
+            KeyChanges::Some { mut keys, others: before } => {
+                keys.extend(new);
+                KeyChanges::Some { keys, others: before || others }
             }
-            KeyChanges::None if new.len() <= MAX_WAITING => KeyChanges::Some(new),
-            KeyChanges::None | KeyChanges::Some(_) => KeyChanges::All,
         };
-        self.replace(waiting, changes);
+        let is_too_long =
+            matches!(&changes, KeyChanges::Some { keys, .. } if keys.len() > MAX_WAITING);
+        self.replace(waiting, if is_too_long { KeyChanges::All } else { changes });
     }
 
     fn replace(&self, waiting: &mut Waiting, changes: KeyChanges) {

@@ -143,12 +143,8 @@ impl PostgresBackend {
         })
     }
 
-    /// Runs a transaction and returns the keys that it changed, or `None` if it changed neither keys nor profiles.
-    fn transact(
-        &self,
-        id: &CommitId,
-        run: &mut TablesFn<'_>,
-    ) -> Result<Option<Vec<Digest>>, VaultError> {
+    /// Runs a transaction and returns what it changed.
+    fn transact(&self, id: &CommitId, run: &mut TablesFn<'_>) -> Result<Changed, VaultError> {
         self.database.pool.transaction(|session| {
             #[cfg(test)]
             if self.is_read_only.load(std::sync::atomic::Ordering::Relaxed) {
@@ -162,9 +158,20 @@ impl PostgresBackend {
             if tables.has_key_changes {
                 session.execute("UPDATE vault_state SET revision = $1", &[&(revision + 1)])?;
             }
-            Ok(tables.has_key_changes.then_some(tables.changed_keys))
+            Ok(Changed {
+                keys: tables.has_key_changes.then_some(tables.changed_keys),
+                secrets: tables.has_secret_changes,
+            })
         })
     }
+}
+
+/// Changes of a transaction.
+struct Changed {
+    /// Keys that have changed; `None` if neither keys nor profiles have.
+    keys: Option<Vec<Digest>>,
+    /// Set if secrets or grants have changed.
+    secrets: bool,
 }
 
 impl VaultBackend for PostgresBackend {
@@ -179,6 +186,8 @@ impl VaultBackend for PostgresBackend {
         let changed = match self.transact(&id, run) {
             Ok(changed) => changed,
             Err(error) if error.server_failure() == Some(ServerFailure::OutcomeUnknown) => {
+                // The list of changes went with the connection.
+                self.follower.forget_secrets();
                 match commits::was_committed(self.database.pool.url(), &id) {
                     Some(true) => {}
                     Some(false) => {
@@ -187,14 +196,17 @@ impl VaultBackend for PostgresBackend {
                     }
                     None => return Err(error),
                 }
-                // The list of changed keys went with the connection; all come with the check.
-                Some(vec![])
+                // All changes of keys come with the check.
+                Changed { keys: Some(vec![]), secrets: true }
             }
             Err(error) => return Err(error),
         };
-        if let Some(changed) = changed {
-            // Own changes count from here on, even if the database goes away now.
-            self.follower.forget_keys(&changed);
+        // Own changes count from here on, even if the database goes away now.
+        if changed.secrets {
+            self.follower.forget_secrets();
+        }
+        if let Some(keys) = changed.keys {
+            self.follower.forget_keys(&keys);
             self.follower.check_now();
         }
         if self.commits.fetch_add(1, Ordering::Relaxed).is_multiple_of(commits::PRUNE_INTERVAL) {
@@ -220,6 +232,10 @@ impl VaultBackend for PostgresBackend {
 
     fn may_use_copies(&self) -> bool {
         self.database.contact.check_age().is_ok()
+    }
+
+    fn take_secret_changes(&self) -> bool {
+        self.follower.take_secret_changes()
     }
 
     #[cfg(test)]

@@ -91,6 +91,7 @@ impl SecretTables for PgTables<'_> {
                    VALUES ($1, $2, $3, $4, $5)
                    ON CONFLICT (owner, skill, name) DO UPDATE
                    SET envelope = excluded.envelope, set_at = excluded.set_at";
+        self.has_secret_changes = true;
         self.execute(sql, &[&owner, &skill, &name, &envelope, &at.as_micros()]).map(drop)
     }
 
@@ -98,12 +99,14 @@ impl SecretTables for PgTables<'_> {
         let SealedRow { owner, skill, name, envelope } = expected;
         let sql = "UPDATE vault_secret SET envelope = $4
                    WHERE owner = $1 AND skill = $2 AND name = $3 AND envelope = $5";
+        self.has_secret_changes = true;
         Ok(self.execute(sql, &[owner, skill, name, &new, envelope])? > 0)
     }
 
     fn remove_secret(&mut self, binding: SecretBinding<'_>) -> Result<bool, VaultError> {
         let SecretBinding { owner, skill, name } = binding;
         let sql = "DELETE FROM vault_secret WHERE owner = $1 AND skill = $2 AND name = $3";
+        self.has_secret_changes = true;
         Ok(self.execute(sql, &[&owner, &skill, &name])? > 0)
     }
 
@@ -134,12 +137,14 @@ impl SecretTables for PgTables<'_> {
                    VALUES ($1, $2, $3, $4, $5)
                    ON CONFLICT (owner, skill, name) DO UPDATE
                    SET granted_at = excluded.granted_at, origin = excluded.origin";
+        self.has_secret_changes = true;
         self.execute(sql, &[&owner, skill, name, &granted_at.as_micros(), origin]).map(drop)
     }
 
     fn remove_grant(&mut self, binding: SecretBinding<'_>) -> Result<bool, VaultError> {
         let SecretBinding { owner, skill, name } = binding;
         let sql = "DELETE FROM vault_grant WHERE owner = $1 AND skill = $2 AND name = $3";
+        self.has_secret_changes = true;
         Ok(self.execute(sql, &[&owner, &skill, &name])? > 0)
     }
 }

@@ -33,11 +33,19 @@ pub(super) struct PgTables<'a> {
     pub(super) has_key_changes: bool,
     /// Keys that have changed.
     pub(super) changed_keys: Vec<Digest>,
+    /// Set when secrets or grants have changed.
+    pub(super) has_secret_changes: bool,
 }
 
 impl<'a> PgTables<'a> {
     pub(super) const fn new(connection: Connection<'a>, revision: i64) -> Self {
-        Self { connection, revision, has_key_changes: false, changed_keys: vec![] }
+        Self {
+            connection,
+            revision,
+            has_key_changes: false,
+            changed_keys: vec![],
+            has_secret_changes: false,
+        }
     }
 
     fn query(&self, sql: &str, params: Params<'_>) -> Result<Vec<Row>, VaultError> {

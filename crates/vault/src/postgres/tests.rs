@@ -7,12 +7,12 @@ use std::{
     time::Instant,
 };
 
-use skills_core::{Coded as _, Owner, Tier, Timestamp};
+use skills_core::{Caller, Coded as _, KeyDirectory as _, Owner, SkillId, Tier, Timestamp, User};
 
 use super::*;
 use crate::{
-    AccountChange, CalledSkill, KeySelector, NewKey, Plan, PlanLimits, ProfileChange, RateLimits,
-    Vault,
+    AccountChange, AdminSecrets, CalledSkill, CreatedKey, KeySelector, NewKey, Plan, PlanLimits,
+    ProfileChange, RateLimits, SecretName, Vault, VaultKeyDirectory,
     vault::testing::{MASTER, NOW, PostgresSchema, TestProxy, TestSite, actor, master, owner},
 };
 
@@ -150,6 +150,73 @@ fn keys_and_secrets_are_used_from_memory_while_the_database_is_away() {
     server.set_profile(actor(), &ann, &ProfileChange::default()).unwrap();
 }
 
+/// Vault through a proxy, with its connection to the database.
+fn open_through(proxy: &TestProxy) -> (Vault, Arc<Database>) {
+    let backend = PostgresBackend::open(&proxy.url, None).unwrap();
+    let database = Arc::clone(&backend.database);
+    (Vault::on(Box::new(backend), Some(master(MASTER, None))), database)
+}
+
+/// Cuts a proxy, and waits until its vault knows.
+fn cut(proxy: &TestProxy, database: &Database) {
+    proxy.cut();
+    wait_until(|| database.contact.failure().is_some());
+}
+
+/// Resumes a proxy, and waits until its vault has read the changes.
+fn resume(proxy: &TestProxy, database: &Database) {
+    proxy.resume();
+    wait_until(|| database.contact.failure().is_none());
+}
+
+#[test]
+fn revoked_grants_and_removed_secrets_are_not_used_from_memory() {
+    type Change = fn(&Vault, &Owner, &SkillId, &SecretName);
+    let changes: [(&str, Change); 3] = [
+        ("revoked grant", |vault, ann, echo, name| {
+            assert!(vault.revoke_grant(actor(), ann, echo, name).unwrap());
+        }),
+        ("removed secret", |vault, ann, _, name| {
+            assert!(vault.remove_secret(actor(), ann, None, name).unwrap());
+        }),
+        ("new value", |vault, ann, _, name| {
+            vault.set_secret(actor(), ann, None, name, "new").unwrap();
+        }),
+    ];
+    let (ann, echo, name): (_, SkillId, SecretName) =
+        (owner("ann"), "echo".parse().unwrap(), "TOKEN".parse().unwrap());
+    let origin = Some("https://api.example");
+    let skill = CalledSkill { tier: Tier::Market, id: &echo, origin };
+    for (change, apply) in changes {
+        for is_own in [true, false] {
+            let site = TestSite::postgres();
+            let proxy = TestProxy::start(schema(&site));
+            let (direct, (server, database)) = (site.vault(), open_through(&proxy));
+            let call = || server.secrets_for_call(&ann, skill, &["TOKEN".to_owned()]);
+            direct.set_secret(actor(), &ann, None, &name, "old").unwrap();
+            direct.grant_secret(actor(), &ann, &echo, origin, &name).unwrap();
+            let marker = direct.create_key(actor(), &NewKey::for_owner(&ann)).unwrap();
+            assert!(server.find_key(&marker.key, NOW).unwrap().is_some());
+            assert_eq!(call().unwrap()["TOKEN"].as_str(), "old");
+            direct.record(actor(), "skill.put", "other").unwrap();
+            cut(&proxy, &database);
+            assert_eq!(call().unwrap()["TOKEN"].as_str(), "old", "from memory");
+            resume(&proxy, &database);
+            if is_own {
+                apply(&server, &ann, &echo, &name);
+            } else {
+                apply(&direct, &ann, &echo, &name);
+                // The server knows of a change after this one.
+                direct.revoke_keys(actor(), KeySelector::Key(&marker.key)).unwrap();
+                wait_until(|| server.find_key(&marker.key, NOW).unwrap().is_none());
+            }
+            cut(&proxy, &database);
+            let failed = call().unwrap_err();
+            assert!(failed.is_unavailable(), "{change}, own {is_own}: {failed}");
+        }
+    }
+}
+
 #[test]
 fn keys_are_looked_up_again_when_the_database_lost_commits() {
     let site = TestSite::postgres();
@@ -181,6 +248,48 @@ fn keys_are_looked_up_again_when_the_database_lost_commits() {
             wait_until(|| vault.find_key(key, NOW).unwrap().is_none());
         }
     }
+}
+
+#[test]
+fn keys_are_accepted_from_memory_when_the_database_restarts_and_is_lost_again() {
+    let site = TestSite::postgres();
+    let proxy = TestProxy::start(schema(&site));
+    let direct = site.vault();
+    let ann = owner("ann");
+    let create = || direct.create_key(actor(), &NewKey::for_owner(&ann)).unwrap();
+    let [used, revoked, removed, unused] = [create(), create(), create(), create()];
+    let (server, database) = open_through(&proxy);
+    for key in [&used, &revoked, &removed] {
+        assert!(server.find_key(&key.key, NOW).unwrap().is_some());
+    }
+    let server = Arc::new(server);
+    let keys = VaultKeyDirectory::new(Arc::clone(&server), AdminSecrets::default());
+    let is_active = |key: &CreatedKey| {
+        keys.is_active(&Caller::User(User { owner: ann.clone(), key: key.row.hash }))
+    };
+    cut(&proxy, &database);
+    // It lost a commit, and gave its revision out again.
+    let restart = "ALTER TABLE vault_audit DISABLE TRIGGER USER;
+        UPDATE vault_audit SET at = at + 1 WHERE number = (SELECT max(number) FROM vault_audit);
+        ALTER TABLE vault_audit ENABLE TRIGGER USER;
+        UPDATE vault_state SET revision = revision - 1";
+    schema(&site).execute(restart).unwrap();
+    direct.revoke_keys(actor(), KeySelector::Key(&revoked.key)).unwrap();
+    for _ in 0..2 {
+        resume(&proxy, &database);
+        cut(&proxy, &database);
+        assert!(server.find_key(&used.key, NOW).unwrap().is_some(), "used before");
+        assert!(server.find_key(&revoked.key, NOW).is_err(), "revoked meanwhile");
+        assert!(server.find_key(&unused.key, NOW).is_err(), "never used");
+        assert!(is_active(&used) && !is_active(&revoked));
+        assert!(server.cached_plan(&used.row.hash).is_some());
+    }
+    // While the database can be reached, it is asked.
+    schema(&site).execute("DELETE FROM vault_key WHERE number = 3").unwrap();
+    resume(&proxy, &database);
+    wait_until(|| server.find_key(&removed.key, NOW).is_ok_and(|found| found.is_none()));
+    cut(&proxy, &database);
+    assert!(server.find_key(&removed.key, NOW).is_err());
 }
 
 #[test]

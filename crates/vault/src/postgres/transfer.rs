@@ -1,7 +1,10 @@
 //! Copies into the tables of PostgreSQL.
 
 use skills_postgres::{PgSession, Pool, column};
-use skills_transfer::{Kind, Row, Table, TableSink, TransferError, Value, postgres::insert_rows};
+use skills_transfer::{
+    Kind, Row, Table, TableSink, TransferError, Value,
+    postgres::{SchemaState, insert_rows},
+};
 
 use super::COMPONENT;
 use crate::{Vault, transfer::FillVault};
@@ -19,6 +22,14 @@ impl Vault {
     /// When the database cannot be reached or used, or has a newer schema.
     pub fn prepare_postgres(pool: &Pool) -> Result<(), TransferError> {
         Ok(pool.migrate(&COMPONENT)?)
+    }
+
+    /// Returns the state of the tables, which stay as they are.
+    ///
+    /// # Errors
+    /// When they cannot be read, or have a newer schema.
+    pub fn postgres_schema_state(session: &PgSession) -> Result<SchemaState, TransferError> {
+        Ok(COMPONENT.state(session)?)
     }
 
     /// Writes a copy into the tables of a transaction, which must be empty.

@@ -7,7 +7,10 @@ use skills_core::{Owner, SkillId, Tier, limits::MAX_SECRETS_OF_SKILL};
 use zeroize::Zeroizing;
 
 use super::SealedRow;
-use crate::{Vault, VaultError, backend::GrantRow};
+use crate::{
+    Vault, VaultError,
+    backend::{GrantRow, VaultBackend},
+};
 
 /// A resolved skill that is called.
 #[derive(Debug, Clone, Copy)]
@@ -63,8 +66,34 @@ pub(crate) fn describe_missing(missing: &[MissingSecret]) -> String {
 /// Most copies of secrets and grants in memory; then they start anew.
 const MAX_COPIES: usize = 4096;
 
+/// Owner, skill and names of secrets.
+type CopyKey = (String, Tier, String, Vec<String>);
+
 /// Encrypted copies of what was last read for a skill and its names, for calls while the database is away.
-pub(crate) type SecretCopies = HashMap<(String, Tier, String, Vec<String>), Available>;
+#[derive(Debug, Default)]
+pub(crate) struct SecretCopies {
+    copies: HashMap<CopyKey, Available>,
+    /// Number of times that the copies were dropped. What was read before the last of them is not kept.
+    drops: u64,
+}
+
+impl SecretCopies {
+    /// Drops the copies if what they are of may have changed. Returns the number of times that they were dropped.
+    fn update(&mut self, backend: &dyn VaultBackend) -> u64 {
+        if backend.take_secret_changes() {
+            self.copies.clear();
+            self.drops += 1;
+        }
+        self.drops
+    }
+
+    fn insert(&mut self, key: CopyKey, available: Available) {
+        if self.copies.len() >= MAX_COPIES {
+            self.copies.clear();
+        }
+        self.copies.insert(key, available);
+    }
+}
 
 /// Secrets and grants that a call may use.
 #[derive(Debug, Clone)]
@@ -139,7 +168,9 @@ impl Vault {
         }
         let (owner, id) = (owner.as_str(), skill.id.as_str());
         let key = || (owner.to_owned(), skill.tier, id.to_owned(), needed.to_vec());
-        let read = self.backend.read(|tables| {
+        let backend = &*self.backend;
+        let drops = self.secret_copies.lock().update(backend);
+        let read = backend.read(|tables| {
             // Grants before secrets: a grant is removed after its last value.
             let grants = match skill.tier {
                 Tier::Market => tables.grants_to_skill(owner, id, needed)?,
@@ -149,17 +180,18 @@ impl Vault {
         });
         match read {
             Ok(available) => {
-                if self.backend.may_use_copies() && !needed.is_empty() {
+                if backend.may_use_copies() && !needed.is_empty() {
                     let mut copies = self.secret_copies.lock();
-                    if copies.len() >= MAX_COPIES {
-                        copies.clear();
+                    if copies.update(backend) == drops {
+                        copies.insert(key(), available.clone());
                     }
-                    copies.insert(key(), available.clone());
                 }
                 Ok(available)
             }
-            Err(error) if error.is_unavailable() && self.backend.may_use_copies() => {
-                self.secret_copies.lock().get(&key()).cloned().ok_or(error)
+            Err(error) if error.is_unavailable() && backend.may_use_copies() => {
+                let mut copies = self.secret_copies.lock();
+                copies.update(backend);
+                copies.copies.get(&key()).cloned().ok_or(error)
             }
             Err(error) => Err(error),
         }
