@@ -6,7 +6,7 @@ use axum::{
 };
 use skills_core::{Code, Coded as _, OverBudget};
 use skills_git::ProtocolError;
-use skills_http::ErrorResponse;
+use skills_http::{ErrorResponse, server_error_status};
 use skills_registry::RegistryError;
 
 /// Failure of a request.
@@ -64,6 +64,11 @@ impl IntoResponse for DistributionError {
                 answer(StatusCode::FORBIDDEN, Code::NotSupported)
             }
             Self::OverBudget(_) => answer(StatusCode::SERVICE_UNAVAILABLE, Code::Overloaded),
+            Self::Registry(error)
+                if server_error_status(error.code()) == Some(StatusCode::SERVICE_UNAVAILABLE) =>
+            {
+                answer(StatusCode::SERVICE_UNAVAILABLE, error.code())
+            }
             Self::Registry(_) | Self::Pack(_) | Self::Archive(_) | Self::Cancelled => {
                 tracing::error!(error = %self, "distribution request failed");
                 ErrorResponse::internal(Code::Internal.as_str())

@@ -14,8 +14,8 @@ use skills_core::{Code, Digest, EntryKey, Timestamp, VersionSelector};
 
 use crate::{
     Batch, Change, DatabaseError, FoundVersion, GroupOutcome, LogFilter, LogFingerprint, LogRecord,
-    MemoryPresence, MemoryStore, Presence, StateEntry, Store, StoreError, StoredEntry,
-    Subscription, VersionPage, Wake,
+    MemoryPresence, MemoryStore, Presence, ServedRecord, StateEntry, Store, StoreError,
+    StoredEntry, Subscription, VersionPage, Wake,
 };
 
 /// Store in memory that several registries share, and that can go away.
@@ -162,6 +162,15 @@ impl Store for SharedMemoryStore {
         limit: usize,
     ) -> Result<Vec<LogRecord>, StoreError> {
         self.up()?.log(filter, before, limit)
+    }
+
+    fn log_after(
+        &self,
+        filter: &LogFilter,
+        after: u64,
+        limit: usize,
+    ) -> Result<Vec<ServedRecord>, StoreError> {
+        self.up()?.log_after(filter, after, limit)
     }
 
     fn version(

@@ -191,10 +191,10 @@ impl Coded for VaultError {
                 DatabaseError::Other(_) => Code::VaultError,
             },
             Self::Server { failure, .. } => match failure {
-                ServerFailure::Unavailable | ServerFailure::OutcomeUnknown => {
-                    Code::StoreUnavailable
-                }
-                ServerFailure::Refused | ServerFailure::ReadOnly => Code::VaultIo,
+                ServerFailure::Unavailable
+                | ServerFailure::OutcomeUnknown
+                | ServerFailure::ReadOnly => Code::StoreUnavailable,
+                ServerFailure::Refused => Code::VaultIo,
                 ServerFailure::Full => Code::VaultFull,
                 ServerFailure::NewerSchema => Code::VaultNewerSchema,
                 ServerFailure::Corrupt => Code::VaultCorrupt,
@@ -240,5 +240,17 @@ impl Coded for VaultError {
             Self::NoSuchSecret { .. } => Some("list secrets with `skills secret list --uid UID`"),
             _ => None,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_read_only_server_has_the_code_of_one_that_is_away() {
+        let failure = ServerFailure::ReadOnly;
+        let error = VaultError::Server { failure, message: String::new(), hint: None };
+        assert_eq!(error.code(), Code::StoreUnavailable);
     }
 }
