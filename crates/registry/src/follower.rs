@@ -91,7 +91,8 @@ fn run(registry: &Weak<Registry>, signal: &Signal) {
         && let Some(registry) = registry.upgrade()
     {
         let looked_at = Instant::now();
-        let looked = catch_up(&registry);
+        let looked = catch_up(&registry)
+            .and_then(|()| registry.publisher().store_contact.check_refusal(&**registry.store()));
         let is_outage = looked.as_ref().is_err_and(store_contact::is_outage);
         if !is_outage {
             contact = looked_at;

@@ -286,6 +286,16 @@ impl Store for PostgresStore {
         self.commit_group(&group, now)
     }
 
+    fn check_writable(&self) -> Result<(), StoreError> {
+        Ok(self.control_pool.read_within(REVISION_TIMEOUT, |session| {
+            let sql = "SELECT current_setting('transaction_read_only')::bool";
+            if column(&session.query_one(sql, &[])?, 0)? {
+                return Err(PgError::ReadOnly("it accepts no writes".to_owned()));
+            }
+            Ok(())
+        })?)
+    }
+
     fn blob(&self, digest: &Digest) -> Result<Option<Bytes>, StoreError> {
         self.read(|session| blob(session, digest))
     }
