@@ -116,6 +116,12 @@ pub const fn server_error_status(code: Code) -> Option<StatusCode> {
     }
 }
 
+/// Returns whether an error means that the same request may succeed later, as in an outage.
+#[must_use]
+pub fn is_unavailable(code: Code) -> bool {
+    server_error_status(code) == Some(StatusCode::SERVICE_UNAVAILABLE)
+}
+
 /// Error response in the common format, with the request id, and the code in the access line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ErrorResponse {

@@ -289,19 +289,25 @@ async fn long_paths_are_whole_in_the_plain_header_of_an_archive() {
 }
 
 #[tokio::test]
-async fn a_document_that_cannot_be_read_during_an_outage_is_unavailable() {
+async fn what_cannot_be_read_during_an_outage_is_unavailable_and_not_left_out() {
     let store = Arc::new(SharedMemoryStore::default());
     let config = || RegistryConfig::default();
     let writer = Registry::open(Arc::clone(&store) as _, None, config()).unwrap();
-    writer.register_skill("t", &Layer::Official, "spec", SPEC.to_owned()).await.unwrap();
+    let plain = "# Plain\n\nText.\n".to_owned();
+    writer.register_skill("t", &Layer::Official, "plain", plain).await.unwrap();
     store.set_blobs_down(true);
     let reader = Registry::open(Arc::clone(&store) as _, None, config()).unwrap();
     let router = routes(reader, Settings::default());
-    let path = "/.well-known/agent-skills/spec/SKILL.md";
-    let (status, _, body) = ask(&router, "GET", path, None).await;
-    let error: Value = serde_json::from_slice(&body).unwrap();
-    assert_eq!(status, StatusCode::SERVICE_UNAVAILABLE);
-    assert_eq!(error["error"]["code"], "store_unavailable");
+    let paths =
+        ["plain/SKILL.md", "index.json"].map(|it| format!("/.well-known/agent-skills/{it}"));
+    for path in &paths {
+        let (status, _, body) = ask(&router, "GET", path, None).await;
+        let error: Value = serde_json::from_slice(&body).unwrap();
+        assert_eq!(status, StatusCode::SERVICE_UNAVAILABLE, "{path}");
+        assert_eq!(error["error"]["code"], "store_unavailable", "{path}");
+    }
     store.set_blobs_down(false);
-    assert_eq!(ask(&router, "GET", path, None).await.0, StatusCode::OK);
+    for path in &paths {
+        assert_eq!(ask(&router, "GET", path, None).await.0, StatusCode::OK, "{path}");
+    }
 }
