@@ -2,13 +2,15 @@
 
 import json
 import os
+import re
 import subprocess
 import time
+import urllib.parse
 
 from attack.client import Mcp, http
 from ports import free_port
 
-from postgres.checks import command, refusal, run_checks
+from postgres.checks import answer as said_by, command, refusal, run_checks
 from postgres.database import Database
 from postgres.server import ADMIN, Server, wait_for
 
@@ -27,6 +29,11 @@ def read(server):
 def ready(server):
     answer = server.ready()
     return answer.status, answer.json()
+
+
+def log_of(server):
+    with open(server.log.name) as file:
+        return file.read()
 
 
 def start(program, database, folder, **options):
@@ -64,7 +71,78 @@ def a_lost_database_degrades_and_returns_by_itself(program, database, folder):
         assert read(server).header("x-skills-catalog-age") is None
         assert server.worker().register("new", "# New\n\nAt last.") is None
         assert database.sql("SELECT count(*) FROM change WHERE id = 'new'") == [["1"]]
+        # The log names the loss and the return, at its default level.
+        for line in ("store unreachable", "store reachable again", "vault database is away", "vault database is back"):
+            wait_for(f"the log has: {line}", lambda: line in log_of(server))
     finally:
+        server.kill()
+
+
+def status_of(program, server):
+    """Returns what `skills status` says of a server."""
+    return said_by(program, "status", "--url", f"ws://{server.bus}")
+
+
+def sign_in(server):
+    """Returns the header with the cookie of an administrator."""
+    page = http(f"http://{server.http}", "GET", "/ui/sign-in")
+    cookie = page.header("set-cookie").split(";")[0]
+    token = re.search(rb'name="token" value="([^"]+)"', page.body)[1].decode()
+    form = urllib.parse.urlencode({"token": token, "credential": ADMIN}).encode()
+    headers = [("Cookie", cookie), ("Origin", f"http://{server.http}"),
+               ("Content-Type", "application/x-www-form-urlencoded")]
+    answer = http(f"http://{server.http}", "POST", "/ui/sign-in", headers, form)
+    assert answer.status == 303, (answer.status, answer.body)
+    return [("Cookie", answer.header("set-cookie").split(";")[0])]
+
+
+def what_no_one_has_read_yet_is_unavailable_on_every_surface(program, database, folder):
+    first = start(program, database, folder)
+    server = Server(program, database, 1, folder)
+    try:
+        assert first.worker().register("cold", "# Cold\n\nNobody reads it.") is None
+        # Another one, which has read no body.
+        server.start()
+        administrator = sign_in(server)
+        server.proxy.cut()
+        wait_for("it is degraded", lambda: ready(server)[1]["status"] == "degraded")
+        paths = ["/.well-known/agent-skills/cold/SKILL.md", "/.well-known/agent-skills/index.json",
+                 "/git/all.git/info/refs?service=git-upload-pack", "/git/skill/cold.git/info/refs?service=git-upload-pack",
+                 "/.claude-plugin/marketplace.json", "/archive/official/cold/1.zip",
+                 "/api/v1/skills/cold/file?path=SKILL.md", "/v1/skills/cold", "/v1/skills/cold/versions",
+                 "/skills/registry/cold", "/ui/skills/cold", "/ui/people"]
+        for path in paths:
+            headers = administrator if path == "/ui/people" else []
+            answer = http(f"http://{server.http}", "GET", path, headers)
+            assert answer.status == 503 and int(answer.header("retry-after")) >= 1, (path, answer.status, answer.body)
+            assert answer.header("x-skills-catalog-age").isdigit(), (path, answer.headers)
+            # ClawHub's clients print the body as it is, and the Model Drive Protocol has codes of its own.
+            assert path.startswith(("/api/", "/skills/")) or b"store_unavailable" in answer.body, (path, answer.body)
+        error = Mcp(f"http://{server.http}").read("skill://cold/SKILL.md").json()["error"]
+        assert error["data"]["code"] == "store_unavailable", error
+        _, error = server.worker().call("skills::resources-read", {"uri": "iii://cold"})
+        assert error["code"] == "store_unavailable", error
+
+        # What is in memory is served, and every page says what fails.
+        page = http(f"http://{server.http}", "GET", "/ui")
+        assert page.status == 200 and b"the store cannot be reached" in page.body, (page.status, page.body)
+        found = status_of(program, server)
+        assert not found["healthy"] and isinstance(found["degraded"]["catalog_age"], int), found
+        assert "degraded: " in command(program, "status", "--url", f"ws://{server.bus}")[1]
+        status, out, _ = command(program, "doctor", "--json", "--url", f"ws://{server.bus}")
+        bus, = [check for check in json.loads(out)["checks"] if check["check"] == "bus"]
+        assert status == 1 and bus["outcome"] == "problem", (status, bus)
+
+        server.proxy.heal()
+        wait_for("it is ready again", server.is_ready)
+        for path in paths:
+            headers = administrator if path == "/ui/people" else []
+            assert http(f"http://{server.http}", "GET", path, headers).status == 200, path
+        page = http(f"http://{server.http}", "GET", "/ui")
+        assert b"the store cannot be reached" not in page.body, page.body
+        assert status_of(program, server)["healthy"]
+    finally:
+        first.kill()
         server.kill()
 
 
@@ -141,9 +219,14 @@ def a_full_database_refuses_writes_and_serves_reads(program, database, folder):
         answer = publish(server, "new", "# New\n\nNever.")
         assert answer.code() == "store_full", (answer.status, answer.body)
         assert server.worker().register("new", "# New\n\nNever.")["code"] == "store_full"
-        assert read(server).status == 200 and server.is_ready()
+        assert answer.status == 503 and int(answer.header("retry-after")) >= 1, (answer.status, answer.headers)
+        status, body = ready(server)
+        assert status == 200 and body["status"] == "degraded" and "full" in body["reason"], body
+        assert "catalog_age" not in body and read(server).header("x-skills-catalog-age") is None, body
+        assert read(server).status == 200
         database.sql("DROP TRIGGER full_disk ON skills.change")
         assert server.worker().register("new", "# New\n\nAt last.") is None
+        assert server.is_ready()
     finally:
         server.kill()
 
@@ -159,9 +242,17 @@ def a_read_only_database_refuses_writes_and_serves_reads(program, database, fold
         assert answer.status == 503 and answer.code() == "store_unavailable", (answer.status, answer.body)
         assert int(answer.header("retry-after")) >= 1, answer.headers
         assert read(server).status == 200
+        status, body = ready(server)
+        assert status == 200 and body["status"] == "degraded" and "read-only" in body["reason"], body
+        assert not status_of(program, server)["healthy"]
+        _, out, _ = command(program, "doctor", "--json", store=database.url(), data_dir=os.path.join(folder, "doctor"))
+        store, = [check for check in json.loads(out)["checks"] if check["check"] == "store"]
+        assert store["outcome"] == "problem" and "read-only" in store["message"], store
         # Sessions keep the setting that they began with.
         database.sql("SET default_transaction_read_only = off", "ALTER DATABASE skills RESET default_transaction_read_only")
-        wait_for("writes go on", lambda: server.worker().register("new", "# New\n\nAt last.") is None)
+        # A look at the database shows that it is over, without a write.
+        wait_for("it is ready again", server.is_ready)
+        assert server.worker().register("new", "# New\n\nAt last.") is None
     finally:
         server.kill()
 
@@ -200,7 +291,8 @@ def a_promoted_standby_is_used_instead(program, database, folder):
 
 
 if __name__ == "__main__":
-    run_checks([a_lost_database_degrades_and_returns_by_itself, reads_end_after_max_stale,
+    run_checks([a_lost_database_degrades_and_returns_by_itself,
+                what_no_one_has_read_yet_is_unavailable_on_every_surface, reads_end_after_max_stale,
                 a_server_waits_for_its_database, what_waiting_cannot_mend_ends_a_server_at_once,
                 a_full_database_refuses_writes_and_serves_reads, a_read_only_database_refuses_writes_and_serves_reads,
                 a_promoted_standby_is_used_instead])

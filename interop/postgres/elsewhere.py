@@ -36,6 +36,7 @@ def a_section_of_another_server_says_where_it_is(program, database, folder):
 
         # Every surface says the same.
         _, error = one.worker().call("prompts::mcp-get", {"name": "greet", "arguments": {}})
+        assert error["code"] == "elsewhere" and "server-b" in error["message"], error
         answer = Mcp(f"http://{one.http}").read("iii://guide/demo::now")
         assert b"elsewhere" in answer.body and b"server-b" in answer.body, answer.body
         answer = Mcp(f"http://{one.http}").ask("prompts/get", {"name": "greet"}, named="greet")

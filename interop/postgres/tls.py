@@ -213,6 +213,15 @@ def versions_of_tls_can_be_limited(program, database, folder):
         assert listed(program, url + parameters, folder) == expected, parameters
 
 
+def a_certificate_that_is_not_trusted_ends_a_server_at_once(program, database, folder):
+    start_with_tls(database, folder)
+    base = f"postgres://skills:{QUOTED}@localhost:{database.port}/skills?sslmode=verify-full&sslrootcert={folder}/"
+    assert listed(program, f"{base}ours.crt", folder)
+    arguments = ["serve", "--bus", "127.0.0.1:0", "--http", "127.0.0.1:0"]
+    status, _, said = command(program, *arguments, store=f"{base}other.crt", data_dir=os.path.join(folder, "data"))
+    assert status == 1 and "certificate" in said and "hint:" in said and "s3cret" not in said, (status, said)
+
+
 def a_server_without_tls_is_refused_where_tls_is_required(program, database, folder):
     base = f"postgres://skills:{QUOTED}@127.0.0.1:{database.port}/skills?sslmode="
     for mode, expected in (("disable", True), ("allow", True), ("prefer", True), ("require", False),
@@ -241,5 +250,5 @@ def the_password_is_in_no_output(program, database, folder):
 
 if __name__ == "__main__":
     run_checks([every_sslmode_does_what_it_says, passwords_are_bound_to_the_certificate,
-                versions_of_tls_can_be_limited, a_server_without_tls_is_refused_where_tls_is_required,
-                the_password_is_in_no_output])
+                versions_of_tls_can_be_limited, a_certificate_that_is_not_trusted_ends_a_server_at_once,
+                a_server_without_tls_is_refused_where_tls_is_required, the_password_is_in_no_output])

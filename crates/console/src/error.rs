@@ -9,7 +9,7 @@ use axum::{
 use skills_bundles::BundleError;
 use skills_core::{Code, Coded, RuleError};
 use skills_execution::ExecuteError;
-use skills_http::ErrorCode;
+use skills_http::{ErrorCode, server_error_status};
 use skills_registry::RegistryError;
 use skills_vault::VaultError;
 
@@ -134,11 +134,7 @@ impl ConsoleError {
                 Code::KeyNeeded => StatusCode::FORBIDDEN,
                 Code::Conflict => StatusCode::CONFLICT,
                 Code::RateLimited => StatusCode::TOO_MANY_REQUESTS,
-                Code::Overloaded | Code::ShuttingDown => StatusCode::SERVICE_UNAVAILABLE,
-                Code::Internal | Code::CorruptEntry | Code::WriterStopped => {
-                    StatusCode::INTERNAL_SERVER_ERROR
-                }
-                _ => StatusCode::UNPROCESSABLE_ENTITY,
+                code => server_error_status(code).unwrap_or(StatusCode::UNPROCESSABLE_ENTITY),
             },
         }
     }
@@ -192,4 +188,22 @@ pub(crate) async fn home() -> Response {
 /// Answers paths that no page has.
 pub(crate) async fn not_found() -> ConsoleError {
     ConsoleError::NoPage
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_the_person_can_correct_is_unprocessable() {
+        let reason = "refused".to_owned();
+        for (error, expected) in [
+            (RegistryError::StoreUnreachable { reason }, StatusCode::SERVICE_UNAVAILABLE),
+            (RegistryError::CatalogTooOld, StatusCode::SERVICE_UNAVAILABLE),
+            (RegistryError::OutcomeUnknown, StatusCode::INTERNAL_SERVER_ERROR),
+            (RegistryError::Unsupported("no"), StatusCode::UNPROCESSABLE_ENTITY),
+        ] {
+            assert_eq!(ConsoleError::from(error.clone()).status(), expected, "{error}");
+        }
+    }
 }

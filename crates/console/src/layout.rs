@@ -91,7 +91,7 @@ fn frame(visit: &Visit, page: &Page) -> Markup {
             body data-events=[updates.attribute()] {
                 a.skip href="#main" { "Skip to content" }
                 (header(visit, *section))
-                main #main tabindex="-1" { (body) }
+                main #main tabindex="-1" { (problem(visit, *section)) (body) }
                 (footer(visit))
             }
         }
@@ -162,6 +162,16 @@ fn person(visit: &Visit, identity: Option<&Identity>) -> Markup {
                 }
                 None => a.button href="/ui/sign-in" { "Sign in" },
             }
+        }
+    }
+}
+
+/// Renders the line about what does not work at the moment. The page Overview lists all problems itself.
+fn problem(visit: &Visit, section: Section) -> Markup {
+    let problem = visit.console.parts.server.problem().filter(|_| section != Section::Overview);
+    html! {
+        div #problem data-live {
+            @if let Some(problem) = problem { p.notice.warning role="status" { (problem.message) "." } }
         }
     }
 }

@@ -82,7 +82,7 @@ pub use request_stats::{RequestStats, SurfaceCounter, SurfaceStats};
 pub use request_trace::{CallerKind, RequestId, TracedRequest};
 pub use skill::{FileMeta, SkillMeta};
 pub use skill_collection::SkillCollection;
-pub use store_outage::StoreOutage;
+pub use store_outage::{RefusedWrite, StoreOutage, WriteRefusal};
 pub use timestamp::Timestamp;
 pub use token::Token;
 pub use tool::ToolMeta;

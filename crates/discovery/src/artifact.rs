@@ -5,7 +5,8 @@ use std::io::{self, Write as _};
 use bytes::Bytes;
 use flate2::{Compression, GzBuilder};
 use skills_agent_skills::Bundle;
-use skills_core::{OverBudget, skill::ROOT_PATH};
+use skills_core::{Coded as _, OverBudget, skill::ROOT_PATH};
+use skills_http::is_unavailable;
 use skills_registry::{
     RegistryError, SkillRegistry, SkillRow, available::agent_header, bundles::read_row,
 };
@@ -21,6 +22,17 @@ pub(crate) enum ArtifactError {
     Cancelled,
     #[error(transparent)]
     OverBudget(#[from] OverBudget),
+}
+
+impl ArtifactError {
+    /// Returns whether the same request may succeed later, so that nothing may be left out of an index.
+    pub(crate) fn is_unavailable(&self) -> bool {
+        match self {
+            Self::Registry(error) => is_unavailable(error.code()),
+            Self::OverBudget(_) => true,
+            Self::Archive(_) | Self::Cancelled => false,
+        }
+    }
 }
 
 /// Returns the root document of a skill, with frontmatter.

@@ -76,7 +76,8 @@ impl Publisher {
         }
     }
 
-    /// Returns the index in the view of `skills`. If there is no memory to build it, returns the previous one.
+    /// Returns the index in the view of `skills`. If it cannot be built at the moment, for lack of memory or in an outage,
+    /// returns the previous one.
     pub(crate) async fn index(
         &self,
         skills: &dyn SkillRegistry,
@@ -96,7 +97,7 @@ impl Publisher {
         };
         let index = match (self.build(skills, scope, share, &catalog).await, previous) {
             (Ok(index), _) => Arc::new(index),
-            (Err(ArtifactError::OverBudget(_)), Some(previous)) => return Ok(previous),
+            (Err(error), Some(previous)) if error.is_unavailable() => return Ok(previous),
             (Err(error), _) => return Err(error),
         };
         let view = View { revision, index: Arc::clone(&index) };
@@ -124,7 +125,7 @@ impl Publisher {
         catalog: &Arc<Catalog>,
     ) -> Result<PublishedIndex, ArtifactError> {
         let (mut index, mut legacy, mut ids) = (Vec::new(), Vec::new(), HashMap::new());
-        for (row, skill) in scope.skills(skills, catalog).await {
+        for (row, skill) in scope.skills(skills, catalog).await? {
             let id = match &row.pinned {
                 Some(pinned) => format!("{}{VERSION_SEPARATOR}{}", row.id, pinned.version),
                 None => row.id.to_string(),
@@ -138,7 +139,7 @@ impl Publisher {
             let digest = match self.digest(skills, share, &row).await {
                 Ok(digest) => digest,
                 // The digests so far are cached, so the next request gets further.
-                Err(error @ ArtifactError::OverBudget(_)) => return Err(error),
+                Err(error) if error.is_unavailable() => return Err(error),
                 // It may have been removed since the catalog was loaded.
                 Err(error) => {
                     tracing::warn!(%id, %error, "skill not published");

@@ -13,7 +13,7 @@ use skills_core::{
     Caller, Code, Coded as _, MemoryBudget, OverBudget, RequestBudget, VersionSelector,
     content::MARKDOWN, content::media_type, skill::ROOT_PATH, version::split_version,
 };
-use skills_http::{ErrorResponse, TaggedBody};
+use skills_http::{ErrorResponse, TaggedBody, is_unavailable};
 use skills_registry::{RegistryError, SkillRegistry, SkillRow};
 
 use crate::{
@@ -85,6 +85,10 @@ impl From<ArtifactError> for DiscoveryError {
         match error {
             ArtifactError::Registry(RegistryError::NotFound { .. }) => not_found(),
             ArtifactError::OverBudget(error) => error.into(),
+            ArtifactError::Registry(error) if is_unavailable(error.code()) => {
+                let (status, code) = (StatusCode::SERVICE_UNAVAILABLE, error.code().as_str());
+                Self(ErrorResponse::new(status, code, error.to_string()))
+            }
             error => {
                 tracing::error!(%error, "artifact not built");
                 Self(ErrorResponse::internal(Code::Internal.as_str()))

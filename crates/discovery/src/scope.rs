@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
-use skills_core::{AgentSkill, Tier, version::split_version};
+use skills_core::{AgentSkill, Coded as _, Tier, version::split_version};
+use skills_http::is_unavailable;
 use skills_registry::{
-    Catalog, SkillRegistry, SkillRow,
+    Catalog, RegistryError, SkillRegistry, SkillRow,
     available::{Filter, available, to_agent_skill},
 };
 
@@ -37,12 +38,15 @@ impl Scope {
     }
 
     /// Returns the Agent Skills of the scope. Only stored ones: a live client may be gone a moment later.
+    ///
+    /// # Errors
+    /// When a version cannot be read at the moment.
     pub(crate) async fn skills(
         &self,
         skills: &dyn SkillRegistry,
         catalog: &Catalog,
-    ) -> Vec<ScopedSkill> {
-        match self {
+    ) -> Result<Vec<ScopedSkill>, RegistryError> {
+        Ok(match self {
             Self::All => stored(catalog),
             Self::Tier(tier) => {
                 let mut skills = stored(catalog);
@@ -50,8 +54,8 @@ impl Scope {
                 skills
             }
             Self::Skill(id) => catalog.stored(id).and_then(with_frontmatter).into_iter().collect(),
-            Self::Collection(name) => collected(skills, catalog, name).await,
-        }
+            Self::Collection(name) => collected(skills, catalog, name).await?,
+        })
     }
 }
 
@@ -65,18 +69,25 @@ fn with_frontmatter(row: &Arc<SkillRow>) -> Option<ScopedSkill> {
 }
 
 /// Returns the skills of a collection. Those that the caller does not see are left out.
-async fn collected(skills: &dyn SkillRegistry, catalog: &Catalog, name: &str) -> Vec<ScopedSkill> {
-    let Ok(info) = catalog.collection_info(name) else { return vec![] };
+async fn collected(
+    skills: &dyn SkillRegistry,
+    catalog: &Catalog,
+    name: &str,
+) -> Result<Vec<ScopedSkill>, RegistryError> {
+    let Ok(info) = catalog.collection_info(name) else { return Ok(vec![]) };
     let mut found = Vec::new();
     for address in &info.collection.skills {
         let row = match split_version(address) {
             Ok((id, None)) => catalog.stored(&id).cloned(),
-            Ok((id, Some(version))) => skills.skill_version(None, &id, &version).await.ok(),
+            Ok((id, Some(version))) => match skills.skill_version(None, &id, &version).await {
+                Err(error) if is_unavailable(error.code()) => return Err(error),
+                found => found.ok(),
+            },
             Err(_) => None,
         };
         found.extend(row.as_ref().and_then(with_frontmatter));
     }
-    found
+    Ok(found)
 }
 
 #[cfg(test)]

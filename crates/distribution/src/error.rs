@@ -6,7 +6,7 @@ use axum::{
 };
 use skills_core::{Code, Coded as _, OverBudget};
 use skills_git::ProtocolError;
-use skills_http::ErrorResponse;
+use skills_http::{ErrorResponse, is_unavailable};
 use skills_registry::RegistryError;
 
 /// Failure of a request.
@@ -38,6 +38,17 @@ pub(crate) enum DistributionError {
     Pack(#[from] skills_git::pack::PackError),
 }
 
+impl DistributionError {
+    /// Returns whether the same request may succeed later, so that nothing may be left out of an answer.
+    pub(crate) fn is_unavailable(&self) -> bool {
+        match self {
+            Self::Registry(error) => is_unavailable(error.code()),
+            Self::OverBudget(_) => true,
+            _ => false,
+        }
+    }
+}
+
 impl IntoResponse for DistributionError {
     fn into_response(self) -> Response {
         let message = self.to_string();
@@ -64,6 +75,9 @@ impl IntoResponse for DistributionError {
                 answer(StatusCode::FORBIDDEN, Code::NotSupported)
             }
             Self::OverBudget(_) => answer(StatusCode::SERVICE_UNAVAILABLE, Code::Overloaded),
+            Self::Registry(error) if self.is_unavailable() => {
+                answer(StatusCode::SERVICE_UNAVAILABLE, error.code())
+            }
             Self::Registry(_) | Self::Pack(_) | Self::Archive(_) | Self::Cancelled => {
                 tracing::error!(error = %self, "distribution request failed");
                 ErrorResponse::internal(Code::Internal.as_str())

@@ -56,7 +56,7 @@ async fn marketplace(
             let blobs = &state.repositories.blobs;
             let digest = match state.digests.get(&*repository.skills, blobs, skill, &share).await {
                 Ok(digest) => digest,
-                Err(error @ DistributionError::OverBudget(_)) => return Err(error),
+                Err(error) if error.is_unavailable() => return Err(error),
                 // One damaged skill must not hide all others.
                 Err(error) => {
                     tracing::warn!(id = %skill.id, %error, "skill left out of the marketplace");

@@ -10,11 +10,11 @@ use axum::{
 };
 use skills_core::{Code, Coded, UNKNOWN_OUTCOME, limits::MAX_KEY_SECONDS};
 use skills_execution::{ExecuteError, ReadManifestError};
-use skills_http::ErrorCode;
+use skills_http::{ErrorCode, server_error_status};
 use skills_manifest::ManifestError;
 use skills_registry::{HandlerProblem, RegistryError};
 use skills_upstream::UpstreamError;
-use skills_vault::{DatabaseError, ServerFailure, VaultError};
+use skills_vault::VaultError;
 
 use crate::response::ErrorBody;
 
@@ -260,16 +260,13 @@ fn registry_status(error: &RegistryError) -> StatusCode {
         | RegistryError::WriterStopped
         | RegistryError::StoreUnreachable { .. }
         | RegistryError::CatalogTooOld
-        | RegistryError::NoBus { .. } => StatusCode::SERVICE_UNAVAILABLE,
-        RegistryError::Store(error) if error.code() == Code::StoreUnavailable => {
-            StatusCode::SERVICE_UNAVAILABLE
-        }
-        // Damaged content: the caller cannot repair it.
-        RegistryError::CorruptEntry { .. }
+        | RegistryError::NoBus { .. }
         | RegistryError::Store(_)
+        // Damaged content: the caller cannot repair it.
+        | RegistryError::CorruptEntry { .. }
         | RegistryError::Unexpected(_)
         | RegistryError::OutcomeUnknown
-        | RegistryError::Remote { .. } => StatusCode::INTERNAL_SERVER_ERROR,
+        | RegistryError::Remote { .. } => server_error(error),
     }
 }
 
@@ -283,8 +280,7 @@ fn execute_status(error: &ExecuteError) -> StatusCode {
         ExecuteError::RateLimited { .. } => StatusCode::TOO_MANY_REQUESTS,
         ExecuteError::Vault(error) => vault_status(error),
         ExecuteError::Upstream(error) => upstream_status(error),
-        ExecuteError::NoExecutor => StatusCode::SERVICE_UNAVAILABLE,
-        ExecuteError::VaultTask => StatusCode::INTERNAL_SERVER_ERROR,
+        ExecuteError::NoExecutor | ExecuteError::VaultTask => server_error(error),
     }
 }
 
@@ -328,26 +324,17 @@ fn vault_status(error: &VaultError) -> StatusCode {
         | VaultError::EmptySecret
         | VaultError::TooManyNeeded(_)
         | VaultError::MissingSecrets(_) => StatusCode::UNPROCESSABLE_ENTITY,
-        VaultError::Database(DatabaseError::Busy { .. } | DatabaseError::DiskFull { .. })
-        | VaultError::NoMasterKey => StatusCode::SERVICE_UNAVAILABLE,
-        VaultError::Server { failure, .. } => match failure {
-            ServerFailure::Unavailable
-            | ServerFailure::OutcomeUnknown
-            | ServerFailure::Full
-            | ServerFailure::ReadOnly => StatusCode::SERVICE_UNAVAILABLE,
-            ServerFailure::Refused
-            | ServerFailure::NewerSchema
-            | ServerFailure::Corrupt
-            | ServerFailure::Other => StatusCode::INTERNAL_SERVER_ERROR,
-        },
-        VaultError::Database(_) | VaultError::Random(_) | VaultError::UnreadableSecret { .. } => {
-            StatusCode::INTERNAL_SERVER_ERROR
-        }
+        VaultError::Database(_)
+        | VaultError::Server { .. }
+        | VaultError::NoMasterKey
+        | VaultError::Random(_)
+        | VaultError::UnreadableSecret { .. } => server_error(error),
     }
 }
 
-/// Seconds after which a request that needs the database may be sent again.
-const STORE_RETRY_SECONDS: u64 = 1;
+fn server_error(error: &dyn Coded) -> StatusCode {
+    server_error_status(error.code()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
+}
 
 /// Message of internal errors, whose details concern the machine and not the request.
 const INTERNAL_MESSAGE: &str = "the server failed at this request; its log says why";
@@ -364,7 +351,6 @@ impl IntoResponse for GatewayError {
             body.hint = None;
         }
         let retry_after = self.retry_after();
-        let store_retry = (self.code() == Code::StoreUnavailable).then_some(STORE_RETRY_SECONDS);
         if retry_after.is_some() {
             let message = std::mem::replace(&mut body.error, "Too Many Requests".to_owned());
             body.message = Some(message);
@@ -374,7 +360,7 @@ impl IntoResponse for GatewayError {
         response.extensions_mut().insert(code);
         let headers = response.headers_mut();
         headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
-        if let Some(seconds) = retry_after.or(store_retry) {
+        if let Some(seconds) = retry_after {
             headers.insert(header::RETRY_AFTER, seconds.into());
         }
         if status == StatusCode::UNAUTHORIZED {

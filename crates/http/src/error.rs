@@ -82,6 +82,46 @@ impl IntoResponse for HttpError {
     }
 }
 
+/// Returns the status of an error that the server or its database causes, whatever the request: 503 if the same request
+/// may succeed later, else 500. `None` for other codes, whose status each surface chooses. The middleware adds
+/// `Retry-After` to every 503.
+#[must_use]
+pub const fn server_error_status(code: Code) -> Option<StatusCode> {
+    match code {
+        Code::StoreUnavailable
+        | Code::StoreFull
+        | Code::StoreInUse
+        | Code::VaultBusy
+        | Code::VaultFull
+        | Code::NoMasterKey
+        | Code::NoExecutor
+        | Code::NoBus
+        | Code::Overloaded
+        | Code::ShuttingDown
+        | Code::WriterStopped => Some(StatusCode::SERVICE_UNAVAILABLE),
+        Code::StoreCorrupt
+        | Code::StoreError
+        | Code::StoreIo
+        | Code::StoreNewerSchema
+        | Code::VaultCorrupt
+        | Code::VaultError
+        | Code::VaultIo
+        | Code::VaultNewerSchema
+        | Code::CorruptEntry
+        | Code::Internal
+        | Code::NoRandomness
+        | Code::OutcomeUnknown
+        | Code::UnreadableSecret => Some(StatusCode::INTERNAL_SERVER_ERROR),
+        _ => None,
+    }
+}
+
+/// Returns whether an error means that the same request may succeed later, as in an outage.
+#[must_use]
+pub fn is_unavailable(code: Code) -> bool {
+    server_error_status(code) == Some(StatusCode::SERVICE_UNAVAILABLE)
+}
+
 /// Error response in the common format, with the request id, and the code in the access line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ErrorResponse {
@@ -116,15 +156,9 @@ impl IntoResponse for ErrorResponse {
             body["error"]["request_id"] = id.as_str().into();
         }
         let mut response = (status, Json(body)).into_response();
-        let headers = response.headers_mut();
-        match status {
-            StatusCode::UNAUTHORIZED => {
-                headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
-            }
-            StatusCode::SERVICE_UNAVAILABLE => {
-                headers.insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
-            }
-            _ => {}
+        if status == StatusCode::UNAUTHORIZED {
+            let challenge = HeaderValue::from_static("Bearer");
+            response.headers_mut().insert(header::WWW_AUTHENTICATE, challenge);
         }
         response.extensions_mut().insert(ErrorCode(code.into_owned()));
         response

@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Instant};
 use axum::{Json, Router, extract::State, http::StatusCode, routing::get};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
-use skills_core::StoreOutage;
+use skills_core::{RefusedWrite, StoreOutage, WriteRefusal};
 
 use crate::{
     ServerProblem,
@@ -18,6 +18,17 @@ pub(crate) const READY: &str = "/readyz";
 const UNREACHABLE: ServerProblem = ServerProblem {
     message: "the store cannot be reached: reads go on from memory, writes fail",
     hint: "check the database; everything resumes by itself when it answers",
+};
+
+/// Problem of a server whose store is read-only.
+const READ_ONLY: ServerProblem = ServerProblem {
+    message: WriteRefusal::ReadOnly.message(),
+    hint: "check the database, and name a host that accepts writes; everything resumes by itself",
+};
+/// Problem of a server whose store is full.
+const FULL: ServerProblem = ServerProblem {
+    message: WriteRefusal::Full.message(),
+    hint: "free some space; the next change shows whether it suffices",
 };
 
 /// Problem of a server that is starting or stopping.
@@ -41,6 +52,8 @@ struct ReadyState {
     waiting: Option<&'static str>,
     /// Outage of the store.
     outage: Option<StoreOutage>,
+    /// Write that the store refused.
+    refused_write: Option<RefusedWrite>,
 }
 
 /// Age of a catalog that may lack changes.
@@ -56,6 +69,17 @@ impl ReadyState {
         let (outage, now) = (self.outage?, Instant::now());
         Some(CatalogAge { seconds: outage.age(now).as_secs(), is_stale: outage.is_stale(now) })
     }
+
+    /// Returns the problem of the store.
+    fn store_problem(&self) -> Option<ServerProblem> {
+        if self.outage.is_some() {
+            return Some(UNREACHABLE);
+        }
+        Some(match self.refused_write?.current(Instant::now())? {
+            WriteRefusal::ReadOnly => READ_ONLY,
+            WriteRefusal::Full => FULL,
+        })
+    }
 }
 
 impl Readiness {
@@ -67,12 +91,11 @@ impl Readiness {
     /// Returns the reason for which the server cannot do all of its work.
     #[must_use]
     pub fn problem(&self) -> Option<ServerProblem> {
-        let ReadyState { is_ready, impaired, outage, .. } = *self.0.lock();
-        match impaired {
-            _ if !is_ready => Some(NOT_OPEN),
-            None if outage.is_some() => Some(UNREACHABLE),
-            impaired => impaired,
+        let state = *self.0.lock();
+        if !state.is_ready {
+            return Some(NOT_OPEN);
         }
+        state.impaired.or_else(|| state.store_problem())
     }
 
     /// Sets the reason for which the server is impaired; `None` clears it.
@@ -85,9 +108,11 @@ impl Readiness {
         self.0.lock().waiting = Some(reason);
     }
 
-    /// Sets the outage of a store that cannot be reached; `None` when it can. Reads go on until the catalog is too old.
-    pub fn set_outage(&self, outage: Option<StoreOutage>) {
-        self.0.lock().outage = outage;
+    /// Sets the outage of a store that cannot be reached, and the write that one refused that can be read; `None` if
+    /// there is none. Reads go on until the catalog is too old.
+    pub fn set_store(&self, outage: Option<StoreOutage>, refused_write: Option<RefusedWrite>) {
+        let mut state = self.0.lock();
+        (state.outage, state.refused_write) = (outage, refused_write);
     }
 
     /// Returns the age of the catalog while the store cannot be reached, and the error that answers all requests but
@@ -126,6 +151,7 @@ async fn ready(State(readiness): State<Readiness>) -> (StatusCode, Json<Value>) 
     let state = *readiness.0.lock();
     let ReadyState { is_ready, impaired, is_indexing, waiting, .. } = state;
     let age = state.catalog_age();
+    let store_problem = state.store_problem().map(|problem| problem.message);
     let (status, body) = match (impaired.map(|problem| problem.message).or(waiting), age) {
         (Some(reason), _) => {
             let body = json!({ "status": "not ready", "reason": reason });
@@ -137,8 +163,11 @@ async fn ready(State(readiness): State<Readiness>) -> (StatusCode, Json<Value>) 
             let body = json!({ "status": "not ready", "reason": reason, "catalog_age": seconds });
             (StatusCode::SERVICE_UNAVAILABLE, body)
         }
-        (None, Some(CatalogAge { seconds, is_stale: false })) => {
-            let body = json!({ "status": "degraded", "reason": UNREACHABLE.message, "catalog_age": seconds });
+        _ if store_problem.is_some() => {
+            let mut body = json!({ "status": "degraded", "reason": store_problem });
+            if let Some(CatalogAge { seconds, .. }) = age {
+                body["catalog_age"] = seconds.into();
+            }
             (StatusCode::OK, body)
         }
         _ if is_indexing => (StatusCode::OK, json!({ "status": "ready", "search": "indexing" })),
@@ -178,16 +207,34 @@ mod tests {
         readiness.set(true);
         let status = async || ready(State(readiness.clone())).await;
         let outage = StoreOutage { last_contact: Instant::now(), max_stale: None };
-        readiness.set_outage(Some(outage));
+        readiness.set_store(Some(outage), None);
         let (code, Json(body)) = status().await;
         assert_eq!((code, &body["status"]), (StatusCode::OK, &json!("degraded")));
         assert_eq!(body["catalog_age"], json!(0));
         let max_stale = Some(Duration::ZERO);
-        readiness.set_outage(Some(StoreOutage { max_stale, ..outage }));
+        readiness.set_store(Some(StoreOutage { max_stale, ..outage }), None);
         let (code, Json(body)) = status().await;
         assert_eq!((code, &body["catalog_age"]), (StatusCode::SERVICE_UNAVAILABLE, &json!(0)));
-        readiness.set_outage(None);
+        readiness.set_store(None, None);
         assert_eq!(status().await.0, StatusCode::OK);
+    }
+
+    #[tokio::test]
+    async fn a_server_whose_store_takes_no_writes_is_degraded() {
+        let readiness = Readiness::default();
+        readiness.set(true);
+        for (refusal, problem) in [(WriteRefusal::ReadOnly, READ_ONLY), (WriteRefusal::Full, FULL)]
+        {
+            let refused = RefusedWrite { refusal, at: Instant::now() };
+            readiness.set_store(None, Some(refused));
+            let (code, Json(body)) = ready(State(readiness.clone())).await;
+            let expected = json!({ "status": "degraded", "reason": problem.message });
+            assert_eq!((code, body), (StatusCode::OK, expected));
+            assert_eq!(readiness.problem(), Some(problem));
+        }
+        readiness.set_store(None, None);
+        let (_, Json(body)) = ready(State(readiness.clone())).await;
+        assert_eq!((body, readiness.problem()), (json!({ "status": "ready" }), None));
     }
 
     #[tokio::test]

@@ -28,7 +28,7 @@ mod tagged_body;
 mod yank_warning;
 
 pub use app::App;
-pub use error::{ErrorBody, ErrorFormat, ErrorResponse};
+pub use error::{ErrorBody, ErrorFormat, ErrorResponse, is_unavailable, server_error_status};
 pub use guard::{Access, AccessRuleError, AuthBypass, Guard};
 pub use health::Readiness;
 pub use limits::HttpLimits;

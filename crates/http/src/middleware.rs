@@ -13,7 +13,7 @@ use std::{
 
 use axum::{
     extract::Request,
-    http::HeaderName,
+    http::{HeaderName, HeaderValue, StatusCode, header},
     response::{IntoResponse as _, Response},
     routing::Route,
 };
@@ -32,6 +32,9 @@ use crate::{
 
 /// Header with the age of the catalog in seconds, while the store cannot be reached.
 const CATALOG_AGE: HeaderName = HeaderName::from_static("x-skills-catalog-age");
+
+/// Seconds after which a client may repeat a request that the server cannot answer at the moment.
+const RETRY_AFTER: HeaderValue = HeaderValue::from_static("1");
 
 /// Rules for all routes of a server.
 pub(crate) struct ServerRules {
@@ -140,6 +143,9 @@ impl Rules {
             }
             if let Some(format) = ErrorFormat::find(&server.error_formats, uri.path()) {
                 response = format.apply(response, names_html);
+            }
+            if response.status() == StatusCode::SERVICE_UNAVAILABLE {
+                response.headers_mut().entry(header::RETRY_AFTER).or_insert(RETRY_AFTER);
             }
             security_headers::insert(uri.path(), own_pages.is_some(), &mut response);
             if let Some(age) = age {

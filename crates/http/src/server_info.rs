@@ -8,6 +8,8 @@ use skills_core::{SurfaceStats, Timestamp};
 pub trait ServerInfo: Send + Sync {
     /// Returns the state now. May read files.
     fn status(&self) -> ServerStatus;
+    /// Returns the part of the server that does not work at the moment, which every page shows.
+    fn problem(&self) -> Option<ServerProblem>;
     /// Returns the requests of the last day, by surface.
     fn requests(&self) -> Vec<SurfaceStats>;
     /// Returns open sessions and connections of surfaces that the registry does not list itself.

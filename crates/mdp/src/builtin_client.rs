@@ -13,6 +13,7 @@ use skills_core::{
     Caller, Code, Coded, Timestamp, content::media_type, output::MARKDOWN, skill::ROOT_PATH,
     version::split_version,
 };
+use skills_http::is_unavailable;
 use skills_registry::{Catalog, Document, RegistryError, SkillRegistry, SkillRow};
 
 use crate::{
@@ -198,5 +199,8 @@ fn is_absent(error: &RegistryError) -> bool {
 
 fn registry_error(error: RegistryError) -> ClientCallError {
     tracing::warn!(code = %error.code_text(), %error, "cannot read from the registry");
+    if is_unavailable(error.code()) {
+        return ClientCallError::Unavailable(error.to_string());
+    }
     ClientCallError::Registry(error.to_string())
 }

@@ -251,6 +251,9 @@ pub enum ClientCallError {
     /// The registry failed.
     #[error("{0}")]
     Registry(String),
+    /// The registry cannot be read at the moment, as in an outage of its store.
+    #[error("{0}")]
+    Unavailable(String),
     /// The client returned an error.
     #[error("{}", .0.message)]
     Handler(MdpErrorBody),
@@ -277,7 +280,9 @@ impl ClientCallError {
             | Self::TooManyValues(_)
             | Self::TooDeep(_)
             | Self::Registry(_) => MdpErrorCode::TransportError,
-            Self::Busy { .. } | Self::Overloaded(_) => MdpErrorCode::NotReady,
+            Self::Busy { .. } | Self::Overloaded(_) | Self::Unavailable(_) => {
+                MdpErrorCode::NotReady
+            }
             Self::Handler(body) => body.code,
         }
     }

@@ -95,7 +95,10 @@ fn run(registry: &Weak<Registry>, signal: &Signal) {
         && let Some(registry) = registry.upgrade()
     {
         let looked_at = Instant::now();
-        let looked = catch_up(&registry, &mut job);
+        let looked = catch_up(&registry, &mut job).and_then(|progress| {
+            registry.publisher().store_contact.check_refusal(&**registry.store())?;
+            Ok(progress)
+        });
         let is_outage = looked.as_ref().is_err_and(store_contact::is_outage);
         if !is_outage && !matches!(looked, Ok(Progress::Waiting)) {
             contact = looked_at;

@@ -7,8 +7,8 @@ use std::{
 };
 
 use parking_lot::Mutex;
-use skills_core::{Code, Coded as _, StoreOutage};
-use skills_store::StoreError;
+use skills_core::{Code, Coded as _, RefusedWrite, StoreOutage, WriteRefusal};
+use skills_store::{Store, StoreError};
 use tokio::sync::watch;
 
 use crate::RegistryError;
@@ -20,6 +20,8 @@ pub struct StoreHealth {
     pub outage: Option<StoreOutage>,
     /// Reason of the outage.
     pub reason: Option<String>,
+    /// Write that the store refused, though it can be read, and none succeeded since.
+    pub refused_write: Option<RefusedWrite>,
 }
 
 impl StoreHealth {
@@ -27,6 +29,13 @@ impl StoreHealth {
     #[must_use]
     pub fn age(&self) -> Option<Duration> {
         Some(self.outage?.age(Instant::now()))
+    }
+
+    /// Returns the reason for which the store cannot be reached or takes no writes.
+    #[must_use]
+    pub fn problem(&self) -> Option<String> {
+        let refusal = || self.refused_write?.current(Instant::now());
+        self.reason.clone().or_else(|| Some(refusal()?.message().to_owned()))
     }
 }
 
@@ -74,18 +83,54 @@ impl StoreContact {
                 }
                 let outage = StoreOutage { last_contact, max_stale: self.max_stale };
                 let reason = Some(error.to_string());
-                self.health.send_replace(StoreHealth { outage: Some(outage), reason });
+                self.health.send_modify(|health| {
+                    (health.outage, health.reason) = (Some(outage), reason);
+                });
                 self.is_lost.store(true, Ordering::Release);
             }
             answered => {
                 self.record_failure(answered.err().map(|error| error.to_string()));
                 if was_lost {
-                    tracing::info!("store reachable again");
+                    tracing::warn!("store reachable again");
                     self.is_lost.store(false, Ordering::Release);
-                    self.health.send_replace(StoreHealth::default());
+                    self.health.send_modify(|health| {
+                        (health.outage, health.reason) = (None, None);
+                    });
                 }
             }
         }
+    }
+
+    /// Records the result of a commit: whether the store takes writes.
+    pub(crate) fn record_commit(&self, failure: Option<&StoreError>) {
+        let refusal = failure.and_then(StoreError::write_refusal);
+        // Any other failure says nothing of it.
+        if failure.is_none() || refusal.is_some() {
+            let at = Instant::now();
+            let refused = refusal.map(|refusal| RefusedWrite { refusal, at });
+            self.health.send_if_modified(|health| {
+                let is_new = health.refused_write != refused;
+                health.refused_write = refused;
+                is_new
+            });
+        }
+    }
+
+    /// Checks whether a store that refused a write as read-only takes writes again.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    pub(crate) fn check_refusal(&self, store: &dyn Store) -> Result<(), StoreError> {
+        let refused = self.health.borrow().refused_write;
+        if refused.is_none_or(|refused| refused.refusal != WriteRefusal::ReadOnly) {
+            return Ok(());
+        }
+        match store.check_writable() {
+            Ok(()) => self.record_commit(None),
+            Err(error) if error.write_refusal().is_some() => {}
+            Err(error) => return Err(error),
+        }
+        Ok(())
     }
 
     /// Logs the error of a store that can be reached, unless the last look had the same one.

@@ -362,12 +362,16 @@ impl WriteGroup {
         });
         match committed {
             Ok(Ok(results)) => {
+                if results.iter().any(Result::is_ok) {
+                    publisher.store_contact.record_commit(None);
+                }
                 for (reply, result) in replies.into_iter().zip(results) {
                     let _ = reply.send(Ok(result));
                 }
             }
             Ok(Err(error)) => {
                 tracing::error!(%error, writes = replies.len(), "commit failed");
+                publisher.store_contact.record_commit(Some(&error));
                 let error = RegistryError::from(error);
                 for reply in replies {
                     let _ = reply.send(Err(error.clone()));

@@ -50,7 +50,7 @@ impl ServerState {
         let indexing = self.readiness.is_indexing().then_some(INDEXING);
         let has_failed = self.sources().iter().any(|source| source.error.is_some());
         let failed = has_failed.then_some(SOURCE_FAILED);
-        self.readiness.problem().into_iter().chain(indexing).chain(failed).collect()
+        self.problem().into_iter().chain(indexing).chain(failed).collect()
     }
 
     /// Returns the bytes of the files in the data directory.
@@ -71,6 +71,10 @@ impl ServerInfo for ServerState {
             memory_bytes: resident_bytes(),
             problems: self.problems(),
         }
+    }
+
+    fn problem(&self) -> Option<ServerProblem> {
+        self.readiness.problem()
     }
 
     fn requests(&self) -> Vec<SurfaceStats> {

@@ -2,7 +2,7 @@
 
 use std::{borrow::Cow, path::PathBuf};
 
-use skills_core::{Code, Coded, VersionError};
+use skills_core::{Code, Coded, VersionError, WriteRefusal};
 #[cfg(feature = "postgres")]
 use skills_postgres::PgError;
 use skills_sqlite::DatabaseError;
@@ -83,6 +83,19 @@ impl StoreError {
             Self::Postgres(error) => error.is_transient(),
             Self::Unavailable { .. } | Self::OutcomeUnknown(_) => true,
             _ => false,
+        }
+    }
+
+    /// Returns the reason for which the store takes no writes, though it can be read.
+    #[must_use]
+    pub const fn write_refusal(&self) -> Option<WriteRefusal> {
+        match self {
+            #[cfg(feature = "postgres")]
+            Self::Postgres(PgError::ReadOnly(_)) => Some(WriteRefusal::ReadOnly),
+            #[cfg(feature = "postgres")]
+            Self::Postgres(PgError::Full(_)) => Some(WriteRefusal::Full),
+            Self::Database(DatabaseError::DiskFull { .. }) => Some(WriteRefusal::Full),
+            _ => None,
         }
     }
 }

@@ -101,6 +101,14 @@ pub trait Store: Send + Sync + std::fmt::Debug + 'static {
     /// When nothing of the group was stored.
     fn commit(&self, group: Vec<Batch>, now: Timestamp) -> Result<GroupOutcome, StoreError>;
 
+    /// Checks, without a write, that the store takes writes: it is not read-only, as a standby is.
+    ///
+    /// # Errors
+    /// When it is, or cannot be reached.
+    fn check_writable(&self) -> Result<(), StoreError> {
+        Ok(())
+    }
+
     /// Returns the blob with this digest.
     ///
     /// # Errors

@@ -14,8 +14,8 @@ use skills_core::{Code, Digest, EntryKey, Timestamp, VersionSelector};
 
 use crate::{
     Batch, Change, DatabaseError, FoundVersion, GroupOutcome, LogFilter, LogFingerprint, LogRecord,
-    MemoryPresence, MemoryStore, Presence, StateEntry, Store, StoreError, StoredEntry,
-    Subscription, VersionPage, Wake,
+    MemoryPresence, MemoryStore, Presence, ServedRecord, StateEntry, Store, StoreError,
+    StoredEntry, Subscription, VersionPage, Wake,
 };
 
 /// Store in memory that several registries share, and that can go away.
@@ -28,6 +28,9 @@ pub struct SharedMemoryStore {
     is_down: AtomicBool,
     are_blobs_down: AtomicBool,
     is_log_unreadable: AtomicBool,
+    #[cfg(feature = "postgres")]
+    is_read_only: AtomicBool,
+    is_full: AtomicBool,
     is_silent: AtomicBool,
     is_standby: AtomicBool,
     after_entries: Mutex<Option<Box<dyn FnOnce() + Send>>>,
@@ -46,6 +49,17 @@ impl SharedMemoryStore {
     /// Makes all calls fail, or none.
     pub fn set_down(&self, is_down: bool) {
         self.is_down.store(is_down, Ordering::SeqCst);
+    }
+
+    /// Refuses writes like a standby, or takes them.
+    #[cfg(feature = "postgres")]
+    pub fn set_read_only(&self, is_read_only: bool) {
+        self.is_read_only.store(is_read_only, Ordering::SeqCst);
+    }
+
+    /// Refuses writes like a full disk, or takes them.
+    pub fn set_full(&self, is_full: bool) {
+        self.is_full.store(is_full, Ordering::SeqCst);
     }
 
     /// Drops notifications, so that only the poll finds changes.
@@ -136,11 +150,23 @@ impl Store for SharedMemoryStore {
 
     fn commit(&self, group: Vec<Batch>, now: Timestamp) -> Result<GroupOutcome, StoreError> {
         self.resumed.wait_while(&mut self.is_hanging.lock(), |is_hanging| *is_hanging);
+        self.check_writable()?;
+        if self.is_full.load(Ordering::SeqCst) {
+            return Err(DatabaseError::DiskFull { path: "memory".into() }.into());
+        }
         let outcome = self.up()?.commit(group, now)?;
         if !self.is_silent.load(Ordering::SeqCst) {
             self.wake();
         }
         Ok(outcome)
+    }
+
+    #[cfg(feature = "postgres")]
+    fn check_writable(&self) -> Result<(), StoreError> {
+        if self.is_read_only.load(Ordering::SeqCst) {
+            return Err(skills_postgres::PgError::ReadOnly("a standby".to_owned()).into());
+        }
+        self.up().map(drop)
     }
 
     fn blob(&self, digest: &Digest) -> Result<Option<Bytes>, StoreError> {
@@ -185,6 +211,15 @@ impl Store for SharedMemoryStore {
         limit: usize,
     ) -> Result<Vec<LogRecord>, StoreError> {
         self.up()?.log(filter, before, limit)
+    }
+
+    fn log_after(
+        &self,
+        filter: &LogFilter,
+        after: u64,
+        limit: usize,
+    ) -> Result<Vec<ServedRecord>, StoreError> {
+        self.up()?.log_after(filter, after, limit)
     }
 
     fn version(

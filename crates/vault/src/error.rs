@@ -243,3 +243,15 @@ impl Coded for VaultError {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_read_only_server_has_the_code_of_one_that_is_away() {
+        let failure = ServerFailure::ReadOnly;
+        let error = VaultError::Server { failure, message: String::new(), hint: None };
+        assert_eq!(error.code(), Code::StoreUnavailable);
+    }
+}

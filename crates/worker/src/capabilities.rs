@@ -4,12 +4,12 @@
 use std::sync::Arc;
 
 use skills_bus::Json;
-use skills_registry::{Registry, RegistryError, live::LiveOperation};
+use skills_registry::{Registry, RegistryError, StoreHealth, live::LiveOperation};
 
 use crate::{
     Context,
     collections::COLLECTION_FUNCTIONS,
-    contract::{CapabilitiesOutput, EmptyInput},
+    contract::{CapabilitiesOutput, DegradedOutput, EmptyInput},
     extensions::{AVAILABLE, CATALOG, EXECUTE, FILES, RESOLVE, SEARCH},
     functions::spec,
     register::Registrar,
@@ -34,6 +34,12 @@ fn function_ids(registry: &Registry) -> Vec<String> {
     functions
 }
 
+/// Returns the problem of the store, if it has one.
+fn degraded(health: &StoreHealth) -> Option<DegradedOutput> {
+    let catalog_age = health.age().map(|age| age.as_secs());
+    health.problem().map(|reason| DegradedOutput { reason, catalog_age })
+}
+
 pub(crate) fn register(functions: &Registrar<'_, Arc<Context>>) {
     let spec = spec::<EmptyInput, CapabilitiesOutput>(
         CAPABILITIES,
@@ -50,6 +56,7 @@ pub(crate) fn register(functions: &Registrar<'_, Arc<Context>>) {
                 .live_answer_timeout()
                 .map(|within| u64::try_from(within.as_millis()).unwrap_or(u64::MAX)),
             has_live_clients: registry.has_live_host().then(|| registry.has_live_clients()),
+            degraded: degraded(&registry.store_health().borrow()),
         };
         Json::from_serialize(&output).map_err(|_| RegistryError::Unexpected("the capabilities"))
     });

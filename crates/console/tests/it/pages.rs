@@ -76,6 +76,8 @@ fn every_page_has_the_headers_of_a_page() {
                 .any(|tag| tag.name == "html" && tag.attributes == [("lang".into(), "en".into())])
         );
         assert!(page.contains("This machine"), "{path} says who you are");
+        let problems = page.matches("writes are not possible").count();
+        assert_eq!(problems, 1, "{path} says what does not work");
     }
 }
 

@@ -45,6 +45,9 @@ pub(crate) struct TestConsole {
     _dir: TempDir,
 }
 
+const PROBLEM: ServerProblem =
+    ServerProblem { message: "writes are not possible", hint: "free some disk" };
+
 struct FixedServer;
 
 impl ServerInfo for FixedServer {
@@ -55,11 +58,12 @@ impl ServerInfo for FixedServer {
             data_dir: "/data/<b>".to_owned(),
             store_bytes: Some(2048),
             memory_bytes: Some(1 << 20),
-            problems: vec![ServerProblem {
-                message: "writes are not possible",
-                hint: "free some disk",
-            }],
+            problems: vec![PROBLEM],
         }
+    }
+
+    fn problem(&self) -> Option<ServerProblem> {
+        Some(PROBLEM)
     }
 
     fn requests(&self) -> Vec<SurfaceStats> {

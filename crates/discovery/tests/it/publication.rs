@@ -13,7 +13,7 @@ use skills_agent_skills::Bundle;
 use skills_core::{Digest, Layer, MemoryBudget, RequestBudget, SkillCollection};
 use skills_discovery::{Settings, routes};
 use skills_registry::{PublishRequest, Registry, RegistryConfig};
-use skills_store::MemoryStore;
+use skills_store::{MemoryStore, SharedMemoryStore};
 use tower::ServiceExt as _;
 
 const SPEC: &str = "---\nname: spec\ndescription: Does it.\nlicense: MIT\n---\n# Spec\n";
@@ -286,4 +286,28 @@ async fn long_paths_are_whole_in_the_plain_header_of_an_archive() {
     let header = &bytes[1024..1536];
     let path = format!("{}/{}", text(&header[345..500]), text(&header[..100]));
     assert_eq!((path.as_str(), header[156]), (long.as_str(), b'0'));
+}
+
+#[tokio::test]
+async fn what_cannot_be_read_during_an_outage_is_unavailable_and_not_left_out() {
+    let store = Arc::new(SharedMemoryStore::default());
+    let config = || RegistryConfig::default();
+    let writer = Registry::open(Arc::clone(&store) as _, None, config()).unwrap();
+    let plain = "# Plain\n\nText.\n".to_owned();
+    writer.register_skill("t", &Layer::Official, "plain", plain).await.unwrap();
+    store.set_blobs_down(true);
+    let reader = Registry::open(Arc::clone(&store) as _, None, config()).unwrap();
+    let router = routes(reader, Settings::default());
+    let paths =
+        ["plain/SKILL.md", "index.json"].map(|it| format!("/.well-known/agent-skills/{it}"));
+    for path in &paths {
+        let (status, _, body) = ask(&router, "GET", path, None).await;
+        let error: Value = serde_json::from_slice(&body).unwrap();
+        assert_eq!(status, StatusCode::SERVICE_UNAVAILABLE, "{path}");
+        assert_eq!(error["error"]["code"], "store_unavailable", "{path}");
+    }
+    store.set_blobs_down(false);
+    for path in &paths {
+        assert_eq!(ask(&router, "GET", path, None).await.0, StatusCode::OK, "{path}");
+    }
 }

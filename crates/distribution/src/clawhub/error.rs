@@ -7,7 +7,7 @@ use axum::{
 };
 use skills_core::{Code, Coded as _, OverBudget, RuleError, VersionError};
 use skills_execution::ExecuteError;
-use skills_http::ErrorCode;
+use skills_http::{ErrorCode, server_error_status};
 use skills_registry::RegistryError;
 
 use super::uploads::UploadError;
@@ -173,7 +173,6 @@ impl ClawHubError {
     fn retry_after(&self) -> Option<u64> {
         match self {
             Self::Limit(ExecuteError::RateLimited { retry_after, .. }) => Some(*retry_after),
-            error if error.status() == StatusCode::SERVICE_UNAVAILABLE => Some(1),
             _ => None,
         }
     }
@@ -205,11 +204,8 @@ fn registry_status(error: &RegistryError) -> StatusCode {
         | RegistryError::Closed
         | RegistryError::WriterStopped
         | RegistryError::StoreUnreachable { .. }
-        | RegistryError::CatalogTooOld => StatusCode::SERVICE_UNAVAILABLE,
-        RegistryError::Store(error) if error.code() == Code::StoreUnavailable => {
-            StatusCode::SERVICE_UNAVAILABLE
-        }
-        RegistryError::CorruptEntry { .. }
+        | RegistryError::CatalogTooOld
+        | RegistryError::CorruptEntry { .. }
         | RegistryError::Handler { .. }
         | RegistryError::Output { .. }
         | RegistryError::Live(_)
@@ -217,7 +213,9 @@ fn registry_status(error: &RegistryError) -> StatusCode {
         | RegistryError::Store(_)
         | RegistryError::Unexpected(_)
         | RegistryError::OutcomeUnknown
-        | RegistryError::Remote { .. } => StatusCode::INTERNAL_SERVER_ERROR,
+        | RegistryError::Remote { .. } => {
+            server_error_status(error.code()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
+        }
     }
 }
 

@@ -9,6 +9,8 @@ use axum::{body::Body, http::Request};
 use serde_json::Value;
 use skills_core::{Caller, Digest, Layer};
 use skills_distribution::Settings;
+use skills_registry::{Registry, RegistryConfig};
+use skills_store::SharedMemoryStore;
 
 use crate::support::{Site, skill, user};
 
@@ -93,4 +95,48 @@ async fn search_names_addresses_that_installers_take() {
     assert_eq!(found["skills"][0]["name"], "pdf");
     assert_eq!(found["skills"][0]["source"], "http://skills.example:8080/skill/pdf");
     assert_eq!(found["skills"][0]["installs"], 0);
+}
+
+#[tokio::test]
+async fn what_cannot_be_read_during_an_outage_is_unavailable() {
+    let store = Arc::new(SharedMemoryStore::default());
+    let writer = Site::on(Arc::clone(&store) as _);
+    writer.put(&Layer::Official, "pdf", "Text.").await;
+    // Another server, which has read nothing yet.
+    store.set_blobs_down(true);
+    let site = Site::on(Arc::clone(&store) as _);
+    for path in [
+        "/.claude-plugin/marketplace.json",
+        "/git/all.git/info/refs?service=git-upload-pack",
+        "/git/skill/pdf.git/info/refs?service=git-upload-pack",
+        "/archive/official/pdf/1.zip",
+    ] {
+        let answer = site.get(&ANYONE, path).await;
+        let error: Value = serde_json::from_slice(&answer.body).unwrap();
+        assert_eq!(
+            (answer.status, &error["error"]["code"]),
+            (503, &"store_unavailable".into()),
+            "{path} {error}"
+        );
+    }
+    store.set_blobs_down(false);
+    site.clone_view(&ANYONE, "all").await;
+}
+
+#[tokio::test]
+async fn no_plugin_is_left_out_because_its_archive_cannot_be_built_during_an_outage() {
+    let store = Arc::new(SharedMemoryStore::default());
+    let config = RegistryConfig { blob_cache_bytes: 0, ..RegistryConfig::default() };
+    let registry = Registry::open(Arc::clone(&store) as _, None, config).unwrap();
+    let public_url = Some("https://skills.example".parse().unwrap());
+    let site = Site::with(registry, Settings { public_url, ..Settings::default() });
+    site.put(&Layer::Official, "pdf", "Text.").await;
+    // The history is in memory, the archive is not.
+    site.main(&ANYONE, "all").await;
+    store.set_blobs_down(true);
+    let path = "/.claude-plugin/marketplace.json";
+    assert_eq!(site.get(&ANYONE, path).await.status, 503);
+    store.set_blobs_down(false);
+    let market = json(&site, &ANYONE, path).await;
+    assert_eq!(market["plugins"].as_array().unwrap().len(), 1);
 }

@@ -14,7 +14,8 @@ pub(super) const READ_METHODS: HeaderValue = HeaderValue::from_static("GET, HEAD
 /// Response headers that scripts of a page may read.
 const EXPOSED_HEADERS: HeaderValue = HeaderValue::from_static(
     "ETag, Mcp-Protocol-Version, Mcp-Session-Id, Retry-After, WWW-Authenticate, \
-     X-RateLimit-Limit, X-RateLimit-Remaining, X-RateLimit-Reset, X-Request-Id",
+     X-RateLimit-Limit, X-RateLimit-Remaining, X-RateLimit-Reset, X-Request-Id, \
+     X-Skills-Catalog-Age",
 );
 /// Seconds for which a browser may cache a preflight response.
 const MAX_AGE: HeaderValue = HeaderValue::from_static("600");

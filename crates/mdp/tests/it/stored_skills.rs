@@ -8,7 +8,7 @@ use skills_agent_skills::Bundle;
 use skills_core::{Digest, Layer};
 use skills_mdp::{ClientCall, Config, wire::Method};
 use skills_registry::{Registry, RegistryConfig, SkillRegistry};
-use skills_store::MemoryStore;
+use skills_store::{MemoryStore, SharedMemoryStore};
 use skills_testkit::{Request, mdp::registration};
 
 use crate::{
@@ -170,4 +170,20 @@ async fn many_stored_skills_are_listed_in_pages() {
     let mut unique = found.clone();
     unique.dedup();
     assert_eq!(found, unique);
+}
+
+#[tokio::test]
+async fn a_stored_skill_that_cannot_be_read_during_an_outage_is_not_ready() {
+    let store = Arc::new(SharedMemoryStore::default());
+    let open = || Registry::open(Arc::clone(&store) as _, None, RegistryConfig::default()).unwrap();
+    let cold = "# Cold\n".to_owned();
+    open().register_skill("t", &Layer::Official, "cold", cold).await.unwrap();
+    // Another server, which has read no body.
+    store.set_blobs_down(true);
+    let host = TestHost::with(Config::default(), Some(open() as _)).await;
+    let answer = host.get("/skills/registry/cold").await;
+    assert_eq!((answer.status, &answer.json()["error"]["code"]), (503, &json!("not_ready")));
+    assert_eq!(answer.header("retry-after").as_deref(), Some("1"));
+    store.set_blobs_down(false);
+    assert_eq!(host.get("/skills/registry/cold").await.status, 200);
 }

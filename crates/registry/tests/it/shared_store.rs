@@ -7,7 +7,9 @@ use std::{
 
 use serde_json::json;
 use skills_bus::{Bus, CallError};
-use skills_core::{Caller, Code, Coded as _, EntryKind, Layer, PromptDefinition, Timestamp};
+use skills_core::{
+    Caller, Code, Coded as _, EntryKind, Layer, PromptDefinition, Timestamp, WriteRefusal,
+};
 use skills_registry::{
     HistoryRequest, LogRequest, Registry, RegistryConfig, RegistryError, SkillRegistry,
     search::SearchRequest,
@@ -101,6 +103,44 @@ async fn reads_go_on_and_writes_fail_at_once_while_the_store_is_gone() {
     within(health.wait_for(|health| health.age().is_none())).await.unwrap();
     register(&registry, "b").await;
     assert_eq!(registry.catalog().revision(), 2);
+}
+
+async fn is_refused(registry: &Registry) {
+    let write = registry.register_skill("t", &Layer::Official, "b", "# b".into()).await;
+    assert!(write.is_err());
+}
+
+#[tokio::test]
+async fn a_store_that_becomes_writable_again_is_noticed_without_a_write() {
+    let store = Arc::new(SharedMemoryStore::default());
+    let registry = open(&store);
+    let mut health = registry.store_health();
+    assert_eq!(health.borrow().problem(), None);
+    store.set_read_only(true);
+    is_refused(&registry).await;
+    let problem = health.borrow_and_update().problem();
+    assert_eq!(problem.as_deref(), Some(WriteRefusal::ReadOnly.message()));
+    // An outage meanwhile says nothing of it.
+    store.set_down(true);
+    within(health.wait_for(|health| health.outage.is_some())).await.unwrap();
+    store.set_down(false);
+    within(health.wait_for(|health| health.outage.is_none())).await.unwrap();
+    assert!(health.borrow().refused_write.is_some());
+    store.set_read_only(false);
+    within(health.wait_for(|health| health.problem().is_none())).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_full_store_is_noticed_until_a_write_succeeds() {
+    let store = Arc::new(SharedMemoryStore::default());
+    let registry = open(&store);
+    store.set_full(true);
+    is_refused(&registry).await;
+    let problem = || registry.store_health().borrow().problem();
+    assert_eq!(problem().as_deref(), Some(WriteRefusal::Full.message()));
+    store.set_full(false);
+    register(&registry, "a").await;
+    assert_eq!(problem(), None);
 }
 
 #[tokio::test]

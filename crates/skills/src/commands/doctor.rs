@@ -11,10 +11,12 @@ use anstyle::{AnsiColor, Style};
 use serde_json::json;
 use skills_bus::address::without_query;
 use skills_core::Code;
+use skills_registry::RegistryError;
 
-use super::{DEFAULT_HTTP, connect_client};
+use super::{DEFAULT_HTTP, connect_client, status};
 use crate::{
     Failure,
+    blocking::blocking,
     cli::{OutputFormat, Target},
     composition::open_store,
     config::{Config, Purpose},
@@ -181,7 +183,14 @@ async fn check_bus(target: &Target, url: &str) -> Check {
     let token = target.token.as_deref();
     let connected = skills_bus::BusClient::connect(url, token, connect::CONNECT_TIMEOUT).await;
     match connected {
-        Ok(_) => Check::ok("bus", format!("{} answers", without_query(url))),
+        Ok(client) => match status::query_degraded(&client).await {
+            None => Check::ok("bus", format!("{} answers", without_query(url))),
+            Some(degraded) => {
+                let message = format!("{} is {degraded}", without_query(url));
+                let hint = "check the database of the server; see its log";
+                Check::problem("bus", Failure::new(Code::StoreUnavailable, message).hint(hint))
+            }
+        },
         Err(error) => Check::problem("bus", error.into()),
     }
 }
@@ -216,8 +225,8 @@ fn check_directory(dir: &Path) -> Option<Check> {
 async fn check_store(dir: &Path, database: Option<&Database>) -> Check {
     const NAME: &str = "store";
     if let Some(database) = database {
-        return match database.open().await {
-            Ok(_) => Check::ok(NAME, format!("{database} answers")),
+        return match check_database(database).await {
+            Ok(()) => Check::ok(NAME, format!("{database} answers and accepts writes")),
             Err(failure) => Check::problem(NAME, failure),
         };
     }
@@ -231,6 +240,11 @@ async fn check_store(dir: &Path, database: Option<&Database>) -> Check {
         Ok(StoreAccess::Served(_)) => Check::ok(NAME, "a process serves it"),
         Err(failure) => Check::problem(NAME, failure),
     }
+}
+
+async fn check_database(database: &Database) -> Result<(), Failure> {
+    let store = database.open().await?;
+    Ok(blocking(move || store.check_writable()).await?.map_err(RegistryError::from)?)
 }
 
 /// Checks that a port is free, or used by the server of the data directory.

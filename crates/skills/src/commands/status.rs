@@ -1,8 +1,8 @@
 //! `status`: the registry in use, its content, and the processes that are connected to it.
 
-use std::{collections::BTreeMap, io, path::Path};
+use std::{collections::BTreeMap, fmt, io, path::Path};
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
 use skills_bus::{BusClient, Json, address::without_query};
 use skills_core::{Code, Tier};
@@ -18,6 +18,9 @@ use crate::{
     sources::SourceState,
 };
 
+/// Function in which a server describes itself.
+const CAPABILITIES: &str = "skills::capabilities";
+
 /// Process that is connected to the bus of a registry.
 #[derive(Debug, Deserialize)]
 struct ConnectedWorker {
@@ -26,11 +29,27 @@ struct ConnectedWorker {
     pid: Option<u64>,
 }
 
+/// Problem of the store of a server: reads go on, writes fail.
+#[derive(Debug, Deserialize, Serialize)]
+pub(super) struct Degraded {
+    reason: String,
+    /// Seconds since which changes of other servers may be missing.
+    catalog_age: Option<u64>,
+}
+
+impl fmt::Display for Degraded {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "degraded: {}", output::plain(&self.reason))?;
+        self.catalog_age.map_or(Ok(()), |age| write!(f, " (catalog {age} s old)"))
+    }
+}
+
 /// State of the process that serves a registry.
 #[derive(Debug, Default)]
 struct ServerState {
     version: Option<String>,
     workers: Vec<ConnectedWorker>,
+    degraded: Option<Degraded>,
 }
 
 /// Registry in use and its content.
@@ -45,6 +64,7 @@ struct Status {
     tiers: BTreeMap<String, usize>,
     prompts: usize,
     workers: Vec<ConnectedWorker>,
+    degraded: Option<Degraded>,
     /// Configured sources whose last import failed, with the error; or the reason why their states are unknown.
     failed_sources: Result<Vec<(String, String)>, String>,
 }
@@ -83,10 +103,10 @@ impl Status {
             Some(client) => Some(query(&client).await),
             None => None,
         };
-        let version = match &server {
-            Some(server) => server.version.clone(),
-            None => Some(env!("CARGO_PKG_VERSION").to_owned()),
-        };
+        let server = server.unwrap_or_else(|| ServerState {
+            version: Some(env!("CARGO_PKG_VERSION").to_owned()),
+            ..ServerState::default()
+        });
         let addresses = match source {
             RegistrySource::Served(dir) => addresses(dir),
             _ => None,
@@ -94,12 +114,13 @@ impl Status {
         Ok(Self {
             location: source.to_string(),
             registry: registry_json(source),
-            version,
+            version: server.version,
             addresses,
             skills: skills.catalog().await?.skills().len(),
             tiers,
             prompts: skills.prompts().await?.len(),
-            workers: server.map(|server| server.workers).unwrap_or_default(),
+            workers: server.workers,
+            degraded: server.degraded,
             failed_sources: Ok(vec![]),
         })
     }
@@ -115,6 +136,7 @@ impl Status {
             tiers: BTreeMap::new(),
             prompts: 0,
             workers: vec![],
+            degraded: None,
             failed_sources: Ok(vec![]),
         }
     }
@@ -134,7 +156,8 @@ impl Status {
             "tiers": self.tiers,
             "prompts": self.prompts,
             "connected": self.workers.iter().map(worker).collect::<Vec<Value>>(),
-            "healthy": true,
+            "healthy": self.degraded.is_none(),
+            "degraded": self.degraded,
             "failed_sources": failed,
             "sources_error": self.failed_sources.as_ref().err(),
         })
@@ -153,7 +176,8 @@ impl Status {
         fields.push(("skills", skills));
         fields.push(("prompts", self.prompts.to_string()));
         fields.push(("connected", join(&self.workers)));
-        fields.push(("health", "ok".to_owned()));
+        let health = self.degraded.as_ref().map_or_else(|| "ok".to_owned(), Degraded::to_string);
+        fields.push(("health", health));
         output::fields(&fields)?;
         for notice in self.source_notices() {
             output::notice("source", &output::plain(&notice));
@@ -200,20 +224,33 @@ async fn connect_to(
     })
 }
 
-/// Asks a server for its version and its workers. Other registries may know neither.
+/// Answer of a server about itself.
+#[derive(Debug, Default, Deserialize)]
+struct Capabilities {
+    version: Option<String>,
+    degraded: Option<Degraded>,
+}
+
+/// Calls a function without arguments. `None` if it fails; other registries may not have it.
+async fn call<T: DeserializeOwned>(client: &BusClient, function: &str) -> Option<T> {
+    let result = client.call(function, Json::from(&json!({})), CONNECT_TIMEOUT).await;
+    result.ok()?.parse().ok()
+}
+
+/// Asks a server for the problem of its store.
+pub(super) async fn query_degraded(client: &BusClient) -> Option<Degraded> {
+    call::<Capabilities>(client, CAPABILITIES).await?.degraded
+}
+
+/// Asks a server for its version, its health and its workers. Other registries may know none of them.
 async fn query(client: &BusClient) -> ServerState {
-    let call = async |function: &str| -> Option<Value> {
-        let result = client.call(function, Json::from(&json!({})), CONNECT_TIMEOUT).await;
-        result.ok()?.parse().ok()
-    };
-    let version = call("skills::capabilities").await;
-    let version = version.and_then(|it| it["version"].as_str().map(str::to_owned));
-    let workers = call("engine::workers::list").await;
+    let Capabilities { version, degraded } = call(client, CAPABILITIES).await.unwrap_or_default();
+    let workers: Option<Value> = call(client, "engine::workers::list").await;
     let workers = workers.and_then(|mut it| serde_json::from_value(it["workers"].take()).ok());
     let mut workers: Vec<ConnectedWorker> = workers.unwrap_or_default();
     // This command is no user of the registry.
     workers.retain(|worker| worker.pid != Some(u64::from(std::process::id())));
-    ServerState { version, workers }
+    ServerState { version, workers, degraded }
 }
 
 fn join(workers: &[ConnectedWorker]) -> String {
@@ -239,6 +276,18 @@ mod tests {
 
     fn status(failed_sources: Result<Vec<(String, String)>, String>) -> Status {
         Status { failed_sources, ..Status::without_store(Path::new("data")) }
+    }
+
+    #[test]
+    fn a_server_without_its_database_is_not_healthy() {
+        let mut status = status(Ok(vec![]));
+        assert_eq!(status.to_json()["healthy"], true);
+        let degraded = json!({ "reason": "it is gone", "catalog_age": 12 });
+        status.degraded = serde_json::from_value(degraded.clone()).unwrap();
+        let json = status.to_json();
+        assert_eq!((&json["healthy"], &json["degraded"]), (&json!(false), &degraded));
+        let said = status.degraded.unwrap().to_string();
+        assert_eq!(said, "degraded: it is gone (catalog 12 s old)");
     }
 
     #[test]

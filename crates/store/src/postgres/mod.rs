@@ -294,6 +294,19 @@ impl Store for PostgresStore {
         self.commit_group(&group, now)
     }
 
+    fn check_writable(&self) -> Result<(), StoreError> {
+        self.read_to_follow(|session| {
+            // Within `wait`, which closes the connection if it is read-only: a session keeps the setting that it began with.
+            session.wait(async {
+                let sql = "SELECT 1 WHERE current_setting('transaction_read_only')::bool";
+                if session.query_async(sql, &[]).await?.is_empty() {
+                    return Ok(());
+                }
+                Err(PgError::ReadOnly("it accepts no writes".to_owned()))
+            })
+        })
+    }
+
     fn blob(&self, digest: &Digest) -> Result<Option<Bytes>, StoreError> {
         self.read(|session| blob(session, digest))
     }

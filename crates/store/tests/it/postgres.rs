@@ -10,7 +10,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use skills_core::{Coded as _, Digest, EntryKind, Timestamp, VersionSelector};
+use skills_core::{Coded as _, Digest, EntryKind, Timestamp, VersionSelector, WriteRefusal};
 use skills_postgres::{DatabaseUrl, PgError, Pool, PoolConfig};
 use skills_store::{
     Batch, BatchError, Effect, Mutation, NewValue, PostgresStore, PublishOptions, Store,
@@ -36,10 +36,15 @@ impl TestDatabase {
     }
 
     pub(crate) fn url(&self) -> DatabaseUrl {
+        self.url_with("")
+    }
+
+    /// Returns the URL with more options of sessions.
+    fn url_with(&self, more: &str) -> DatabaseUrl {
         let separator = if self.base.contains('?') { '&' } else { '?' };
         let schema = &self.schema;
         let options = format!("application_name={schema}&options=-c%20search_path%3D{schema}");
-        format!("{}{separator}{options}", self.base).parse().unwrap()
+        format!("{}{separator}{options}{more}", self.base).parse().unwrap()
     }
 
     pub(crate) fn open(&self) -> PostgresStore {
@@ -325,6 +330,19 @@ fn a_database_that_does_not_exist_is_not_worth_waiting_for() {
     let url: DatabaseUrl = format!("{url}{query}").parse().unwrap();
     let error = PostgresStore::open(&url).unwrap_err();
     assert!(!error.is_transient(), "{error}");
+}
+
+#[test]
+fn a_database_that_takes_no_writes_is_noticed_without_one() {
+    let Some(database) = TestDatabase::new() else { return };
+    database.open().check_writable().unwrap();
+    let url = database.url_with("%20-c%20default_transaction_read_only%3Don");
+    let store = PostgresStore::open(&url).unwrap();
+    let found = store.check_writable().unwrap_err();
+    let refused = store.commit(vec![batch(vec![put("a", "# A")])], at(1)).unwrap_err();
+    for error in [found, refused] {
+        assert_eq!(error.write_refusal(), Some(WriteRefusal::ReadOnly), "{error}");
+    }
 }
 
 #[test]

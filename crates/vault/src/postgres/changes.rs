@@ -60,7 +60,7 @@ impl Contact {
                 state.last = Instant::now();
                 state.failure = None;
                 if was_away {
-                    tracing::info!("vault database is back");
+                    tracing::warn!("vault database is back");
                 }
             }
             Err(error) => {

@@ -23,6 +23,18 @@ pub struct CapabilitiesOutput {
     /// Whether a live client is connected, if the registry hosts any.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub has_live_clients: Option<bool>,
+    /// Problem of the store; absent if there is none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub degraded: Option<DegradedOutput>,
+}
+
+/// Problem of the store: reads go on, writes fail.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct DegradedOutput {
+    pub reason: String,
+    /// Seconds since which changes of other servers may be missing, if the store cannot be reached.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub catalog_age: Option<u64>,
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]

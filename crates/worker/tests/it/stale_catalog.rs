@@ -46,6 +46,26 @@ async fn call(bus: &RecordingBus, function_id: &str, input: &Value) -> Result<Js
 }
 
 #[tokio::test]
+async fn a_server_without_its_store_says_so() {
+    let store = Arc::new(SharedMemoryStore::default());
+    let registry = Registry::open(Arc::clone(&store) as _, None, RegistryConfig::default());
+    let registry = registry.unwrap();
+    let bus = serve(&registry);
+    let degraded = async || -> Value {
+        let answer = call(&bus, "skills::capabilities", &json!({})).await.unwrap();
+        let answer: Value = answer.parse().unwrap();
+        answer["degraded"].clone()
+    };
+    assert_eq!(degraded().await, json!(null));
+    let mut health = registry.store_health();
+    store.set_down(true);
+    let lost = health.wait_for(|health| health.age().is_some());
+    tokio::time::timeout(Duration::from_secs(60), lost).await.unwrap().unwrap();
+    assert_eq!(degraded().await["reason"], "it is gone");
+    assert!(degraded().await["catalog_age"].is_u64());
+}
+
+#[tokio::test]
 async fn every_read_is_refused_when_the_catalog_is_too_old() {
     let store = Arc::new(SharedMemoryStore::default());
     let config = RegistryConfig { max_stale: Some(Duration::ZERO), ..RegistryConfig::default() };

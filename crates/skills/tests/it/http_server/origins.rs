@@ -58,7 +58,13 @@ fn a_loopback_origin_is_answered() {
             assert_eq!(answer.header("Vary").as_deref(), Some("origin"), "{path}");
             let exposed = answer.header("Access-Control-Expose-Headers").unwrap();
             let names: Vec<&str> = exposed.split(", ").collect();
-            for name in ["Mcp-Session-Id", "ETag", "Retry-After", "X-RateLimit-Limit"] {
+            for name in [
+                "Mcp-Session-Id",
+                "ETag",
+                "Retry-After",
+                "X-RateLimit-Limit",
+                "X-Skills-Catalog-Age",
+            ] {
                 assert!(names.contains(&name), "{name}: {exposed}");
             }
         }
