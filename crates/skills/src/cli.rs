@@ -306,8 +306,12 @@ impl Cli {
         if config.is_none() {
             *config = environment::required_path("III_CONFIG")?;
         }
+        // For a server the directory is no choice of the store: a unit file names it, and it has the files of imports.
+        let is_server = matches!(command, None | Some(Command::Serve(_)));
+        target.is_data_dir_chosen =
+            target.data_dir.is_some() && target.store.is_none() && !is_server;
         target.data_dir = target.data_dir.take().or_else(|| environment::path("SKILLS_DATA_DIR"));
-        if target.store.is_none() {
+        if target.store.is_none() && !target.is_data_dir_chosen {
             target.store = environment::text("SKILLS_STORE")?;
         }
         target.token = environment::flag_or_token("--token", target.token.take(), "III_TOKEN")?;

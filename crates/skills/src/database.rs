@@ -10,7 +10,7 @@ use skills_store::{Store, StoreError};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
-use crate::{Failure, blocking::blocking, output};
+use crate::{Failure, blocking::blocking, cli::Target, output};
 
 /// Pauses between attempts to reach a database at the start; the last one is repeated.
 const RETRY_PAUSES: [Duration; 5] = [
@@ -63,6 +63,19 @@ impl FromStr for Database {
 }
 
 impl Database {
+    /// Returns the database of a target. The flag and the variable precede the configuration; a directory that is chosen
+    /// instead precedes both.
+    ///
+    /// # Errors
+    /// When the value of the flag or of the variable is not a URL of PostgreSQL.
+    pub(crate) fn of_target(
+        target: &Target,
+        configured: Option<Self>,
+    ) -> Result<Option<Self>, Failure> {
+        let explicit = target.store.as_deref().map(Self::from_flag).transpose()?;
+        Ok(explicit.or(configured).filter(|_| !target.is_data_dir_chosen))
+    }
+
     /// Parses the value of `--store`.
     ///
     /// # Errors

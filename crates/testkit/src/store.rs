@@ -58,7 +58,13 @@ pub fn needs_embedded_store(reason: &str) -> bool {
 pub fn select_store(command: &mut Command) {
     let Some(base) = shared_store() else { return };
     let Some(data_dir) = data_dir(command) else { return };
-    command.env("SKILLS_STORE", url_of(&base, &data_dir));
+    let url = url_of(&base, &data_dir);
+    // The flag of a data directory precedes the variable of a store.
+    if command.get_args().any(|argument| argument == OsStr::new("--data-dir")) {
+        command.args(["--store", &url]);
+    } else {
+        command.env("SKILLS_STORE", url);
+    }
 }
 
 /// Returns the URL of the store that stands for a data directory, if the stores of all tests are in PostgreSQL.

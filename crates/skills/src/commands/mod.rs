@@ -83,10 +83,10 @@ pub async fn run(cli: Cli) -> Result<(), Failure> {
     if is_manifest {
         return Ok(output::json(&manifest())?);
     }
-    let database = target.store.as_deref().map(Database::from_flag).transpose()?;
+    let given = target.clone();
     let load_for = |purpose| -> Result<Config, Failure> {
         let mut config = Config::load(config.as_deref(), purpose)?;
-        config.database = database.clone().or(config.database);
+        config.database = Database::of_target(&given, config.database)?;
         Ok(config)
     };
     let load = || load_for(Purpose::Command);

@@ -1,6 +1,9 @@
 //! Servers on a database. Those that need one run if `SKILLS_TEST_STORE` names it.
 
-use std::process::Stdio;
+use std::{
+    path::{Path, PathBuf},
+    process::Stdio,
+};
 
 use serde_json::json;
 use skills_testkit::{Process, Request, ServerProcess, program, run};
@@ -32,6 +35,44 @@ fn a_server_waits_for_its_database_and_says_so() {
     let (code, said) = process.wait();
     assert_eq!(code, Some(0), "{said}");
     assert!(!said.contains("s3cret-word"), "{said}");
+}
+
+/// Skill to add, in a folder of its own.
+fn skill_file(dir: &Path, id: &str) -> PathBuf {
+    let path = dir.join(format!("{id}.md"));
+    std::fs::write(&path, format!("# {id}\n\nText.\n")).unwrap();
+    path
+}
+
+#[test]
+fn a_directory_that_is_named_precedes_a_database_that_is_only_configured() {
+    let dir = tempfile::tempdir().unwrap();
+    let (data, file) = (dir.path().join("data"), skill_file(dir.path(), "local"));
+    std::fs::write(dir.path().join("config.yaml"), format!("store: {{url: '{UNREACHABLE}'}}\n"))
+        .unwrap();
+    let skills = |arguments: &[&str], store: &str| {
+        let mut command = program(BINARY);
+        command.args(arguments).arg("--json").current_dir(dir.path());
+        run(command.env("SKILLS_STORE", store))
+    };
+    let data = data.to_str().unwrap();
+    let added = skills(&["add", file.to_str().unwrap(), "--data-dir", data], UNREACHABLE);
+    assert_eq!(added.code, Some(0), "{}", added.stderr);
+    for store in ["", UNREACHABLE] {
+        let listed = skills(&["list", "--data-dir", data], store);
+        assert!(listed.stdout.contains("\"local\""), "{store}: {}", listed.stderr);
+        let created = skills(&["key", "create", "--uid", "ann", "--data-dir", data], store);
+        assert_eq!(created.code, Some(0), "{store}: {}", created.stderr);
+        let listed = skills(&["list"], store);
+        assert!(listed.stderr.contains("store_unavailable"), "{store}: {}", listed.stderr);
+    }
+    // The database precedes a directory of the environment, and as a flag also one of a flag.
+    let mut command = program(BINARY);
+    command.args(["list", "--json"]).current_dir(dir.path()).env("SKILLS_DATA_DIR", data);
+    let listed = run(command.env("SKILLS_STORE", UNREACHABLE));
+    assert!(listed.stderr.contains("store_unavailable"), "{}", listed.stderr);
+    let listed = skills(&["list", "--data-dir", data, "--store", UNREACHABLE], "");
+    assert!(listed.stderr.contains("store_unavailable"), "{}", listed.stderr);
 }
 
 #[test]
