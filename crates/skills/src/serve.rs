@@ -76,9 +76,9 @@ pub struct Server {
     console: Option<ServerCommand>,
     /// Settings of the configuration file, for the tasks of the server.
     config: Config,
-    /// Proof of this server for commands on the same data directory.
+    /// Proof of this server for commands on the same data directory; `None` on a database.
     file: Option<ServerFile>,
-    /// Socket in the data directory, for processes of the same user.
+    /// Socket in the data directory, for processes of the same user; `None` on a database.
     socket: Option<(UnixListener, RegistrySocket)>,
 }
 
@@ -155,16 +155,23 @@ impl Server {
         let published = foundation.with_executor(registry).publish(&hub_bus, Some(&live_host));
         skills_worker::state::serve(&hub_bus, &published.registry);
         foundation.serve_administration(&hub, &hub_bus, &published.registry);
-        let file = ServerFile::write(&data_dir, bus.local_addr()?, http.local_addr()?, secret)
-            .inspect_err(|error| {
-                tracing::warn!(%error, "cannot write server.json, commands need --url to send credentials");
-            })
-            .ok();
-        let socket = RegistrySocket::bind(&data_dir)
-            .inspect_err(|error| {
-                tracing::warn!(%error, "cannot listen in the data directory, commands need --url");
-            })
-            .ok();
+        // Both belong to the store of the directory, which may be that of another server: through them, commands would take
+        // the database for it.
+        let (file, socket) = if config.database.is_some() {
+            (None, None)
+        } else {
+            let file = ServerFile::write(&data_dir, bus.local_addr()?, http.local_addr()?, secret)
+                .inspect_err(|error| {
+                    tracing::warn!(%error, "cannot write server.json, commands need --url to send credentials");
+                })
+                .ok();
+            let socket = RegistrySocket::bind(&data_dir)
+                .inspect_err(|error| {
+                    tracing::warn!(%error, "cannot listen in the data directory, commands need --url");
+                })
+                .ok();
+            (file, socket)
+        };
         Ok(Self {
             foundation,
             hub,

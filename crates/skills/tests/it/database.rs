@@ -76,6 +76,69 @@ fn a_directory_that_is_named_precedes_a_database_that_is_only_configured() {
 }
 
 #[test]
+fn a_server_on_a_database_leaves_the_registry_of_its_data_directory_alone() {
+    let Some(store) = test_store("beside") else { return };
+    let home = tempfile::tempdir().unwrap();
+    let command = |arguments: &[&str], store: &str| {
+        let mut command = program(BINARY);
+        command.args(arguments).current_dir(home.path()).env("SKILLS_STORE", store);
+        command.env("HOME", home.path()).env_remove("XDG_DATA_HOME");
+        command
+    };
+    let serve = |store: &str| {
+        let ports = ["serve", "--bus", "127.0.0.1:0", "--http", "127.0.0.1:0"];
+        ServerProcess::spawn(&mut command(&ports, store))
+    };
+    let ids = |store: &str| {
+        let listed = run(&mut command(&["list", "--json"], store));
+        assert_eq!(listed.code, Some(0), "{}", listed.stderr);
+        let listed: serde_json::Value = serde_json::from_str(&listed.stdout).unwrap();
+        let ids = listed["skills"].as_array().unwrap().iter();
+        ids.map(|skill| skill["id"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    let add = |id: &str, store: &str| {
+        let path = skill_file(home.path(), id);
+        let added = run(&mut command(&["add", path.to_str().unwrap()], store));
+        assert_eq!(added.code, Some(0), "{}", added.stderr);
+    };
+    let embedded = serve("");
+    add("one", "");
+    let (shared, other) = (serve(&store), serve(&store));
+    add("two", "");
+    add("three", &store);
+    assert_eq!(ids(""), ["one", "two"]);
+    assert_eq!(ids(&store), ["three"]);
+    let said = run(&mut command(&["list", "-v"], "")).stderr;
+    assert!(said.contains("through the process that has it open"), "{said}");
+    let said = run(&mut command(&["list", "-v"], &store)).stderr;
+    assert!(said.contains("the database postgres://"), "{said}");
+    // Lines are imported into the database, too.
+    let lines = home.path().join("lines");
+    let exported = run(&mut command(&["export", "--kv"], &store));
+    assert!(exported.stdout.contains("three") && !exported.stdout.contains("two"));
+    std::fs::write(&lines, exported.stdout.replace("three", "four")).unwrap();
+    let imported = run(&mut command(&["import", lines.to_str().unwrap()], &store));
+    assert_eq!(imported.code, Some(0), "{}", imported.stderr);
+    assert_eq!(ids(""), ["one", "two"]);
+    assert_eq!(ids(&store), ["four", "three"]);
+    for server in [shared, other] {
+        assert_eq!(server.stop().0, Some(0));
+        assert_eq!(
+            (ids(""), ids(&store)),
+            (vec!["one".into(), "two".into()], vec!["four".into(), "three".into()])
+        );
+    }
+    assert_eq!(embedded.stop().0, Some(0));
+    // The database needs no directory.
+    let away = tempfile::tempdir().unwrap();
+    let ports = ["serve", "--bus", "127.0.0.1:0", "--http", "127.0.0.1:0"];
+    let mut alone = command(&ports, &store);
+    let alone = ServerProcess::spawn(alone.env("HOME", away.path()));
+    assert_eq!(std::fs::read_dir(away.path()).unwrap().count(), 0);
+    drop(alone);
+}
+
+#[test]
 fn a_command_fails_if_its_database_cannot_be_reached() {
     let ran = run(program(BINARY).args(["list", "--json", "--store", UNREACHABLE]));
     assert_eq!(ran.code, Some(1));
