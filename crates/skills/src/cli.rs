@@ -331,6 +331,18 @@ impl Cli {
         Ok(self)
     }
 
+    /// Returns whether this is a process that runs until it is stopped, whose log is read by an operator.
+    #[must_use]
+    pub const fn is_service(&self) -> bool {
+        match &self.command {
+            None | Some(Command::Serve(_) | Command::Mcp { .. } | Command::Acp { .. }) => true,
+            Some(Command::Add(AddArgs { watch, .. }) | Command::Sync(SyncArgs { watch, .. })) => {
+                *watch
+            }
+            Some(_) => false,
+        }
+    }
+
     /// Returns whether output and errors are printed as JSON.
     #[must_use]
     pub fn is_json(&self) -> bool {

@@ -72,6 +72,17 @@ pub fn store_url(data_dir: &Path) -> Option<String> {
     Some(url_of(&shared_store()?, &absolute(data_dir)))
 }
 
+/// Runs statements in the PostgreSQL that holds the stores of all tests.
+///
+/// # Panics
+/// If it refuses.
+pub async fn execute_sql(sql: &str) {
+    let (client, connection) =
+        tokio_postgres::connect(&shared_store().unwrap(), NoTls).await.unwrap();
+    tokio::spawn(connection);
+    client.batch_execute(sql).await.unwrap();
+}
+
 fn url_of(base: &str, data_dir: &Path) -> String {
     let schema = schema_of(data_dir);
     let url = in_schema(base, &schema);

@@ -6,7 +6,7 @@ use std::{
 };
 
 use serde_json::json;
-use skills_testkit::{Process, Request, ServerProcess, program, run};
+use skills_testkit::{Process, Request, ServerProcess, execute_sql, program, run};
 
 use crate::{
     attach::settings::status,
@@ -35,6 +35,43 @@ fn a_server_waits_for_its_database_and_says_so() {
     let (code, said) = process.wait();
     assert_eq!(code, Some(0), "{said}");
     assert!(!said.contains("s3cret-word"), "{said}");
+}
+
+/// Returns the message and the hint of a command that fails on a store, and nothing else.
+fn refusal(arguments: &[&str], store: &str) -> String {
+    let mut command = program(BINARY);
+    command.args(arguments).env("SKILLS_STORE", store).env_remove("PGPASSWORD");
+    let ran = run(&mut command);
+    assert_eq!(ran.code, Some(1), "{}{}", ran.stdout, ran.stderr);
+    let lines: Vec<&str> = ran.stderr.lines().collect();
+    assert!(
+        matches!(lines[..], [error, hint] if error.starts_with("error: ") && hint.starts_with("hint: ")),
+        "{lines:?}"
+    );
+    ran.stderr
+}
+
+#[tokio::test]
+async fn a_refusal_of_the_database_is_told_once_with_what_to_correct() {
+    let Some(store) = test_store("refused") else { return };
+    let role = format!("e2e_{}", std::process::id());
+    execute_sql(&format!("CREATE ROLE {role} LOGIN")).await;
+    let user = store.replace("skills@", &format!("{role}@"));
+    let said = refusal(&["list"], &user);
+    execute_sql(&format!("DROP ROLE {role}")).await;
+    assert!(said.contains("hint: grant CREATE on the database"), "{said}");
+    let (base, _) = store.split_once('?').unwrap();
+    let said = refusal(&["list"], &format!("{base}?sslmode=verify-ca&sslrootcert=/nope"));
+    assert!(said.contains("sslrootcert"), "{said}");
+    let said = refusal(&["list"], &format!("{store}&target_session_attrs=standby"));
+    assert!(said.contains("correct its target_session_attrs"), "{said}");
+    // Creates the tables.
+    assert_eq!(run(program(BINARY).args(["list", "--store", &store])).code, Some(0));
+    let dir = tempfile::tempdir().unwrap();
+    let file = skill_file(dir.path(), "one");
+    let read_only = format!("{store}%20-c%20default_transaction_read_only%3Don");
+    let said = refusal(&["add", file.to_str().unwrap()], &read_only);
+    assert!(said.contains("read-only"), "{said}");
 }
 
 /// Skill to add, in a folder of its own.
