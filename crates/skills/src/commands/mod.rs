@@ -87,6 +87,9 @@ pub async fn run(cli: Cli) -> Result<(), Failure> {
     let load_for = |purpose| -> Result<Config, Failure> {
         let mut config = Config::load(config.as_deref(), purpose)?;
         config.database = Database::of_target(&given, config.database)?;
+        if purpose == Purpose::Server && config.database.is_none() && config.max_stale.is_some() {
+            tracing::warn!("store.max_stale has no effect without a database");
+        }
         Ok(config)
     };
     let load = || load_for(Purpose::Command);

@@ -184,8 +184,9 @@ impl Reader<'_> {
     }
 
     fn report(&mut self, class: Class, setting: &str, error: Unusable) -> Result<(), ConfigError> {
-        let Unusable { at, reason, hint } = error;
-        let (place, setting) = (at.in_file(self.path), setting.to_owned());
+        let Unusable { at, entry, reason, hint } = error;
+        let entry = entry.map(|entry| format!(".{entry}")).unwrap_or_default();
+        let (place, setting) = (at.in_file(self.path), format!("{setting}{entry}"));
         match class {
             Class::Security => {
                 let hint = hint.unwrap_or_else(|| {

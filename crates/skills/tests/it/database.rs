@@ -74,6 +74,16 @@ async fn a_refusal_of_the_database_is_told_once_with_what_to_correct() {
     assert!(said.contains("read-only"), "{said}");
 }
 
+#[test]
+fn a_setting_without_effect_is_reported() {
+    let dir = tempfile::tempdir().unwrap();
+    let config = dir.path().join("config.yaml");
+    std::fs::write(&config, "store: {max_stale: 30s}\n").unwrap();
+    let mut command = ServerProcess::command(BINARY, &dir.path().join("data"));
+    let server = ServerProcess::spawn(command.arg("--config").arg(&config).env("SKILLS_STORE", ""));
+    server.stderr.wait_for("store.max_stale has no effect without a database");
+}
+
 /// Skill to add, in a folder of its own.
 fn skill_file(dir: &Path, id: &str) -> PathBuf {
     let path = dir.join(format!("{id}.md"));
