@@ -1,14 +1,12 @@
 //! Database that holds the registry instead of the file of a data directory.
 
-use std::{fmt, net::SocketAddr, str::FromStr, sync::Arc, time::Duration};
+use std::{fmt, str::FromStr, sync::Arc, time::Duration};
 
 use skills_core::Code;
-use skills_http::{App, Guard, Readiness};
+use skills_registry::RegistryError;
 #[cfg(feature = "postgres")]
 use skills_store::{DatabaseUrl, PostgresStore};
 use skills_store::{Store, StoreError};
-use tokio::net::TcpListener;
-use tokio_util::sync::CancellationToken;
 
 use crate::{Failure, blocking::blocking, cli::Target, output};
 
@@ -20,6 +18,10 @@ const RETRY_PAUSES: [Duration; 5] = [
     Duration::from_secs(2),
     Duration::from_secs(5),
 ];
+
+/// Pause before the database is asked again after it went away during the start. If it cannot be reached then,
+/// [`RETRY_PAUSES`] follow.
+const REOPEN_PAUSE: Duration = Duration::from_millis(500);
 
 /// Address of a PostgreSQL database. Printed without its password.
 #[derive(Clone, PartialEq, Eq)]
@@ -115,64 +117,67 @@ impl Database {
     /// # Errors
     /// When the database cannot be reached or used.
     pub(crate) async fn open(&self) -> Result<Arc<dyn Store>, Failure> {
-        Ok(self.try_open().await?.map_err(skills_registry::RegistryError::from)?)
+        Ok(self.try_open().await?.map_err(RegistryError::from)?)
     }
 
-    /// Opens the store, and waits with growing pauses for a database that cannot be reached.
+    /// Opens the store, and waits with growing pauses for a database that cannot be reached. `on_wait` is called once, with
+    /// the first error.
     ///
     /// # Errors
     /// When waiting does not help: wrong password, no such database, a newer schema.
-    pub(crate) async fn open_when_reachable(&self) -> Result<Arc<dyn Store>, Failure> {
-        self.wait_until_open(None).await
-    }
-
-    /// Opens the store when it can be. `health` is the address at which health is served meanwhile.
-    async fn wait_until_open(&self, health: Option<SocketAddr>) -> Result<Arc<dyn Store>, Failure> {
+    pub(crate) async fn open_when_reachable(
+        &self,
+        on_wait: impl FnOnce(&StoreError),
+    ) -> Result<Arc<dyn Store>, Failure> {
+        let mut on_wait = Some(on_wait);
         let mut pauses = RETRY_PAUSES.into_iter();
         let mut pause = Duration::ZERO;
         loop {
             match self.try_open().await? {
                 Err(error) if error.is_transient() => {
-                    if pause.is_zero() {
-                        let health = health.map(|at| format!("; health: http://{at}/readyz"));
-                        let health = health.unwrap_or_default();
-                        output::notice("waiting", &format!("for {self}: {error}{health}"));
+                    if let Some(on_wait) = on_wait.take() {
+                        on_wait(&error);
                     }
                     tracing::warn!(%error, "database not reachable, trying again");
                 }
-                opened => return Ok(opened.map_err(skills_registry::RegistryError::from)?),
+                opened => return Ok(opened.map_err(RegistryError::from)?),
             }
             pause = pauses.next().unwrap_or(pause);
             tokio::time::sleep(pause).await;
         }
     }
 
-    /// Opens the store as [`open_when_reachable`](Self::open_when_reachable) does. Meanwhile health is served on a
-    /// listener, and every other request is refused.
+    /// Opens the store again after vault or registry could not be opened, so that the next attempt follows when the
+    /// database is back. Opening the store decides whether waiting helps: it fails at once for a wrong password, for
+    /// example.
     ///
     /// # Errors
-    /// When waiting does not help.
-    pub(crate) async fn open_for_server(
+    /// `failure`, if it is not about the database. That of the store, if waiting does not help.
+    pub(crate) async fn reopen(
         &self,
-        listener: &mut Option<TcpListener>,
-        guard: Guard,
+        failure: Failure,
+        on_wait: impl FnOnce(&StoreError),
     ) -> Result<Arc<dyn Store>, Failure> {
-        if let Ok(opened) = self.try_open().await? {
-            return Ok(opened);
+        if !may_pass(failure.code) {
+            return Err(failure);
         }
-        let Some(bound) = listener.take() else { return self.open_when_reachable().await };
-        let address = bound.local_addr().ok();
-        let bound = bound.into_std()?;
-        let copy = TcpListener::from_std(bound.try_clone()?)?;
-        let readiness = Readiness::default();
-        readiness.set_waiting("the database cannot be reached");
-        let stop = CancellationToken::new();
-        let app = App::new(axum::Router::new(), guard, readiness);
-        let serving = tokio::spawn(skills_http::serve(copy, app, stop.clone()));
-        let opened = self.wait_until_open(address).await;
-        stop.cancel();
-        let _ = serving.await;
-        *listener = Some(TcpListener::from_std(bound)?);
-        opened
+        tracing::warn!(error = failure.message, "database lost during the start, trying again");
+        tokio::time::sleep(REOPEN_PAUSE).await;
+        self.open_when_reachable(on_wait).await
     }
+
+    /// Returns the error of requests while the process waits for this database.
+    pub(crate) fn unavailable(&self, error: &StoreError) -> RegistryError {
+        RegistryError::StoreUnreachable { reason: format!("{self}: {error}") }
+    }
+
+    /// Tells the user that the process waits for this database. `health` is where the state can be read meanwhile.
+    pub(crate) fn notify_waiting(&self, error: &StoreError, health: &str) {
+        output::notice("waiting", &format!("for {self}: {error}{health}"));
+    }
+}
+
+/// Returns whether an error of vault or registry may be one of a database that is away, read-only or full.
+const fn may_pass(code: Code) -> bool {
+    matches!(code, Code::StoreUnavailable | Code::StoreFull | Code::VaultFull | Code::VaultIo)
 }

@@ -1,6 +1,7 @@
 //! Servers on a database. Those that need one run if `SKILLS_TEST_STORE` names it.
 
 use std::{
+    net::SocketAddr,
     path::{Path, PathBuf},
     process::Stdio,
 };
@@ -11,8 +12,14 @@ use skills_testkit::{Process, Request, ServerProcess, execute_sql, program, run}
 use crate::{
     attach::settings::status,
     support::{
-        BINARY, attached::AttachedWorker, engine::TestEngine, free_address, ids,
-        mcp_clients::Stateless, read, register, wait::eventually,
+        BINARY,
+        attached::AttachedWorker,
+        engine::TestEngine,
+        free_address, ids,
+        mcp_clients::{Pipe, Stateless},
+        proxy::Proxy,
+        read, register,
+        wait::eventually,
     },
 };
 
@@ -35,6 +42,98 @@ fn a_server_waits_for_its_database_and_says_so() {
     let (code, said) = process.wait();
     assert_eq!(code, Some(0), "{said}");
     assert!(!said.contains("s3cret-word"), "{said}");
+}
+
+/// Starts a server whose database cannot be reached. Returns it with its address of HTTP.
+fn waiting_server(bus: SocketAddr) -> (Process, String) {
+    let mut command = program(BINARY);
+    command.args(["serve", "--bus", &bus.to_string(), "--http", "127.0.0.1:0"]);
+    let process = Process::start(command.env("SKILLS_STORE", UNREACHABLE));
+    let said = process.stderr.wait_for("/readyz");
+    let address = said.split("http://").nth(1).unwrap().split('/').next().unwrap();
+    (process, format!("http://{address}"))
+}
+
+#[tokio::test]
+async fn a_server_that_waits_for_its_database_refuses_workers_and_says_why() {
+    let address = free_address();
+    let (server, _) = waiting_server(address);
+    let url = format!("ws://{address}");
+    let ran = run(program(BINARY).args(["list", "--json", "--url", &url]));
+    assert_eq!(ran.code, Some(1), "{}", ran.stdout);
+    let error: serde_json::Value = serde_json::from_str(&ran.stderr).unwrap();
+    assert_eq!(error["error"]["code"], "store_unavailable", "{error}");
+    let message = error["error"]["message"].as_str().unwrap();
+    assert!(message.contains("starting") && message.contains(&url), "{error}");
+    server.signal("TERM");
+    assert_eq!(server.wait().0, Some(0));
+}
+
+#[tokio::test]
+async fn a_surface_without_its_database_starts_and_refuses_requests() {
+    let mut pipe = Pipe::session(&["--store", UNREACHABLE], "2025-11-25").await;
+    let mut listed = json!(null);
+    eventually("requests are refused", async || {
+        listed = pipe.ask("resources/list", &json!({})).await;
+        !listed["error"].is_null()
+    })
+    .await;
+    assert_eq!(listed["error"]["data"]["code"], "store_unavailable", "{listed}");
+    assert!(!listed.to_string().contains("s3cret-word"), "{listed}");
+    let called = json!({ "name": "read", "arguments": { "uri": "iii://skills" } });
+    let called = pipe.ask("tools/call", &called).await;
+    assert!(called.to_string().contains("store_unavailable"), "{called}");
+    pipe.hang_up();
+    assert_eq!(pipe.ended().await.0, Some(0));
+}
+
+#[test]
+fn a_command_that_watches_waits_for_its_database() {
+    let dir = tempfile::tempdir().unwrap();
+    let folder = dir.path().to_str().unwrap();
+    for arguments in [["add", "--watch", folder], ["sync", "--watch", folder]] {
+        let mut command = program(BINARY);
+        command.args(arguments).args(["--store", UNREACHABLE]).current_dir(dir.path());
+        let process = Process::start(&mut command);
+        process.stderr.wait_for("waiting");
+        // Tried again at least once.
+        process.stderr.wait_for("trying again");
+        process.signal("TERM");
+        let (code, said) = process.wait();
+        assert_eq!(code, Some(0), "{arguments:?}: {said}");
+        assert!(!said.contains("s3cret-word"), "{said}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_surface_and_a_server_go_on_when_their_database_is_there() {
+    let Some(store) = test_store("late") else { return };
+    let address = store.split_once("://").unwrap().1.split('/').next().unwrap();
+    let address = address.rsplit('@').next().unwrap().to_owned();
+    let proxy = Proxy::start(address.parse().unwrap()).await;
+    proxy.open(false);
+    let store = store.replace(&address, &proxy.address.to_string());
+    let mut pipe = Pipe::session(&["--store", &store], "2025-11-25").await;
+    let bus = free_address();
+    let mut command = program(BINARY);
+    command.args(["serve", "--bus", &bus.to_string(), "--http", "127.0.0.1:0"]);
+    let server = Process::start(command.env("SKILLS_STORE", &store));
+    server.stderr.wait_for("/readyz");
+    eventually("requests are refused", async || {
+        !pipe.ask("resources/list", &json!({})).await["error"].is_null()
+    })
+    .await;
+    proxy.open(true);
+    server.stderr.wait_for("is serving");
+    let worker = skills_testkit::Worker::connect(&format!("ws://{bus}")).await;
+    register(&worker, "late", "# Late\n\nBetter than never.").await;
+    eventually("the surface lists it", async || {
+        let listed = pipe.ask("resources/list", &json!({})).await;
+        listed.to_string().contains("iii://late")
+    })
+    .await;
+    server.signal("TERM");
+    assert_eq!(server.wait().0, Some(0));
 }
 
 /// Returns the message and the hint of a command that fails on a store, and nothing else.
