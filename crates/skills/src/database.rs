@@ -8,7 +8,9 @@ use skills_registry::RegistryError;
 use skills_store::{DatabaseUrl, PostgresStore};
 use skills_store::{Store, StoreError};
 
-use crate::{Failure, blocking::blocking, cli::Target, output};
+#[cfg(feature = "postgres")]
+use crate::blocking::blocking;
+use crate::{Failure, cli::Target, output};
 
 /// Pauses between attempts to reach a database at the start; the last one is repeated.
 const RETRY_PAUSES: [Duration; 5] = [
@@ -23,11 +25,13 @@ const RETRY_PAUSES: [Duration; 5] = [
 /// [`RETRY_PAUSES`] follow.
 const REOPEN_PAUSE: Duration = Duration::from_millis(500);
 
-/// Address of a PostgreSQL database. Printed without its password.
+/// Address of a PostgreSQL database. Printed without its password. Without PostgreSQL there is no value of this type.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Database {
     #[cfg(feature = "postgres")]
     url: DatabaseUrl,
+    #[cfg(not(feature = "postgres"))]
+    never: std::convert::Infallible,
 }
 
 impl fmt::Display for Database {
@@ -37,8 +41,8 @@ impl fmt::Display for Database {
     }
 
     #[cfg(not(feature = "postgres"))]
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("postgres")
+    fn fmt(&self, _: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.never()
     }
 }
 
@@ -96,20 +100,22 @@ impl Database {
         &self.url
     }
 
-    /// Opens the store. Blocks.
+    /// Says to the compiler that there is no database.
+    #[cfg(not(feature = "postgres"))]
+    pub(crate) const fn never(&self) -> ! {
+        match self.never {}
+    }
+
     #[cfg(feature = "postgres")]
-    fn open_blocking(&self) -> Result<Arc<dyn Store>, StoreError> {
-        Ok(Arc::new(PostgresStore::open(&self.url)?))
+    async fn try_open(&self) -> Result<Result<Arc<dyn Store>, StoreError>, Failure> {
+        let url = self.url.clone();
+        let open = move || Ok(Arc::new(PostgresStore::open(&url)?) as Arc<dyn Store>);
+        blocking(open).await
     }
 
     #[cfg(not(feature = "postgres"))]
-    fn open_blocking(&self) -> Result<Arc<dyn Store>, StoreError> {
-        Err(StoreError::NoHistory("this program was built without PostgreSQL"))
-    }
-
     async fn try_open(&self) -> Result<Result<Arc<dyn Store>, StoreError>, Failure> {
-        let database = self.clone();
-        blocking(move || database.open_blocking()).await
+        self.never()
     }
 
     /// Opens the store.
