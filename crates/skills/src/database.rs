@@ -30,6 +30,9 @@ const REOPEN_PAUSE: Duration = Duration::from_millis(500);
 pub struct Database {
     #[cfg(feature = "postgres")]
     url: DatabaseUrl,
+    /// The URL as it was given, without its password.
+    argument: String,
+    has_password: bool,
     #[cfg(not(feature = "postgres"))]
     never: std::convert::Infallible,
 }
@@ -59,7 +62,9 @@ impl FromStr for Database {
     fn from_str(text: &str) -> Result<Self, String> {
         let url: DatabaseUrl = text.parse().map_err(|error| format!("{error}"))?;
         let password = std::env::var("PGPASSWORD").ok();
-        Ok(Self { url: url.with_default_password(password.as_deref()) })
+        let argument = without_password(text);
+        let has_password = password.is_some() || argument != text;
+        Ok(Self { url: url.with_default_password(password.as_deref()), argument, has_password })
     }
 
     #[cfg(not(feature = "postgres"))]
@@ -98,6 +103,16 @@ impl Database {
     #[must_use]
     pub const fn url(&self) -> &DatabaseUrl {
         &self.url
+    }
+
+    /// Returns the URL for the command line of another process. It has no password.
+    pub(crate) fn argument(&self) -> &str {
+        &self.argument
+    }
+
+    /// Returns whether the URL has a password, or `PGPASSWORD` is set.
+    pub(crate) const fn has_password(&self) -> bool {
+        self.has_password
     }
 
     /// Says to the compiler that there is no database.
@@ -183,7 +198,56 @@ impl Database {
     }
 }
 
+/// Removes the password from a URL that can be parsed. A parameter whose name is encoded is removed too.
+#[cfg(feature = "postgres")]
+fn without_password(url: &str) -> String {
+    let (base, query) = url.split_once('?').unwrap_or((url, ""));
+    let mut text = match base.split_once('@') {
+        Some((user, rest)) => {
+            let (scheme, user) = user.split_once("://").unwrap_or_default();
+            let user = user.split_once(':').map_or(user, |(user, _)| user);
+            format!("{scheme}://{user}@{rest}")
+        }
+        None => base.to_owned(),
+    };
+    let is_kept = |pair: &&str| {
+        let name = pair.split('=').next().unwrap_or_default();
+        name != "password" && !name.contains('%')
+    };
+    for (at, pair) in query.split('&').filter(is_kept).filter(|pair| !pair.is_empty()).enumerate() {
+        text.push(if at == 0 { '?' } else { '&' });
+        text.push_str(pair);
+    }
+    text
+}
+
 /// Returns whether an error of vault or registry may be one of a database that is away, read-only or full.
 const fn may_pass(code: Code) -> bool {
     matches!(code, Code::StoreUnavailable | Code::StoreFull | Code::VaultFull | Code::VaultIo)
+}
+
+#[cfg(all(test, feature = "postgres"))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_argument_of_another_process_has_no_password() {
+        for (given, argument) in [
+            ("postgres://h/x", "postgres://h/x"),
+            ("postgres://me@h/x?sslmode=require", "postgres://me@h/x?sslmode=require"),
+            ("postgres://me:s3cret@a:1,b:2/x", "postgres://me@a:1,b:2/x"),
+            ("postgresql://me:s3/cret@h/x", "postgresql://me@h/x"),
+            ("postgres://me:s3%40cret@h/x?a=b", "postgres://me@h/x?a=b"),
+            (
+                "postgres://h/x?user=me&password=s3cret&sslmode=require",
+                "postgres://h/x?user=me&sslmode=require",
+            ),
+            ("postgres://h/x?%70assword=s3cret", "postgres://h/x"),
+        ] {
+            assert_eq!(without_password(given), argument);
+        }
+        let database: Database = "postgres://me:s3cret@h/x?sslmode=require".parse().unwrap();
+        assert_eq!(database.argument(), "postgres://me@h/x?sslmode=require");
+        assert!(database.has_password());
+    }
 }
