@@ -222,6 +222,21 @@ fn a_directory_that_is_named_precedes_a_database_that_is_only_configured() {
 }
 
 #[test]
+fn an_update_of_a_named_database_is_not_one_of_the_lockfile() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("skills-lock.json"), r#"{"version": 1, "skills": {}}"#).unwrap();
+    let update = |flags: &[&str], store: &str| {
+        let mut command = program(BINARY);
+        command.args(["update", "--json"]).args(flags).current_dir(dir.path());
+        run(command.env("SKILLS_STORE", store))
+    };
+    let updated = update(&[], UNREACHABLE);
+    assert_eq!(updated.code, Some(0), "{}", updated.stderr);
+    let updated = update(&["--store", UNREACHABLE], "");
+    assert!(updated.stderr.contains("store_unavailable"), "{}", updated.stderr);
+}
+
+#[test]
 fn a_server_on_a_database_leaves_the_registry_of_its_data_directory_alone() {
     let Some(store) = test_store("beside") else { return };
     let home = tempfile::tempdir().unwrap();
