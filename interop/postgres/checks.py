@@ -42,8 +42,8 @@ def command(program, *arguments, store=None, data_dir=None, env=None, text=None)
     """Runs a command to its end. Returns status, standard output and standard error."""
     environment = {key: value for key, value in os.environ.items() if not key.startswith(("SKILLS_", "PG"))}
     environment |= {"SKILLS_STORE": store} if store else {}
-    where = ["--data-dir", data_dir] if data_dir else []
-    done = subprocess.run([program, *arguments, *where], env=environment | (env or {}), input=text, text=True,
+    environment |= {"SKILLS_DATA_DIR": data_dir} if data_dir else {}
+    done = subprocess.run([program, *arguments], env=environment | (env or {}), input=text, text=True,
                           capture_output=True, timeout=120)
     return done.returncode, done.stdout, done.stderr
 

@@ -25,6 +25,9 @@ prefers HTTP uses `http://127.0.0.1:47372/mcp` while `skills serve` runs; if the
 To see the private skills of a user, set `SKILLS_KEY` in the environment of the client: a key in a settings file is read by
 every program of the user.
 
+With `--store` or `SKILLS_STORE`, the client uses the database of that URL, and with `store.url`, the configuration that has it. The
+password of a database is never printed or written: set `PGPASSWORD` in the environment of the client.
+
 This page is generated from the table that `skills connect` uses; a test compares them.
 ";
 

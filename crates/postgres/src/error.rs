@@ -5,6 +5,12 @@ use std::{error::Error as _, io};
 use tokio_postgres::error::{Severity, SqlState};
 use tokio_rustls::rustls;
 
+/// Start of the text of an error about a missing privilege. The rest is the message of the server, in its language.
+const DENIED: &str = "the user lacks a privilege: ";
+
+/// Message of the client library about a primary where a standby is asked for.
+const NOT_READ_ONLY: &str = "database is not read only";
+
 /// Error of a database.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PgError {
@@ -71,17 +77,29 @@ impl PgError {
 
     /// Returns the next step for the user.
     #[must_use]
-    pub const fn hint(&self) -> Option<&'static str> {
+    pub fn hint(&self) -> Option<&'static str> {
         match self {
+            Self::Unavailable(text) if text.contains(NOT_READ_ONLY) => {
+                Some("name a standby in the database URL, or correct its target_session_attrs")
+            }
             Self::Unavailable(_) => {
                 Some("check that the database runs and can be reached, and try again")
             }
             Self::OutcomeUnknown(_) => {
                 Some("read the entry to see whether it was written, or send it again")
             }
-            Self::Configuration(_) => {
-                Some("check user, password, database name and sslmode of the database URL")
+            Self::Configuration(text) if text.contains("password missing") => {
+                Some("set PGPASSWORD, or put the password into the database URL")
             }
+            Self::Configuration(text) if text.contains("cannot read ") => {
+                Some("check the files of sslrootcert, sslcert and sslkey of the database URL")
+            }
+            Self::Configuration(text) if text.contains("certificate") => Some(
+                "check the certificate of the server, and sslrootcert and sslmode of the database URL",
+            ),
+            Self::Configuration(_) => Some(
+                "check user, password (or PGPASSWORD), database name and sslmode of the database URL",
+            ),
             Self::Full(_) => Some("free some space on the database server and try again"),
             Self::ReadOnly(_) => Some(
                 "name the primary in the database URL, or several hosts and target_session_attrs=read-write",
@@ -91,6 +109,9 @@ impl PgError {
                 Some("use the newer version of this program, or another database")
             }
             Self::Corrupt(_) => Some("restore the database from a backup"),
+            Self::Other(text) if text.starts_with(DENIED) => Some(
+                "grant CREATE on the database to the user for the first start, or the rights on the tables",
+            ),
             Self::Other(_) => None,
         }
     }
@@ -155,6 +176,7 @@ impl PgError {
             }
             &SqlState::READ_ONLY_SQL_TRANSACTION => Self::ReadOnly(text),
             &SqlState::DISK_FULL => Self::Full(text),
+            &SqlState::INSUFFICIENT_PRIVILEGE => Self::Other(format!("{DENIED}{text}")),
             &SqlState::LOCK_NOT_AVAILABLE | &SqlState::QUERY_CANCELED => Self::Unavailable(text),
             &SqlState::INVALID_PASSWORD | &SqlState::INVALID_CATALOG_NAME => {
                 Self::Configuration(text)
@@ -272,6 +294,26 @@ mod tests {
         assert_eq!(of(&[down.clone(), standby.clone()]), both);
         let both = PgError::ReadOnly("a:1: wrong password; b:2: no writes".to_owned());
         assert_eq!(of(&[password.clone(), standby]), both);
+    }
+
+    #[test]
+    fn the_hint_names_what_to_correct() {
+        let other = PgError::Other(format!("{DENIED}permission denied for database x"));
+        assert!(other.hint().is_some_and(|hint| hint.contains("grant CREATE on the database")));
+        assert_eq!(PgError::Other("syntax error".to_owned()).hint(), None);
+        for (text, word) in [
+            ("invalid configuration: password missing", "PGPASSWORD"),
+            ("cannot read /nope: No such file or directory", "sslrootcert"),
+            ("a:1: cannot read /nope: gone; b:2: no such database", "sslrootcert"),
+            ("invalid peer certificate: UnknownIssuer", "sslrootcert"),
+            ("password authentication failed for user \"x\"", "password"),
+        ] {
+            let hint = PgError::Configuration(text.to_owned()).hint();
+            assert!(hint.is_some_and(|hint| hint.contains(word)), "{text}: {hint:?}");
+        }
+        let text = format!("error connecting to server: {NOT_READ_ONLY}");
+        let hint = PgError::Unavailable(text).hint();
+        assert!(hint.is_some_and(|hint| hint.contains("target_session_attrs")), "{hint:?}");
     }
 
     #[test]

@@ -42,9 +42,6 @@ impl Accounts {
         let protected_labels = config.protected_labels.as_slice().into();
         let open = move || -> Result<Self, Failure> {
             let vault = Arc::new(location.open(master)?);
-            if let Err(error) = location.create_dir() {
-                tracing::warn!(%error, "data directory not created");
-            }
             let limits = Arc::new(RateLimits::open(limits, &vault, now())?);
             Ok(Self { vault, limits, upstream, allowances, protected_labels })
         };

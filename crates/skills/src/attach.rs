@@ -13,6 +13,7 @@ use skills_execution::{Executor, PendingExecutor};
 use skills_http::{Access, Readiness};
 use skills_mdp::MdpHost;
 use skills_registry::{Registry, SkillRegistry};
+use skills_store::StoreError;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
@@ -23,7 +24,7 @@ use crate::{
     config::{Config, RetentionSettings, StoreChoice},
     listener::{ListenerSettings, bind},
     memory,
-    pending_registry::PendingRegistry,
+    pending_registry::{PendingRegistry, RegistryOpener},
     retention,
     sources::SourceStates,
     store_watch,
@@ -110,7 +111,7 @@ pub async fn run(options: Options, shutdown: CancellationToken) -> Result<(), Fa
 /// HTTP surfaces that listen before the registry is open.
 struct PendingSurfaces {
     readiness: Readiness,
-    skills: watch::Sender<Option<Arc<dyn SkillRegistry>>>,
+    skills: RegistryOpener,
     executor: watch::Sender<Option<Arc<Executor>>>,
     live_host: Option<MdpHost>,
 }
@@ -119,7 +120,7 @@ impl PendingSurfaces {
     /// Hands the registry and its executor to the surfaces and reports readiness.
     fn open(&self, published: &PublishedRegistry) {
         self.executor.send_replace(published.executor.clone());
-        self.skills.send_replace(Some(published.registry.clone()));
+        self.skills.open(published.registry.clone());
         self.readiness.set(true);
     }
 }
@@ -171,7 +172,13 @@ async fn work(
         }
         None => {
             let store = match &config.database {
-                Some(database) => database.open_when_reachable().await?,
+                Some(database) => {
+                    let on_wait = |error: &StoreError| {
+                        database.notify_waiting(error, "");
+                        surfaces.skills.fail(database.unavailable(error));
+                    };
+                    database.open_when_reachable(on_wait).await?
+                }
                 None => open_store(data_dir, config).await?,
             };
             let registry = open_registry(store, Some(Arc::downgrade(&bus)), settings).await?;

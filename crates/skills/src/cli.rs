@@ -159,7 +159,7 @@ pub enum Command {
     Add(AddArgs),
     /// Fetch skills again, of skills-lock.json or of the registry, and show what would change
     Update(UpdateArgs),
-    /// Write the files of a skill to a folder, or export the whole data directory
+    /// Write the files of a skill to a folder, or export the whole registry
     Export(ExportArgs),
     /// Write the registry's skills to the folders that agents read
     Sync(SyncArgs),
@@ -193,11 +193,11 @@ pub enum Command {
     Doctor(DoctorArgs),
     /// Validate skills on disk against the Agent Skills specification
     Validate(ValidateArgs),
-    /// Import an export file, or copy between an engine's state and the embedded store
+    /// Import an export file, or copy between an engine's state and the registry
     Import(ImportArgs),
     /// Write the whole registry to one file, also while a server runs
     Backup(BackupArgs),
-    /// Read a backup into an empty --data-dir or --store
+    /// Read a backup into an empty registry: that of --data-dir or --store
     Restore(RestoreArgs),
     /// Copy a whole registry into another store
     Store {
@@ -209,12 +209,12 @@ pub enum Command {
         #[command(subcommand)]
         command: PromptCommand,
     },
-    /// Manage user keys in --data-dir (safe while a server runs; takes effect immediately)
+    /// Manage user keys of the registry (safe while servers run; takes effect immediately)
     Key {
         #[command(subcommand)]
         command: KeyCommand,
     },
-    /// Manage user secrets in --data-dir (safe while a server runs; takes effect immediately)
+    /// Manage user secrets of the registry (safe while servers run; takes effect immediately)
     Secret {
         #[command(subcommand)]
         command: SecretCommand,
@@ -306,8 +306,12 @@ impl Cli {
         if config.is_none() {
             *config = environment::required_path("III_CONFIG")?;
         }
+        // For a server the directory is no choice of the store: a unit file names it, and it has the files of imports.
+        let is_server = matches!(command, None | Some(Command::Serve(_)));
+        target.is_data_dir_chosen =
+            target.data_dir.is_some() && target.store.is_none() && !is_server;
         target.data_dir = target.data_dir.take().or_else(|| environment::path("SKILLS_DATA_DIR"));
-        if target.store.is_none() {
+        if target.store.is_none() && !target.is_data_dir_chosen {
             target.store = environment::text("SKILLS_STORE")?;
         }
         target.token = environment::flag_or_token("--token", target.token.take(), "III_TOKEN")?;
@@ -325,6 +329,18 @@ impl Cli {
             }
         }
         Ok(self)
+    }
+
+    /// Returns whether this is a process that runs until it is stopped, whose log is read by an operator.
+    #[must_use]
+    pub const fn is_service(&self) -> bool {
+        match &self.command {
+            None | Some(Command::Serve(_) | Command::Mcp { .. } | Command::Acp { .. }) => true,
+            Some(Command::Add(AddArgs { watch, .. }) | Command::Sync(SyncArgs { watch, .. })) => {
+                *watch
+            }
+            Some(_) => false,
+        }
     }
 
     /// Returns whether output and errors are printed as JSON.

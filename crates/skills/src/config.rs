@@ -102,6 +102,8 @@ impl Default for SearchSettings {
 /// Settings of the configuration file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Config {
+    /// File that was loaded, which need not exist if it is the default one.
+    pub path: Option<PathBuf>,
     /// State scopes; unused by the embedded store.
     pub scopes: ScopeSettings,
     /// Timeout of section and prompt handlers, in milliseconds.
@@ -153,6 +155,7 @@ pub struct Config {
 impl Default for Config {
     fn default() -> Self {
         Self {
+            path: None,
             scopes: ScopeSettings { skills: "skills".to_owned(), prompts: "prompts".to_owned() },
             state_timeout_ms: 10_000,
             inject_caller_id: true,

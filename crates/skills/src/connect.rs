@@ -151,10 +151,13 @@ pub(crate) struct LongRegistry {
     pub(crate) source: RegistrySource,
 }
 
-/// Opens or creates the registry of a target for a long-running command.
+/// Opens or creates the registry of a target for a long-running command. A database that cannot be reached is waited for.
 pub(crate) async fn open_long(target: &Target, config: &Config) -> Result<LongRegistry, Failure> {
     let opened = locate(target, config, async |dir| {
-        let host = StoreHost::open(dir, config).await?;
+        let host = match &config.database {
+            Some(database) => StoreHost::open_when_reachable(dir, database, config, drop).await?,
+            None => StoreHost::open(dir, config).await?,
+        };
         let (caller, _) =
             authentication::caller(&VaultLocation::new(dir, config), target.key.as_deref())?;
         let (skills, _) = host.view(&caller)?;

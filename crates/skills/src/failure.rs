@@ -113,6 +113,9 @@ impl From<ClientError> for Failure {
             ClientError::Unreachable { .. } => {
                 (Code::Unreachable, "start one with `skills serve`, or give another with --url")
             }
+            ClientError::Unavailable { code, .. } => {
+                (*code, "try again in a moment; the log of the server has the reason")
+            }
             ClientError::Unproven { .. } => (
                 Code::UnprovenServer,
                 "another process listens there; if you trust it, give its address with --url or III_URL",

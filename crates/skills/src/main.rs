@@ -22,6 +22,9 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 /// Longest wait for blocking tasks at exit.
 const EXIT_TIMEOUT: Duration = Duration::from_millis(100);
 
+/// Target of the events of failed commits, whose error the caller gets.
+const WRITER: &str = "skills_registry::writer";
+
 fn main() -> ExitCode {
     let cli = match Cli::parse_arguments() {
         Ok(cli) => cli,
@@ -31,7 +34,7 @@ fn main() -> ExitCode {
     if json {
         skills::use_json_stderr();
     }
-    start_log(if json { LogFormat::Json } else { cli.log_format });
+    start_log(if json { LogFormat::Json } else { cli.log_format }, cli.is_service());
     match start(cli) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
@@ -49,14 +52,16 @@ fn start(cli: Cli) -> Result<(), Failure> {
     ran
 }
 
-/// Starts logging to stderr, at level WARN unless `RUST_LOG` is set; stdout is for answers.
-fn start_log(format: LogFormat) {
+/// Starts logging to stderr, at level WARN unless `RUST_LOG` is set; stdout is for answers. A command that ends with its
+/// error does not log it, too.
+fn start_log(format: LogFormat, is_service: bool) {
     let filter =
         EnvFilter::builder().with_default_directive(LevelFilter::WARN.into()).from_env_lossy();
     // Repeated messages of libraries are dropped unless RUST_LOG is set: we log them once, or tell the client.
     let is_detailed = std::env::var_os(EnvFilter::DEFAULT_ENV).is_some();
     let is_wanted = filter_fn(move |event| {
-        is_detailed || !(skills_mcp::is_noise(event) || skills_acp::is_noise(event))
+        let is_repeated = !is_service && event.target() == WRITER;
+        is_detailed || !(is_repeated || skills_mcp::is_noise(event) || skills_acp::is_noise(event))
     });
     // One combined filter with a level: a disabled event then costs one comparison.
     let filter = filter.and(is_wanted.with_max_level_hint(LevelFilter::TRACE));

@@ -34,7 +34,45 @@ use tokio::{sync::watch, time::timeout};
 /// Longest wait of a failed read for another registry.
 const REPLACE_TIMEOUT: Duration = Duration::from_secs(5);
 
-type Opened = watch::Receiver<Option<Arc<dyn SkillRegistry>>>;
+type Opened = watch::Receiver<RegistryState>;
+
+/// State of a registry that requests wait for.
+enum RegistryState {
+    /// It is being opened, and requests wait.
+    Opening,
+    /// It cannot be opened at the moment, and requests fail with this error.
+    Unavailable(RegistryError),
+    Open(Arc<dyn SkillRegistry>),
+}
+
+impl RegistryState {
+    const fn registry(&self) -> Option<&Arc<dyn SkillRegistry>> {
+        match self {
+            Self::Open(skills) => Some(skills),
+            Self::Opening | Self::Unavailable(_) => None,
+        }
+    }
+}
+
+/// Opener's side of a [`PendingRegistry`].
+pub(crate) struct RegistryOpener(watch::Sender<RegistryState>);
+
+impl RegistryOpener {
+    /// Hands over the registry.
+    pub(crate) fn open(&self, skills: Arc<dyn SkillRegistry>) {
+        self.0.send_replace(RegistryState::Open(skills));
+    }
+
+    /// Makes requests wait for the next registry.
+    pub(crate) fn clear(&self) {
+        self.0.send_replace(RegistryState::Opening);
+    }
+
+    /// Makes requests fail until there is a registry.
+    pub(crate) fn fail(&self, error: RegistryError) {
+        self.0.send_replace(RegistryState::Unavailable(error));
+    }
+}
 
 /// Registry proxy whose requests wait until the registry is open. Shows one caller's view.
 pub(crate) struct PendingRegistry {
@@ -45,13 +83,11 @@ pub(crate) struct PendingRegistry {
 }
 
 impl PendingRegistry {
-    /// Creates the proxy and the sender for the opened registry.
-    pub(crate) fn new() -> (Self, watch::Sender<Option<Arc<dyn SkillRegistry>>>) {
-        let (sender, receiver) = watch::channel(None);
-        (
-            Self { opened: receiver, caller: Caller::Anonymous, is_replaceable: Arc::default() },
-            sender,
-        )
+    /// Creates the proxy and the opener's side of it.
+    pub(crate) fn new() -> (Self, RegistryOpener) {
+        let (sender, opened) = watch::channel(RegistryState::Opening);
+        let pending = Self { opened, caller: Caller::Anonymous, is_replaceable: Arc::default() };
+        (pending, RegistryOpener(sender))
     }
 
     /// Returns the flag that the opener sets if another registry may replace the opened one.
@@ -60,8 +96,7 @@ impl PendingRegistry {
     }
 
     async fn get(&self) -> Result<Arc<dyn SkillRegistry>, RegistryError> {
-        let skills = wait(self.opened.clone()).await.ok_or(RegistryError::Closed)?;
-        view_for(skills, &self.caller)
+        view_for(wait(self.opened.clone()).await?, &self.caller)
     }
 }
 
@@ -101,8 +136,13 @@ fn view_for(
     if *caller == Caller::Anonymous { Ok(skills) } else { skills.view(caller) }
 }
 
-async fn wait(mut opened: Opened) -> Option<Arc<dyn SkillRegistry>> {
-    opened.wait_for(Option::is_some).await.ok()?.clone()
+async fn wait(mut opened: Opened) -> Result<Arc<dyn SkillRegistry>, RegistryError> {
+    let is_settled = |state: &RegistryState| !matches!(state, RegistryState::Opening);
+    match &*opened.wait_for(is_settled).await.map_err(|_| RegistryError::Closed)? {
+        RegistryState::Open(skills) => Ok(Arc::clone(skills)),
+        RegistryState::Unavailable(error) => Err(error.clone()),
+        RegistryState::Opening => Err(RegistryError::Closed),
+    }
 }
 
 #[async_trait]
@@ -122,7 +162,7 @@ impl SkillRegistry for PendingRegistry {
     }
 
     fn rejected_rows(&self) -> RejectedRows {
-        self.opened.borrow().as_ref().map(|skills| skills.rejected_rows()).unwrap_or_default()
+        self.opened.borrow().registry().map(|skills| skills.rejected_rows()).unwrap_or_default()
     }
 
     fn changes(&self) -> ChangeEvents {
@@ -135,7 +175,7 @@ impl SkillRegistry for PendingRegistry {
         };
         let mut opened = self.opened.clone();
         // Subscribes now; the stream below would subscribe only when it is first polled.
-        let current = opened.borrow_and_update().as_ref().map(&changes);
+        let current = opened.borrow_and_update().registry().map(&changes);
         let state = (opened, current, changes);
         stream::unfold(state, |(mut opened, mut current, changes)| async move {
             loop {
@@ -150,7 +190,7 @@ impl SkillRegistry for PendingRegistry {
                     Some(event) = event => return Some((event, (opened, current, changes))),
                     changed = opened.changed() => changed.ok()?,
                 }
-                current = opened.borrow_and_update().as_ref().map(&changes);
+                current = opened.borrow_and_update().registry().map(&changes);
                 if current.is_some() {
                     // Changes between the opening and the subscription are unknown.
                     return Some((ChangeEvent::Everything, (opened, current, changes)));
@@ -407,10 +447,10 @@ mod tests {
         let remote = RemoteRegistry::new(LostBus, Duration::from_secs(1));
         let registry: Arc<dyn SkillRegistry> = Arc::new(Mirror::new(remote));
         let last = Arc::downgrade(&registry);
-        opened.send_replace(Some(registry));
+        opened.open(registry);
         let mut read = pin!(pending.explain("a"));
         assert!(poll!(read.as_mut()).is_pending());
-        opened.send_replace(None);
+        opened.clear();
         assert!(last.upgrade().is_none());
     }
 }

@@ -1,16 +1,19 @@
 //! The server: hub, registry and HTTP in one process.
 
-use std::{net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
+use std::{net::SocketAddr, os::fd::AsFd as _, path::PathBuf, sync::Arc, time::Duration};
 
 use skills_bus::{Bus, Hub, HubConfig, ServerSecret};
 use skills_client_setup::ServerCommand;
 use skills_core::{Code, origin::WebHost};
 use skills_execution::PendingExecutor;
-use skills_http::{Access, Guard, Readiness};
+use skills_http::{Access, App, Guard, Readiness};
 use skills_mdp::MdpHost;
 use skills_registry::SkillRegistry;
-use skills_store::Store;
-use tokio::net::{TcpListener, UnixListener};
+use skills_store::{Store, StoreError};
+use tokio::{
+    net::{TcpListener, UnixListener},
+    task::JoinSet,
+};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
@@ -22,7 +25,7 @@ use crate::{
     index_watch,
     listener::{ListenerSettings, bind, bind_bus},
     memory,
-    output::{self, counted},
+    output::counted,
     presence,
     registry_socket::RegistrySocket,
     retention,
@@ -35,10 +38,6 @@ use crate::{
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_millis(2400);
 /// Longest wait for queued writes after that.
 const CLOSE_TIMEOUT: Duration = Duration::from_millis(400);
-
-/// Pause before the database is asked again after it went away during the start. If it cannot be reached then, the pauses
-/// of [`Database::open_for_server`] follow.
-const RETRY_PAUSE: Duration = Duration::from_millis(500);
 
 /// Options of the server.
 #[derive(Debug, Clone)]
@@ -76,9 +75,9 @@ pub struct Server {
     console: Option<ServerCommand>,
     /// Settings of the configuration file, for the tasks of the server.
     config: Config,
-    /// Proof of this server for commands on the same data directory.
+    /// Proof of this server for commands on the same data directory; `None` on a database.
     file: Option<ServerFile>,
-    /// Socket in the data directory, for processes of the same user.
+    /// Socket in the data directory, for processes of the same user; `None` on a database.
     socket: Option<(UnixListener, RegistrySocket)>,
 }
 
@@ -101,23 +100,28 @@ impl Server {
         let hosts = access.hosts.iter().filter_map(|host| WebHost::parse_authority(host));
         let allowed_hosts = hosts.map(|(host, _)| host).collect();
         // The database first: accounts may be in it too.
-        let mut database = match config.database.clone() {
+        let database = match &config.database {
             Some(database) => Some(StartDatabase {
                 database,
+                http: &http,
+                bus: &bus,
                 guard: Guard::new(access.clone())?,
-                has_notified: false,
+                token: token.clone(),
             }),
             None => None,
         };
-        let mut http = Some(http);
+        let reopen = async |failure: Failure| match &database {
+            Some(database) => database.reopen(failure).await,
+            None => Err(failure),
+        };
         let mut store = match &database {
-            Some(database) => Some(database.open(&mut http).await?),
+            Some(database) => Some(database.open().await?),
             None => None,
         };
         let foundation = loop {
             match Foundation::open(access.clone(), Some(&data_dir), &config).await {
                 Ok(foundation) => break foundation,
-                Err(failure) => store = Some(reopen(database.as_mut(), failure, &mut http).await?),
+                Err(failure) => store = Some(reopen(failure).await?),
             }
         };
         let secret = ServerSecret::random();
@@ -144,10 +148,9 @@ impl Server {
             let settings = foundation.registry_config(&config);
             match open_registry(Arc::clone(&store), weak_bus, settings).await {
                 Ok(registry) => break registry,
-                Err(failure) => store = reopen(database.as_mut(), failure, &mut http).await?,
+                Err(failure) => store = reopen(failure).await?,
             }
         };
-        let http = http.ok_or_else(|| Failure::new(Code::Internal, "the listener is closed"))?;
         skills_registry::bundles::log_unwritable_files(&registry.catalog());
         let live_shutdown = CancellationToken::new();
         let live_host =
@@ -155,16 +158,23 @@ impl Server {
         let published = foundation.with_executor(registry).publish(&hub_bus, Some(&live_host));
         skills_worker::state::serve(&hub_bus, &published.registry);
         foundation.serve_administration(&hub, &hub_bus, &published.registry);
-        let file = ServerFile::write(&data_dir, bus.local_addr()?, http.local_addr()?, secret)
-            .inspect_err(|error| {
-                tracing::warn!(%error, "cannot write server.json, commands need --url to send credentials");
-            })
-            .ok();
-        let socket = RegistrySocket::bind(&data_dir)
-            .inspect_err(|error| {
-                tracing::warn!(%error, "cannot listen in the data directory, commands need --url");
-            })
-            .ok();
+        // Both belong to the store of the directory, which may be that of another server: through them, commands would take
+        // the database for it.
+        let (file, socket) = if config.database.is_some() {
+            (None, None)
+        } else {
+            let file = ServerFile::write(&data_dir, bus.local_addr()?, http.local_addr()?, secret)
+                .inspect_err(|error| {
+                    tracing::warn!(%error, "cannot write server.json, commands need --url to send credentials");
+                })
+                .ok();
+            let socket = RegistrySocket::bind(&data_dir)
+                .inspect_err(|error| {
+                    tracing::warn!(%error, "cannot listen in the data directory, commands need --url");
+                })
+                .ok();
+            (file, socket)
+        };
         Ok(Self {
             foundation,
             hub,
@@ -313,43 +323,81 @@ impl Server {
     }
 }
 
-/// Database of a server that starts.
-struct StartDatabase {
-    database: Database,
-    /// Access rules of health, which is served while the database cannot be reached.
+/// Database of a server that starts, with what its ports need while it cannot be reached.
+struct StartDatabase<'a> {
+    database: &'a Database,
+    http: &'a TcpListener,
+    bus: &'a TcpListener,
+    /// Access rules of health.
     guard: Guard,
-    /// Set when the user was told that the database went away during the start.
-    has_notified: bool,
+    token: Option<String>,
 }
 
-impl StartDatabase {
-    /// Opens the store when it can be reached.
-    async fn open(&self, http: &mut Option<TcpListener>) -> Result<Arc<dyn Store>, Failure> {
-        self.database.open_for_server(http, self.guard.clone()).await
+impl StartDatabase<'_> {
+    /// Opens the store when it can be reached. Meanwhile health is served, and everything else is refused.
+    async fn open(&self) -> Result<Arc<dyn Store>, Failure> {
+        let mut starting = None;
+        let opened = self.database.open_when_reachable(|error| starting = self.wait(error)).await;
+        Self::end_wait(starting).await;
+        opened
+    }
+
+    /// Opens the store again, as [`Database::reopen`] does.
+    async fn reopen(&self, failure: Failure) -> Result<Arc<dyn Store>, Failure> {
+        let mut starting = None;
+        let opened = self.database.reopen(failure, |error| starting = self.wait(error)).await;
+        Self::end_wait(starting).await;
+        opened
+    }
+
+    fn wait(&self, error: &StoreError) -> Option<StartingPorts> {
+        let ports = StartingPorts::serve(self);
+        let ports = ports.inspect_err(|error| tracing::warn!(%error, "health is not served")).ok();
+        let address = ports.as_ref().and_then(|_| self.http.local_addr().ok());
+        let health = address.map(|at| format!("; health: http://{at}/readyz"));
+        self.database.notify_waiting(error, &health.unwrap_or_default());
+        ports
+    }
+
+    async fn end_wait(ports: Option<StartingPorts>) {
+        if let Some(ports) = ports {
+            ports.stop().await;
+        }
     }
 }
 
-/// Opens the store again after vault or registry could not be opened, so that the next attempt follows when the database
-/// is back. Opening the store decides whether waiting helps: it fails at once for a wrong password, for example.
-///
-/// # Errors
-/// `failure`, if it is not about the database. That of the store, if waiting does not help.
-async fn reopen(
-    database: Option<&mut StartDatabase>,
-    failure: Failure,
-    http: &mut Option<TcpListener>,
-) -> Result<Arc<dyn Store>, Failure> {
-    let Some(start) = database.filter(|_| may_pass(failure.code)) else { return Err(failure) };
-    if !start.has_notified {
-        start.has_notified = true;
-        output::notice("waiting", &format!("for {}: {}", start.database, failure.message));
-    }
-    tracing::warn!(error = failure.message, "database lost during the start, trying again");
-    tokio::time::sleep(RETRY_PAUSE).await;
-    start.open(http).await
+/// Ports of a server that waits for its database.
+struct StartingPorts {
+    stop: CancellationToken,
+    servers: JoinSet<std::io::Result<()>>,
 }
 
-/// Returns whether an error of vault or registry may be one of a database that is away, read-only or full.
-const fn may_pass(code: Code) -> bool {
-    matches!(code, Code::StoreUnavailable | Code::StoreFull | Code::VaultFull | Code::VaultIo)
+impl StartingPorts {
+    fn serve(start: &StartDatabase<'_>) -> std::io::Result<Self> {
+        let (http, bus) = (copy(start.http)?, copy(start.bus)?);
+        let (stop, mut servers) = (CancellationToken::new(), JoinSet::new());
+        let readiness = Readiness::default();
+        readiness.set_waiting("the database cannot be reached");
+        let app = App::new(axum::Router::new(), start.guard.clone(), readiness);
+        servers.spawn(skills_http::serve(http, app, stop.clone()));
+        let hub = Hub::new(HubConfig {
+            token: start.token.clone(),
+            unavailable: Some("the server is starting and waits for its database"),
+            ..HubConfig::default()
+        });
+        let stop_hub = stop.clone();
+        servers.spawn(async move { hub.serve(bus, stop_hub).await });
+        Ok(Self { stop, servers })
+    }
+
+    /// Frees the ports.
+    async fn stop(self) {
+        self.stop.cancel();
+        self.servers.join_all().await;
+    }
+}
+
+/// Returns another handle of a listener, which accepts instead of it for a while.
+fn copy(listener: &TcpListener) -> std::io::Result<TcpListener> {
+    TcpListener::from_std(listener.as_fd().try_clone_to_owned()?.into())
 }

@@ -11,7 +11,8 @@ use skills_bus::{Bus, FunctionCall, FunctionSpec, Hub, HubConfig, Json};
 use skills_core::{Caller, Code, Coded as _};
 use skills_execution::ToolExecutor;
 use skills_http::{Access, Readiness};
-use skills_registry::{Registry, SkillRegistry};
+use skills_registry::{Registry, RegistryError, SkillRegistry};
+use skills_store::{Store, StoreError};
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 
 use crate::{
@@ -19,6 +20,7 @@ use crate::{
     blocking::blocking,
     composition::{Foundation, PublishedRegistry, open_registry, open_store},
     config::Config,
+    database::Database,
     registry_socket::{self, RegistrySocket},
     writer_watch,
 };
@@ -54,14 +56,40 @@ impl StoreHost {
     /// # Errors
     /// When the store or the vault cannot be opened.
     pub(crate) async fn open(dir: &Path, config: &Config) -> Result<Self, Failure> {
+        // The store first: its lock decides which process serves the directory.
+        Self::start(open_store(dir, config).await?, dir, config).await
+    }
+
+    /// Opens the store of a database when it can be reached. `on_wait` gets the error of requests when it cannot.
+    ///
+    /// # Errors
+    /// When the store or the vault cannot be opened, and waiting does not help.
+    pub(crate) async fn open_when_reachable(
+        dir: &Path,
+        database: &Database,
+        config: &Config,
+        on_wait: impl Fn(RegistryError),
+    ) -> Result<Self, Failure> {
+        let on_wait = |error: &StoreError| {
+            database.notify_waiting(error, "");
+            on_wait(database.unavailable(error));
+        };
+        let mut store = database.open_when_reachable(on_wait).await?;
+        loop {
+            match Self::start(store, dir, config).await {
+                Ok(host) => return Ok(host),
+                Err(failure) => store = database.reopen(failure, on_wait).await?,
+            }
+        }
+    }
+
+    async fn start(store: Arc<dyn Store>, dir: &Path, config: &Config) -> Result<Self, Failure> {
         let hub = Hub::new(HubConfig {
             name: "skills".to_owned(),
             inject_caller_id: config.inject_caller_id,
             ..HubConfig::default()
         });
         let hub_bus: Arc<dyn Bus> = Arc::new(hub.clone());
-        // The store first: its lock decides which process serves the directory.
-        let store = open_store(dir, config).await?;
         let foundation = Foundation::open(Access::default(), Some(dir), config).await?;
         let settings = foundation.registry_config(config);
         let registry = open_registry(store, Some(Arc::downgrade(&hub_bus)), settings).await?;

@@ -15,7 +15,7 @@ use std::{
 use skills_bus::client::Dialer;
 use skills_engine::EngineConfig;
 use skills_execution::{PendingExecutor, ToolExecutor};
-use skills_registry::SkillRegistry;
+use skills_registry::{RegistryError, SkillRegistry};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
@@ -26,8 +26,9 @@ use crate::{
     config::Config,
     connect::{self, RegistrySource},
     data_dir,
+    database::Database,
     default_bus::DefaultBus,
-    pending_registry::PendingRegistry,
+    pending_registry::{PendingRegistry, RegistryOpener},
     registry_socket::{self, StoreAccess},
     remote_mirror::{self, RemoteMirror},
     store_host::StoreHost,
@@ -35,16 +36,16 @@ use crate::{
 };
 
 /// Location of the registry.
-enum Location {
+enum Location<'a> {
     Bus(String),
     Directory(PathBuf),
     /// A database, with the data directory for what is not in it.
-    Database(PathBuf),
+    Database(PathBuf, &'a Database),
 }
 
 /// Senders of the parts that a surface waits for.
 struct Opened {
-    skills: watch::Sender<Option<Arc<dyn SkillRegistry>>>,
+    skills: RegistryOpener,
     executor: watch::Sender<Option<Arc<dyn ToolExecutor>>>,
     /// Set on a data directory, whose registry another process may take over.
     is_replaceable: Arc<AtomicBool>,
@@ -53,13 +54,13 @@ struct Opened {
 impl Opened {
     fn set(&self, skills: Arc<dyn SkillRegistry>, executor: Arc<dyn ToolExecutor>) {
         self.executor.send_replace(Some(executor));
-        self.skills.send_replace(Some(skills));
+        self.skills.open(skills);
     }
 
     /// Makes requests wait for the next registry.
     fn clear(&self) {
         self.executor.send_replace(None);
-        self.skills.send_replace(None);
+        self.skills.clear();
     }
 }
 
@@ -115,8 +116,13 @@ impl RegistryConnection<'_> {
     /// When the registry cannot be opened or used any more.
     async fn run(&self) -> Result<(), Failure> {
         match locate(self.target, self.config).await {
-            Location::Database(dir) => {
-                let host = StoreHost::open(&dir, self.config).await?;
+            Location::Database(dir, database) => {
+                let on_wait = |error: RegistryError| self.opened.skills.fail(error);
+                let opening = StoreHost::open_when_reachable(&dir, database, self.config, on_wait);
+                let host = tokio::select! {
+                    () = self.stop.cancelled() => return Ok(()),
+                    host = opening => host?,
+                };
                 self.host_store(&dir, host).await
             }
             Location::Bus(url) => tokio::select! {
@@ -233,13 +239,13 @@ impl RegistryConnection<'_> {
 
 /// Returns the first that applies: an explicit bus, an explicit directory, the default directory if a process serves it, a
 /// bus that answers at the default address, the default directory.
-async fn locate(target: &Target, config: &Config) -> Location {
+async fn locate<'a>(target: &Target, config: &'a Config) -> Location<'a> {
     if let Some(url) = connect::explicit_bus(target) {
         return Location::Bus(url);
     }
     let dir = data_dir::locate(target);
-    if config.database.is_some() {
-        return Location::Database(dir);
+    if let Some(database) = &config.database {
+        return Location::Database(dir, database);
     }
     let is_directory = target.data_dir.is_some()
         || registry_socket::is_served(&dir).await

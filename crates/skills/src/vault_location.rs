@@ -1,8 +1,6 @@
 //! Place of the vault: a data directory, or the database that several servers share.
 
 use std::{
-    fs, io,
-    os::unix::fs::DirBuilderExt as _,
     path::{Path, PathBuf},
     time::Duration,
 };
@@ -29,11 +27,6 @@ impl VaultLocation {
     /// Returns whether there is a vault. A database always has one.
     pub(crate) fn exists(&self) -> bool {
         self.database.is_some() || data_dir::has_vault(&self.dir)
-    }
-
-    /// Creates the data directory, for this user alone. A database needs none, but a server has other files in it.
-    pub(crate) fn create_dir(&self) -> io::Result<()> {
-        fs::DirBuilder::new().recursive(true).mode(0o700).create(&self.dir)
     }
 
     /// Opens or creates the vault. Blocks.

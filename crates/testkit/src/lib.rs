@@ -49,7 +49,8 @@ pub use process::{
 pub use random::{Random, SEED_VARIABLE};
 pub use server::ServerProcess;
 pub use store::{
-    STORE_VARIABLE, in_schema, needs_embedded_store, select_store, shared_store, store_url,
+    STORE_VARIABLE, execute_sql, in_schema, needs_embedded_store, select_store, shared_store,
+    store_url,
 };
 pub use tls::SelfSignedTls;
 pub use worker::{CallFailure, Handler, Worker, next};

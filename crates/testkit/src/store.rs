@@ -58,12 +58,29 @@ pub fn needs_embedded_store(reason: &str) -> bool {
 pub fn select_store(command: &mut Command) {
     let Some(base) = shared_store() else { return };
     let Some(data_dir) = data_dir(command) else { return };
-    command.env("SKILLS_STORE", url_of(&base, &data_dir));
+    let url = url_of(&base, &data_dir);
+    // The flag of a data directory precedes the variable of a store.
+    if command.get_args().any(|argument| argument == OsStr::new("--data-dir")) {
+        command.args(["--store", &url]);
+    } else {
+        command.env("SKILLS_STORE", url);
+    }
 }
 
 /// Returns the URL of the store that stands for a data directory, if the stores of all tests are in PostgreSQL.
 pub fn store_url(data_dir: &Path) -> Option<String> {
     Some(url_of(&shared_store()?, &absolute(data_dir)))
+}
+
+/// Runs statements in the PostgreSQL that holds the stores of all tests.
+///
+/// # Panics
+/// If it refuses.
+pub async fn execute_sql(sql: &str) {
+    let (client, connection) =
+        tokio_postgres::connect(&shared_store().unwrap(), NoTls).await.unwrap();
+    tokio::spawn(connection);
+    client.batch_execute(sql).await.unwrap();
 }
 
 fn url_of(base: &str, data_dir: &Path) -> String {

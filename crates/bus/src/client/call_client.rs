@@ -57,6 +57,16 @@ pub enum ClientError {
         /// The reason.
         reason: String,
     },
+    /// The server accepts no connections at the moment, as one that waits for its store.
+    #[error("the bus at {url} is not available: {reason}")]
+    Unavailable {
+        /// The URL.
+        url: String,
+        /// Code of the server.
+        code: Code,
+        /// The reason.
+        reason: String,
+    },
     /// The bus requires a token, or another one.
     #[error("the bus at {url} refused the token or requires one")]
     Unauthorized {
@@ -70,6 +80,7 @@ impl ClientError {
         match error {
             ConnectError::Unproven(reason) => Self::Unproven { url, reason },
             ConnectError::Unauthorized => Self::Unauthorized { url },
+            ConnectError::Unavailable { code, reason } => Self::Unavailable { url, code, reason },
             ConnectError::NotABus(reason) => Self::BadUrl { url, reason },
             error => Self::Unreachable { url, reason: error.reason() },
         }

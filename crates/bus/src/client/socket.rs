@@ -9,6 +9,7 @@ use std::{
 
 use async_trait::async_trait;
 use futures_util::StreamExt as _;
+use skills_core::Code;
 use tokio::{
     io::{AsyncRead, AsyncWrite, ReadBuf},
     net::TcpStream,
@@ -83,6 +84,8 @@ pub(super) enum ConnectError {
     Unproven(String),
     /// The server requires a token, or another one.
     Unauthorized,
+    /// The server accepts no connections at the moment.
+    Unavailable { code: Code, reason: String },
     /// The server has rejected this worker for good.
     Rejected(Rejection),
 }
@@ -91,9 +94,10 @@ impl ConnectError {
     /// Returns the reason, for a log and for the state of the connection.
     pub(super) fn reason(&self) -> String {
         match self {
-            Self::Unreachable(reason) | Self::NotABus(reason) | Self::Unproven(reason) => {
-                reason.clone()
-            }
+            Self::Unreachable(reason)
+            | Self::NotABus(reason)
+            | Self::Unproven(reason)
+            | Self::Unavailable { reason, .. } => reason.clone(),
             Self::Unauthorized => "it refused the token or requires one (401)".to_owned(),
             Self::Rejected(rejection) => rejection.code.clone(),
         }
@@ -176,6 +180,9 @@ async fn handshake(
         Error::Http(response) if response.status() == StatusCode::UNAUTHORIZED => {
             ConnectError::Unauthorized
         }
+        Error::Http(response) if response.status() == StatusCode::SERVICE_UNAVAILABLE => {
+            unavailable(response.body().as_deref())
+        }
         Error::Http(response) => ConnectError::NotABus(format!(
             "it answers with HTTP status {}",
             response.status().as_u16()
@@ -188,6 +195,17 @@ async fn handshake(
     }
     let greeting = greeting(&mut socket).await?;
     Ok((socket, greeting))
+}
+
+/// Returns code and message in the body of a refused handshake. The body may be missing: it need not arrive with the head.
+fn unavailable(body: Option<&[u8]>) -> ConnectError {
+    let body = body.and_then(|body| serde_json::from_slice::<serde_json::Value>(body).ok());
+    let text = |name: &str| body.as_ref().and_then(|body| body["error"][name].as_str());
+    let code = text("code").map(Code::from_remote);
+    ConnectError::Unavailable {
+        code: code.filter(|code| *code != Code::Remote).unwrap_or(Code::Unreachable),
+        reason: text("message").unwrap_or("it answers with HTTP status 503").to_owned(),
+    }
 }
 
 /// Waits for the greeting. An engine that refuses the connection sends an error instead.

@@ -21,6 +21,8 @@ pub struct HubConfig {
     pub content_ports: Vec<u16>,
     /// Hosts that requests may name besides IP addresses and this machine.
     pub allowed_hosts: Vec<WebHost>,
+    /// Reason for which every connection is refused with status 503, for a server that waits for its store.
+    pub unavailable: Option<&'static str>,
     /// Secret by which the hub proves its identity before clients send any credential.
     pub secret: Option<ServerSecret>,
     /// True if a second worker of the same name is rejected, as on an iii engine since 0.23. Older SDKs do not understand
@@ -84,6 +86,7 @@ impl Default for HubConfig {
             token: None,
             content_ports: vec![],
             allowed_hosts: vec![],
+            unavailable: None,
             secret: None,
             unique_names: false,
             inject_caller_id: true,

@@ -164,6 +164,8 @@ async fn check_access(State(hub): State<Hub>, request: Request, next: Next) -> R
             Code::Unauthorized,
             "a token is required: send it as \"Authorization: Bearer\" (SDKs do with III_TOKEN) or as ?token=",
         )
+    } else if let Some(reason) = config.unavailable {
+        refusal(StatusCode::SERVICE_UNAVAILABLE, Code::StoreUnavailable, reason)
     } else if hub.inner.is_draining() {
         refusal(StatusCode::SERVICE_UNAVAILABLE, Code::ShuttingDown, "the hub is shutting down")
     } else {

@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use serde_json::{Value, json};
 use skills_bus::{Bus as _, BusClient, CallError, ClientError, FunctionCall, HubConfig, Json};
-use skills_core::Coded as _;
+use skills_core::{Code, Coded as _};
 use skills_testkit::ReservedPort;
 
 use crate::test_hub::*;
@@ -100,6 +100,21 @@ async fn a_failed_connection_is_reported_with_its_reason() {
     assert!(
         BusClient::connect(&format!("{}/?token=t0ken", test.url()), None, DEADLINE).await.is_ok()
     );
+
+    let config = HubConfig {
+        token: Some("t0ken".into()),
+        unavailable: Some("it waits for its store"),
+        ..HubConfig::default()
+    };
+    let waiting = TestHub::with(config).await;
+    assert!(matches!(connect(waiting.url(), None).await, ClientError::Unauthorized { .. }));
+    let error = connect(waiting.url(), Some("t0ken")).await;
+    let code = Code::StoreUnavailable;
+    assert!(
+        matches!(&error, ClientError::Unavailable { code: found, .. } if *found == code),
+        "{error}"
+    );
+    assert!(error.to_string().contains("it waits for its store"), "{error}");
 
     // A listener that accepts connections and never answers.
     let mute = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();

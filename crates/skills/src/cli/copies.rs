@@ -18,7 +18,7 @@ pub struct ExportArgs {
     /// Overwrite files that differ
     #[arg(long)]
     pub force: bool,
-    /// Print skills of all tiers, keys, profiles and secrets of --data-dir as key-value lines
+    /// Print skills of all tiers, keys, profiles and secrets of the registry as key-value lines
     #[arg(long, conflicts_with_all = ["id", "dir", "force", "json"])]
     pub kv: bool,
     #[command(flatten)]
@@ -66,13 +66,13 @@ pub struct SyncArgs {
 #[derive(Debug, Clone, Args)]
 #[command(group = clap::ArgGroup::new("direction").required(true).args(["file", "from_state", "to_state"]))]
 pub struct ImportArgs {
-    /// File written by `export --kv`, to import into --data-dir; - reads stdin
+    /// File written by `export --kv`, to import into the registry; - reads stdin
     #[arg(value_name = "FILE")]
     pub file: Option<PathBuf>,
-    /// Copy from the state of the engine at --url to --data-dir
+    /// Copy from the state of the engine at --url to the registry of --data-dir or --store
     #[arg(long)]
     pub from_state: bool,
-    /// Copy from --data-dir to the state of the engine at --url
+    /// Copy from the registry of --data-dir or --store to the state of the engine at --url
     #[arg(long)]
     pub to_state: bool,
     #[command(flatten)]

@@ -30,6 +30,10 @@ pub struct Target {
     #[arg(long, value_name = "DIR", global = true, help_heading = COMMON_OPTIONS)]
     pub data_dir: Option<PathBuf>,
 
+    /// The flag `--data-dir` precedes the databases of the environment and of the configuration.
+    #[arg(skip)]
+    pub is_data_dir_chosen: bool,
+
     /// PostgreSQL database of the registry, instead of the file in the data directory [env: SKILLS_STORE]
     #[arg(long, value_name = "URL", global = true, help_heading = COMMON_OPTIONS)]
     pub store: Option<String>,

@@ -12,13 +12,16 @@ use skills_client_setup::{
     CLIENTS, Client, INSTALLERS, InstallTarget, Installer, KEY_PLACEHOLDER, NAME_PLACEHOLDER,
     ServerCommand,
 };
-use skills_core::{Code, PublicUrl};
+use skills_core::Code;
 use uuid::Uuid;
 
 use crate::{
     Failure,
     cli::{ConnectArgs, OutputFormat, Target},
-    connect, data_dir, environment, output, server_file,
+    config::Config,
+    connect, data_dir,
+    database::Database,
+    environment, output, server_file,
 };
 
 /// Unchanged lines that a difference shows around changed ones.
@@ -30,13 +33,9 @@ const MAX_BYTES: u64 = 16 << 20;
 /// Most backups of one file.
 const MAX_BACKUPS: usize = 1000;
 
-pub(super) fn run(
-    args: &ConnectArgs,
-    target: &Target,
-    public_url: Option<&PublicUrl>,
-) -> Result<(), Failure> {
+pub(super) fn run(args: &ConnectArgs, target: &Target, config: &Config) -> Result<(), Failure> {
     let Some(name) = args.client.as_deref() else { return list(args.format) };
-    let install = install_lines(args, target, public_url, name)?;
+    let install = install_lines(args, target, config, name)?;
     if !CLIENTS.iter().any(|client| client.name == name)
         && let Some((installer, lines)) = &install
         && !args.write
@@ -48,7 +47,16 @@ pub(super) fn run(
         Failure::new(Code::BadArgument, format!("unknown client {name}"))
             .hint("list the clients with `skills connect --list`")
     })?;
-    let command = server_command(target)?;
+    let command = server_command(target, config)?;
+    let is_password_left_out = |database: &Database| {
+        database.has_password() && command.arguments.contains(&database.argument().to_owned())
+    };
+    if config.database.as_ref().is_some_and(is_password_left_out) {
+        output::notice(
+            "note",
+            "the password is not written: set PGPASSWORD in the client's environment",
+        );
+    }
     if target.key.is_some() {
         output::notice(
             "note",
@@ -68,11 +76,11 @@ type InstallLines = (&'static Installer, Vec<String>);
 fn install_lines(
     args: &ConnectArgs,
     target: &Target,
-    public_url: Option<&PublicUrl>,
+    config: &Config,
     name: &str,
 ) -> Result<Option<InstallLines>, Failure> {
     let Some(installer) = Installer::find(name) else { return Ok(None) };
-    let server = match (&args.server, public_url) {
+    let server = match (&args.server, &config.public_url) {
         (Some(server), _) => {
             let is_web = server.starts_with("https://") || server.starts_with("http://");
             let is_plain =
@@ -86,7 +94,9 @@ fn install_lines(
         }
         (None, Some(url)) => url.to_string(),
         (None, None) => {
-            let running = server_file::addresses(&data_dir::locate(target));
+            // The server of the directory has another registry than the database.
+            let dir = config.database.is_none().then(|| data_dir::locate(target));
+            let running = dir.and_then(|dir| server_file::addresses(&dir));
             let address = running.map(|(_, http)| http.to_string());
             format!("http://{}", address.unwrap_or_else(|| super::DEFAULT_HTTP.to_owned()))
         }
@@ -129,12 +139,21 @@ impl Homes {
     }
 }
 
-/// Returns the command by which a client starts this program on the registry of a target.
-pub(super) fn server_command(target: &Target) -> Result<ServerCommand, Failure> {
+/// Returns the command by which a client starts this program on the registry of a target. It has no password.
+pub(super) fn server_command(target: &Target, config: &Config) -> Result<ServerCommand, Failure> {
     let program = std::env::current_exe()?.display().to_string();
     let mut arguments = vec!["mcp".to_owned()];
     if let Some(url) = connect::explicit_bus(target) {
         arguments.extend(["--url".to_owned(), url]);
+    } else if let Some(database) = &config.database {
+        let file = config.path.as_deref().filter(|_| target.store.is_none());
+        arguments.extend(match file {
+            Some(file) => {
+                let file = std::path::absolute(file)?;
+                ["--config".to_owned(), file.display().to_string()]
+            }
+            None => ["--store".to_owned(), database.argument().to_owned()],
+        });
     } else if !data_dir::is_found_everywhere(target) {
         let dir = std::path::absolute(data_dir::locate(target))?;
         arguments.extend(["--data-dir".to_owned(), dir.display().to_string()]);

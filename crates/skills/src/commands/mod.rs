@@ -83,10 +83,13 @@ pub async fn run(cli: Cli) -> Result<(), Failure> {
     if is_manifest {
         return Ok(output::json(&manifest())?);
     }
-    let database = target.store.as_deref().map(Database::from_flag).transpose()?;
+    let given = target.clone();
     let load_for = |purpose| -> Result<Config, Failure> {
         let mut config = Config::load(config.as_deref(), purpose)?;
-        config.database = database.clone().or(config.database);
+        config.database = Database::of_target(&given, config.database)?;
+        if purpose == Purpose::Server && config.database.is_none() && config.max_stale.is_some() {
+            tracing::warn!("store.max_stale has no effect without a database");
+        }
         Ok(config)
     };
     let load = || load_for(Purpose::Command);
@@ -114,9 +117,7 @@ pub async fn run(cli: Cli) -> Result<(), Failure> {
         Some(Command::Sync(args)) => sync::run(args, target, &load()?).await,
         Some(Command::Validate(args)) => validate::run(&args),
         Some(Command::Init(args)) => init::run(&args),
-        Some(Command::Connect(args)) => {
-            connect_client::run(&args, &target, load()?.public_url.as_ref())
-        }
+        Some(Command::Connect(args)) => connect_client::run(&args, &target, &load()?),
         Some(Command::Status { format }) => status::run(&target, &load()?, format).await,
         Some(Command::Doctor(DoctorArgs { command: None, format })) => {
             doctor::run(&target, config.as_deref(), format).await
@@ -190,7 +191,7 @@ pub async fn run(cli: Cli) -> Result<(), Failure> {
 
 /// Returns the command of MCP clients that the console shows; `None` if it is switched off.
 fn console_command(config: &Config, target: &Target) -> Result<Option<ServerCommand>, Failure> {
-    config.console.then(|| connect_client::server_command(target)).transpose()
+    config.console.then(|| connect_client::server_command(target, config)).transpose()
 }
 
 async fn serve(args: ServeArgs, target: Target, mut config: Config) -> Result<(), Failure> {

@@ -35,6 +35,8 @@ impl Position {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Unusable {
     pub(super) at: Position,
+    /// Name within a setting that is a mapping.
+    pub(super) entry: Option<String>,
     pub(super) reason: String,
     pub(super) hint: Option<String>,
 }
@@ -75,7 +77,7 @@ impl Value {
 
 impl Node {
     pub(super) fn unusable(&self, reason: impl Into<String>) -> Unusable {
-        Unusable { at: self.at, reason: reason.into(), hint: None }
+        Unusable { at: self.at, entry: None, reason: reason.into(), hint: None }
     }
 
     fn expected(&self, expected: &str) -> Unusable {

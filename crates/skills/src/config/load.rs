@@ -98,15 +98,16 @@ impl Config {
     /// When a given file is missing, a file cannot be read or is not a YAML mapping, or a security setting is unusable. For
     /// a [command](Purpose::Command) only if the file was given.
     pub fn load(path: Option<&Path>, purpose: Purpose) -> Result<Self, ConfigError> {
-        let loaded = read(path.unwrap_or(Path::new(DEFAULT_PATH)), path.is_some());
+        let (must_exist, file) = (path.is_some(), path.unwrap_or(Path::new(DEFAULT_PATH)));
+        let loaded = read(file, must_exist);
         match loaded {
             Ok((config, warnings)) => {
                 for warning in warnings {
                     tracing::warn!("{warning}");
                 }
-                Ok(config)
+                Ok(Self { path: Some(file.to_owned()), ..config })
             }
-            Err(error) if path.is_none() && purpose == Purpose::Command => {
+            Err(error) if !must_exist && purpose == Purpose::Command => {
                 tracing::warn!("{error}; using the defaults");
                 Ok(Self::default())
             }
@@ -184,8 +185,9 @@ impl Reader<'_> {
     }
 
     fn report(&mut self, class: Class, setting: &str, error: Unusable) -> Result<(), ConfigError> {
-        let Unusable { at, reason, hint } = error;
-        let (place, setting) = (at.in_file(self.path), setting.to_owned());
+        let Unusable { at, entry, reason, hint } = error;
+        let entry = entry.map(|entry| format!(".{entry}")).unwrap_or_default();
+        let (place, setting) = (at.in_file(self.path), format!("{setting}{entry}"));
         match class {
             Class::Security => {
                 let hint = hint.unwrap_or_else(|| {

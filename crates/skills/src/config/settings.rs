@@ -12,7 +12,7 @@ use super::{
     document::{Entries, Node, Unusable, Value},
     sources,
 };
-use crate::token_rules;
+use crate::{database::Database, token_rules};
 
 /// Longest time that can be set.
 const MAX_TIME: Duration = Duration::from_secs(24 * 60 * 60);
@@ -187,27 +187,52 @@ fn store(value: &Node) -> Result<StoreChoice, Unusable> {
     }
 }
 
+/// Names in the long form of `store`.
+const STORE_ENTRIES: [&str; 3] = ["mode", "url", "max_stale"];
+/// Most letters in which a name is a misspelled one.
+const MAX_MISSPELLED: usize = 2;
+
 /// Parses the long form of `store`: its mode, the URL of a database, and how long reads go on without it.
 fn store_map(config: &mut Config, node: &Node, entries: &Entries) -> Result<(), Unusable> {
     for (name, value) in entries {
-        match name.value.as_str() {
-            "mode" => config.store = store(value)?,
-            "url" => {
-                let url = value.text()?.parse();
-                let unusable =
-                    |reason: String| value.unusable(format!("has an unusable url: {reason}"));
-                config.database = Some(url.map_err(unusable)?);
+        let read = match name.value.as_str() {
+            "mode" => set(&mut config.store, store(value)),
+            "url" => set(&mut config.database, database(value).map(Some)),
+            "max_stale" => set(&mut config.max_stale, duration(value).map(Some)),
+            // Any other name may be a URL with its password in the wrong place.
+            other => {
+                let is_near = |known: &str| strsim::osa_distance(known, other) <= MAX_MISSPELLED;
+                let Some(known) = STORE_ENTRIES.into_iter().find(|known| is_near(known)) else {
+                    return Err(node.unusable("has only mode, url and max_stale"));
+                };
+                let hint = Some(format!("write it as {known}"));
+                let at = name.referenced.into();
+                Err(Unusable { at, hint, ..value.unusable("is not a setting") })
             }
-            "max_stale" => config.max_stale = Some(duration(value)?),
-            _ => return Err(node.unusable("has only mode, url and max_stale")),
-        }
+        };
+        read.map_err(|error| Unusable { entry: Some(name.value.clone()), ..error })?;
     }
     Ok(())
 }
 
+fn database(value: &Node) -> Result<Database, Unusable> {
+    value.text()?.parse().map_err(|reason: String| Unusable {
+        hint: Some("correct it, such as postgres://user@host/database".to_owned()),
+        ..value.unusable(format!("is unusable: {reason}"))
+    })
+}
+
 /// Parses a time such as `30s`, `5m` or `1h`.
 fn duration(value: &Node) -> Result<Duration, Unusable> {
-    let text = value.text()?;
+    let no_time = || Unusable {
+        hint: Some("write a time such as 30s, 5m or 1h".to_owned()),
+        ..value.unusable("is not a time with a unit")
+    };
+    // A number without a unit is the common mistake.
+    let text = value.text().map_err(|error| match value.value {
+        Value::Whole(_) | Value::OtherNumber => no_time(),
+        _ => error,
+    })?;
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
     let seconds = match &text[digits.len()..] {
         "s" => 1,
@@ -216,8 +241,7 @@ fn duration(value: &Node) -> Result<Duration, Unusable> {
         _ => 0,
     };
     let time = digits.parse::<u64>().ok().and_then(|number| number.checked_mul(seconds));
-    let time = time.filter(|time| *time > 0).map(Duration::from_secs);
-    time.ok_or_else(|| value.unusable("has a max_stale that is not a time such as 30s, 5m or 1h"))
+    time.filter(|time| *time > 0).map(Duration::from_secs).ok_or_else(no_time)
 }
 
 fn address(value: &Node) -> Result<String, Unusable> {

@@ -103,6 +103,26 @@ fn the_error_of_a_security_setting_has_reason_position_and_hint() {
         ("http: 80", "http must be text, not a number"),
         ("http: here", "http must be an address"),
         ("store: cloud", "store must be auto, state or embedded"),
+        ("store: {mode: cloud}", "c.yaml:1:15: store.mode must be auto"),
+        (
+            "store: {max_stale: 30}",
+            "c.yaml:1:20: store.max_stale is not a time with a unit hint: write a time such as 30s",
+        ),
+        ("store: {max_stale: 30d}", "store.max_stale is not a time"),
+        (
+            "store: {max_stale: [30s]}",
+            "store.max_stale must be text, not a list hint: correct or remove store.max_stale",
+        ),
+        (
+            "store: {max_stal: 30s}",
+            "c.yaml:1:9: store.max_stal is not a setting hint: write it as max_stale",
+        ),
+        ("store: {postgres://me@h/x: }", "store has only mode, url and max_stale"),
+        (
+            "store: {url: mysql://h/x}",
+            "store.url is unusable: the database URL must begin with postgres://",
+        ),
+        ("store: {url: 5}", "store.url must be text"),
         ("sections: all", "sections must be linked or any"),
         ("allow_host: here", "allow_host must be a list, not text"),
         ("allow_host: [b, 'a b']", "c.yaml:1:17: allow_host has an unusable entry"),

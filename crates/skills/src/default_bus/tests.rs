@@ -17,6 +17,7 @@ fn target() -> Target {
         is_default_bus_only: false,
         verbose: false,
         data_dir: None,
+        is_data_dir_chosen: false,
         store: None,
         token: Some(TOKEN.to_owned()),
         key: Some("us-the-key-of-a-user".to_owned()),

@@ -42,7 +42,7 @@ impl RegistryLocation {
             #[cfg(feature = "postgres")]
             Self::Database(database) => Ok(Box::new(DatabaseSource::open(database)?)),
             #[cfg(not(feature = "postgres"))]
-            Self::Database(_) => Err(no_postgres()),
+            Self::Database(database) => database.never(),
         }
     }
 
@@ -65,15 +65,9 @@ impl RegistryLocation {
             #[cfg(feature = "postgres")]
             Self::Database(database) => receive_database(database, source, progress),
             #[cfg(not(feature = "postgres"))]
-            Self::Database(_) => Err(no_postgres()),
+            Self::Database(database) => database.never(),
         }
     }
-}
-
-#[cfg(not(feature = "postgres"))]
-fn no_postgres() -> TransferError {
-    let message = "this program was built without PostgreSQL".to_owned();
-    TransferError::Other { code: skills_core::Code::Unsupported, message, hint: None }
 }
 
 /// Copies all tables to one sink.

@@ -60,7 +60,7 @@ pub(crate) async fn import_source(
     fetcher: &Fetcher,
     locked: &mut LockedState,
 ) -> Result<ImportSummary, Failure> {
-    let lost = locked.lost();
+    let lost = locked.loss_token();
     locked.state.last_attempt = Some(now());
     let import = Import { source, skills, state: &mut locked.state }.run(fetcher);
     let imported = tokio::select! {

@@ -114,7 +114,7 @@ impl SharedStateStore {
 
 impl LeasedState {
     /// Returns a token that is cancelled when the lease is lost.
-    pub(super) fn lost(&self) -> CancellationToken {
+    pub(super) fn loss_token(&self) -> CancellationToken {
         self.lost.clone()
     }
 
@@ -175,7 +175,7 @@ mod tests {
         let records = Arc::new(TestRecords::default());
         let (leased, _) = store(&records).open("team").await.unwrap();
         sleep(LEASE * 10).await;
-        assert!(!leased.lost().is_cancelled());
+        assert!(!leased.loss_token().is_cancelled());
         let other = store(&records).open("team").await;
         assert_eq!(other.err().map(|failure| failure.code), Some(Code::Busy));
         drop(leased);
@@ -189,7 +189,7 @@ mod tests {
         let (leased, state) = store(&records).open("team").await.unwrap();
         let other = records.steal("team");
         let start = Instant::now();
-        leased.lost().cancelled().await;
+        leased.loss_token().cancelled().await;
         assert_eq!(start.elapsed().as_secs(), RENEWAL.as_secs());
         assert_eq!(leased.save(&state).await.map_err(|failure| failure.code), Err(Code::Busy));
         assert!(records.save("team", other, "theirs").unwrap(), "the lease is still theirs");
@@ -205,9 +205,9 @@ mod tests {
         sleep(LEASE - RENEWAL).await;
         records.set_reachable(true);
         sleep(LEASE).await;
-        assert!(!leased.lost().is_cancelled());
+        assert!(!leased.loss_token().is_cancelled());
         records.set_reachable(false);
-        leased.lost().cancelled().await;
+        leased.loss_token().cancelled().await;
         let lasted = start.elapsed();
         assert!(lasted <= LEASE * 3, "{lasted:?}");
     }

@@ -67,11 +67,11 @@ pub(crate) enum SourceStates {
 /// State of a source, locked against other imports of it.
 pub(crate) struct LockedState {
     pub(crate) state: SourceState,
-    place: LockedPlace,
+    lock: StateLock,
     is_saved: bool,
 }
 
-enum LockedPlace {
+enum StateLock {
     File(StateFile),
     Shared(LeasedState),
 }
@@ -94,11 +94,11 @@ impl SourceStates {
             Self::Files(data_dir) => {
                 let (data_dir, name) = (data_dir.clone(), name.to_owned());
                 let (file, state) = blocking(move || StateFile::open(&data_dir, &name)).await??;
-                Ok(LockedState { state, place: LockedPlace::File(file), is_saved: false })
+                Ok(LockedState { state, lock: StateLock::File(file), is_saved: false })
             }
             Self::Shared(store) => {
                 let (leased, state) = store.open(name).await?;
-                Ok(LockedState { state, place: LockedPlace::Shared(leased), is_saved: false })
+                Ok(LockedState { state, lock: StateLock::Shared(leased), is_saved: false })
             }
         }
     }
@@ -141,9 +141,9 @@ impl LockedState {
     /// # Errors
     /// When it cannot be written.
     pub(super) async fn save(&mut self) -> Result<(), Failure> {
-        match &self.place {
-            LockedPlace::File(file) => file.save(&self.state)?,
-            LockedPlace::Shared(leased) => leased.save(&self.state).await?,
+        match &self.lock {
+            StateLock::File(file) => file.save(&self.state)?,
+            StateLock::Shared(leased) => leased.save(&self.state).await?,
         }
         self.is_saved = true;
         Ok(())
@@ -155,10 +155,10 @@ impl LockedState {
     }
 
     /// Returns a token that is cancelled when the lock is lost. A lock of a file never is.
-    pub(super) fn lost(&self) -> CancellationToken {
-        match &self.place {
-            LockedPlace::File(_) => CancellationToken::new(),
-            LockedPlace::Shared(leased) => leased.lost(),
+    pub(super) fn loss_token(&self) -> CancellationToken {
+        match &self.lock {
+            StateLock::File(_) => CancellationToken::new(),
+            StateLock::Shared(leased) => leased.loss_token(),
         }
     }
 }

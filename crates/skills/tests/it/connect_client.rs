@@ -22,7 +22,13 @@ impl Home {
     }
 
     fn connect(&self, arguments: &[&str]) -> CommandOutput {
+        self.connect_with(arguments, "")
+    }
+
+    /// Runs the command with the URL of a store in its environment; an empty one counts as none.
+    fn connect_with(&self, arguments: &[&str], store: &str) -> CommandOutput {
         let mut command = program(BINARY);
+        command.env("SKILLS_STORE", store).env_remove("PGPASSWORD");
         command.arg("connect").args(arguments).current_dir(self.dir.path());
         command.env("HOME", self.dir.path()).env_remove("XDG_DATA_HOME");
         run(command.env_remove("XDG_CONFIG_HOME"))
@@ -376,4 +382,37 @@ fn the_registry_of_the_command_is_the_one_that_the_client_uses() {
     );
     let ran = home.connect(&["nobody"]);
     assert_eq!(ran.code, Some(2), "{}", ran.stderr);
+}
+
+#[test]
+fn the_registry_of_a_database_is_connected_without_its_password() {
+    const WITHOUT: &str = "postgres://ann@h:5433/skills?sslmode=require";
+    const WITH: &str = "postgres://ann:s3cret-word@h:5433/skills?sslmode=require";
+    let home = Home::new();
+    let arguments = |ran: &CommandOutput| -> Vec<String> {
+        assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+        assert!(!format!("{}{}", ran.stdout, ran.stderr).contains("s3cret-word"), "{}", ran.stdout);
+        let printed: Value = serde_json::from_str(&ran.stdout).unwrap();
+        let settings: Value = serde_json::from_str(printed["settings"].as_str().unwrap()).unwrap();
+        serde_json::from_value(settings["mcpServers"]["skills"]["args"].clone()).unwrap()
+    };
+    for (flags, variable, has_note) in [
+        (&["--store", WITHOUT][..], "", false),
+        (&["--store", WITH], "", true),
+        (&[], WITHOUT, false),
+        (&[], WITH, true),
+        (&["--data-dir", "elsewhere", "--store", WITHOUT], "", false),
+    ] {
+        let ran = home.connect_with(&[&["claude", "--json"], flags].concat(), variable);
+        assert_eq!(arguments(&ran), ["mcp", "--store", WITHOUT], "{flags:?} {variable}");
+        assert_eq!(ran.stderr.contains("PGPASSWORD"), has_note, "{}", ran.stderr);
+    }
+    let config = home.path("config.yaml");
+    fs::write(&config, format!("store: {{url: '{WITH}'}}\n")).unwrap();
+    let ran = home.connect(&["claude", "--json"]);
+    assert_eq!(arguments(&ran), ["mcp", "--config", config.to_str().unwrap()]);
+    assert!(!ran.stderr.contains("PGPASSWORD"), "{}", ran.stderr);
+    // A chosen directory precedes both.
+    let ran = home.connect_with(&["claude", "--json", "--data-dir", "elsewhere"], WITH);
+    assert_eq!(arguments(&ran), ["mcp", "--data-dir", home.path("elsewhere").to_str().unwrap()]);
 }

@@ -193,7 +193,7 @@ fn keys_can_be_created_while_a_server_runs() {
 
     let mut help = program(BINARY);
     let help = expect_success(run(help.args(["key", "--help"]))).stdout;
-    assert!(help.contains("while a server runs"), "{help}");
+    assert!(help.contains("while servers run"), "{help}");
 }
 
 #[test]

@@ -143,6 +143,9 @@ fn commands_reach_a_server_through_its_data_directory_without_its_token() {
 
 #[test]
 fn a_killed_server_leaves_a_socket_that_is_replaced() {
+    if skills_testkit::needs_embedded_store("shares the file through a socket") {
+        return;
+    }
     let dir = tempfile::tempdir().unwrap();
     let data = data_dir(&dir);
     ServerProcess::start(BINARY, &data).kill();

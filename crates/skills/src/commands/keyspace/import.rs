@@ -49,6 +49,10 @@ pub(in super::super) async fn import(
     let lines = LineReader::new(open_file(file)?);
     let access = match remote::connect_explicit(target).await? {
         Some(client) => StoreAccess::Served(client),
+        // The process that serves the directory has another registry.
+        None if config.database.is_some() => {
+            StoreAccess::Opened(super::open(target, config).await?)
+        }
         None => {
             let dir = data_dir::locate(target);
             registry_socket::access(&dir, async || super::open(target, config).await).await?

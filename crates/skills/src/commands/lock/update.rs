@@ -46,8 +46,9 @@ pub(in super::super) async fn update(
     config: &Config,
 ) -> Result<(), Failure> {
     let cancelled = Arc::new(AtomicBool::new(false));
-    // A directory of the environment is that of every command, and no choice for this one.
-    let is_named = target.data_dir != environment::path("SKILLS_DATA_DIR");
+    // A directory or a store of the environment is that of every command, and no choice for this one.
+    let is_named = target.data_dir != environment::path("SKILLS_DATA_DIR")
+        || target.store != environment::text("SKILLS_STORE")?;
     let has_registry = args.registry || is_named || target.url.is_some();
     if has_registry || !exists() {
         let update = add::update::run(args, target, config, Arc::clone(&cancelled));

@@ -49,7 +49,7 @@ async fn watch_registry(
                 }
             }
             // The registry sends a change when it is reachable again.
-            Err(failure) if is_unreachable(failure.code) || !is_first => failure.print(json),
+            Err(failure) if may_return(failure.code) || !is_first => failure.print(json),
             Err(failure) => return Err(failure),
         }
         if changes.next().await.is_none() {
@@ -58,4 +58,9 @@ async fn watch_registry(
         // Should the changes end meanwhile, the next wait for one ends.
         let _ = WATCH_DEBOUNCE.collect(&mut changes, drop).await;
     }
+}
+
+/// Returns whether an error may be one of a registry or database that cannot be reached now.
+const fn may_return(code: Code) -> bool {
+    is_unreachable(code) || matches!(code, Code::StoreUnavailable)
 }

@@ -62,7 +62,10 @@ pub(super) async fn run(args: AddArgs, target: Target, config: &Config) -> Resul
     // Before the first scan, so that no change is missed.
     let events = FolderEvents::watch(&folders)?;
     let target = connect::pin_default_bus(target).await;
-    let LongRegistry { skills, host, source } = connect::open_long(&target, config).await?;
+    let LongRegistry { skills, host, source } = tokio::select! {
+        opened = connect::open_long(&target, config) => opened?,
+        () = shutdown.cancelled() => return Ok(()),
+    };
     let mut watch = Watch {
         folders,
         state: WatchedFolders::new(prefix.unwrap_or_default()),
