@@ -92,8 +92,7 @@ pub(super) async fn run(
         checks.push(check_bus(target, &url).await);
     } else {
         checks.extend(check_directory(&dir));
-        let database = target.store.as_deref().map(Database::from_flag).transpose()?;
-        let database = database.or(configured);
+        let database = Database::of_target(target, configured)?;
         checks.push(check_store(&dir, database.as_ref()).await);
         checks.push(check_port(
             "bus port",

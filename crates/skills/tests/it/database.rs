@@ -345,6 +345,11 @@ fn doctor_checks_the_database_of_the_configuration() {
     assert_eq!(store["outcome"], "problem", "{store}");
     assert!(store["message"].as_str().unwrap().contains("database"), "{store}");
     assert!(!said.contains("s3cret-word"), "{said}");
+    command.arg("--data-dir").arg(dir.path());
+    let found: serde_json::Value = serde_json::from_str(&run(&mut command).stdout).unwrap();
+    let checks = found["checks"].as_array().unwrap();
+    let store = checks.iter().find(|check| check["check"] == "store").unwrap();
+    assert_ne!(store["outcome"], "problem", "the directory that was chosen: {store}");
 }
 
 /// Schema of its own in the database of the tests.

@@ -3,10 +3,10 @@
 use std::{fs, path::Path};
 
 use serde_json::{Value, json};
-use skills_testkit::{CommandOutput, ServerProcess, Worker, program, run};
+use skills_testkit::{CommandOutput, ServerProcess, Worker, program, run, shared_store};
 use tempfile::TempDir;
 
-use crate::support::{BINARY, TestServer, admin::ADMIN_KEY, read};
+use crate::support::{BINARY, TestServer, admin::ADMIN_KEY, read, wait::eventually};
 
 const MASTER: &str = "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff";
 /// "hello" encrypted with that key, in the legacy format.
@@ -219,8 +219,16 @@ async fn a_running_server_imports_what_a_closed_store_does() {
     let server = start_server(&open, &[]);
     assert_eq!(ran(&open), expected);
     let worker = Worker::connect(&server.url).await;
-    let listed = worker.ok("skills::list", json!({})).await;
-    assert!(listed.to_string().contains("\"notes\""), "at once: {listed}");
+    let has_notes = async || {
+        let listed = worker.ok("skills::list", json!({})).await;
+        listed.to_string().contains("\"notes\"")
+    };
+    if shared_store().is_some() {
+        // The command writes to the database itself.
+        eventually("the server has read it", has_notes).await;
+    } else {
+        assert!(has_notes().await, "at once");
+    }
     let again = ran(&open);
     assert_eq!(again["imported"], expected["imported"].as_u64().unwrap() - 5, "{again}");
     assert_eq!(again["unchanged"], 5, "{again}");

@@ -5,7 +5,7 @@ use std::net::TcpListener;
 use serde_json::{Value, json};
 use skills_testkit::{CommandOutput, Request, ServerProcess, program, run};
 
-use crate::support::{BINARY, TestServer, register};
+use crate::support::{BINARY, TestServer, register, wait::eventually};
 
 /// Requests a path and returns status and body.
 fn get(http: &str, path: &str) -> (u16, Value) {
@@ -24,11 +24,13 @@ fn refused(bus: &str, http: &str) -> (CommandOutput, bool) {
     (ran, data.exists())
 }
 
-#[test]
-fn health_and_readiness_are_answered() {
+#[tokio::test]
+async fn health_and_readiness_are_answered() {
     let server = TestServer::new();
     assert_eq!(get(&server.process.http, "/healthz"), (200, json!({ "status": "ok" })));
-    assert_eq!(get(&server.process.http, "/readyz"), (200, json!({ "status": "ready" })));
+    // The search index of an empty registry is built in no time, and yet later.
+    let ready = (200, json!({ "status": "ready" }));
+    eventually("it is ready", async || get(&server.process.http, "/readyz") == ready).await;
     let (status, body) = get(&server.process.http, "/nothing");
     assert_eq!((status, &body["error"]["code"]), (404, &json!("not_found")));
 }
