@@ -284,17 +284,12 @@ pub(super) type JointFailure = JointWriteError<RegistryError>;
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::{AtomicBool, Ordering};
-
     use axum::extract::FromRequestParts as _;
-    use bytes::Bytes;
     use serde_json::{Value, json};
-    use skills_core::{Caller, Digest, Timestamp, caller::AdminName};
+    use skills_core::{Caller, caller::AdminName};
     use skills_execution::{CallerLimiter, Executor, PendingExecutor};
     use skills_registry::RegistryConfig;
-    use skills_store::{
-        Batch, Change, GroupOutcome, MemoryStore, StateEntry, Store, StoreError, StoredEntry,
-    };
+    use skills_store::{SharedMemoryStore, Store, StoreError};
     use skills_upstream::{Settings, UpstreamClient};
     use skills_vault::{PlanLimits, RateLimits};
     use tempfile::TempDir;
@@ -302,68 +297,9 @@ mod tests {
     use super::*;
     use crate::{GatewayParts, admin::auth::AdminOrInternal};
 
-    /// Store whose commits can be made to fail.
-    #[derive(Debug, Default)]
-    struct FailingStore {
-        inner: MemoryStore,
-        fails: AtomicBool,
-    }
-
-    impl Store for FailingStore {
-        fn entries(&self) -> Result<Vec<StoredEntry>, StoreError> {
-            self.inner.entries()
-        }
-
-        fn revision(&self) -> Result<u64, StoreError> {
-            self.inner.revision()
-        }
-
-        fn commit(&self, group: Vec<Batch>, now: Timestamp) -> Result<GroupOutcome, StoreError> {
-            if self.fails.load(Ordering::Relaxed) {
-                return Err(unavailable());
-            }
-            self.inner.commit(group, now)
-        }
-
-        fn blob(&self, digest: &Digest) -> Result<Option<Bytes>, StoreError> {
-            self.inner.blob(digest)
-        }
-
-        fn changes(&self, after: u64, limit: usize) -> Result<Vec<Change>, StoreError> {
-            self.inner.changes(after, limit)
-        }
-
-        fn state_get(&self, scope: &str, key: &str) -> Result<Option<String>, StoreError> {
-            self.inner.state_get(scope, key)
-        }
-
-        fn state_page(
-            &self,
-            scope: &str,
-            after: i64,
-            limit: usize,
-            max_bytes: usize,
-        ) -> Result<Vec<StateEntry>, StoreError> {
-            self.inner.state_page(scope, after, limit, max_bytes)
-        }
-
-        fn state_size(&self, scope: &str) -> Result<(u64, u64), StoreError> {
-            self.inner.state_size(scope)
-        }
-
-        fn state_scopes(&self) -> Result<Vec<String>, StoreError> {
-            self.inner.state_scopes()
-        }
-    }
-
-    fn unavailable() -> StoreError {
-        let code = skills_core::Code::StoreUnavailable.into();
-        StoreError::Unavailable { code, message: "the database is away".to_owned() }
-    }
-
     /// Gateway on a store that can fail, and a skill to store.
     struct Fixture {
-        store: Arc<FailingStore>,
+        store: Arc<SharedMemoryStore>,
         registry: Arc<Registry>,
         gateway: Gateway,
         _dir: TempDir,
@@ -372,7 +308,7 @@ mod tests {
     impl Fixture {
         fn open() -> Self {
             let dir = tempfile::tempdir().unwrap();
-            let store = Arc::new(FailingStore::default());
+            let store = Arc::new(SharedMemoryStore::default());
             let shared = Arc::clone(&store) as Arc<dyn Store>;
             let registry = Registry::open(shared, None, RegistryConfig::default()).unwrap();
             let vault = Arc::new(Vault::open(dir.path(), None).unwrap());
@@ -463,7 +399,7 @@ mod tests {
         let of_store = Arc::clone(&fixture.store);
         let failed = fixture.store(move |_, store| {
             store().unwrap();
-            of_store.fails.store(true, Ordering::Relaxed);
+            of_store.set_down(true);
             Err(commit_failed())
         });
         let (status, body) = body(failed.await.unwrap_err()).await;
