@@ -3,6 +3,7 @@
 use std::{borrow::Cow, fmt};
 
 use serde::{Serialize, Serializer};
+use serde_json::{Value, json};
 
 macro_rules! codes {
     ($(#[doc = $meaning:literal] $name:ident = $text:literal,)*) => {
@@ -536,6 +537,13 @@ pub trait Coded: std::error::Error {
 
 /// Details of an error that leaves open whether a write was stored: a name and its value.
 pub const UNKNOWN_OUTCOME: (&str, &str) = ("outcome", "unknown");
+
+/// Returns the details of an error that leaves open whether a write was stored.
+#[must_use]
+pub fn outcome_details(error: &dyn Coded) -> Option<Value> {
+    let (name, value) = UNKNOWN_OUTCOME;
+    error.is_outcome_unknown().then(|| json!({ name: value }))
+}
 
 #[cfg(test)]
 mod tests {

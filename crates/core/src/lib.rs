@@ -65,7 +65,7 @@ pub use agent_skill::AgentSkill;
 pub use budget::{MemoryBudget, OverBudget, RequestBudget, Reservation, SharedReservation};
 pub use bundle_path::BundlePath;
 pub use caller::{Caller, KeyDirectory, KeyEnd, KeyLookup, User};
-pub use code::{Code, Coded, UNKNOWN_OUTCOME};
+pub use code::{Code, Coded, UNKNOWN_OUTCOME, outcome_details};
 pub use debounce::Debounce;
 pub use digest::Digest;
 pub use error::{Field, RuleError};

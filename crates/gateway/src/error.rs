@@ -8,7 +8,7 @@ use axum::{
     http::{HeaderValue, StatusCode, header},
     response::{IntoResponse, Response},
 };
-use skills_core::{Code, Coded, UNKNOWN_OUTCOME, limits::MAX_KEY_SECONDS};
+use skills_core::{Code, Coded, limits::MAX_KEY_SECONDS, outcome_details};
 use skills_execution::{ExecuteError, ReadManifestError};
 use skills_http::{ErrorCode, server_error_status};
 use skills_manifest::ManifestError;
@@ -139,7 +139,9 @@ impl GatewayError {
             Self::Registry(RegistryError::CorruptEntry { .. })
                 | Self::Execute(ExecuteError::Registry(RegistryError::CorruptEntry { .. }))
         );
-        self.status() == StatusCode::INTERNAL_SERVER_ERROR && !is_corrupt_content
+        // Their messages have the path of the store.
+        let is_file = matches!(self.code(), Code::StoreFull | Code::StoreInUse);
+        is_file || self.status() == StatusCode::INTERNAL_SERVER_ERROR && !is_corrupt_content
     }
 
     /// Returns the seconds until the rate limit allows another call.
@@ -154,10 +156,7 @@ impl GatewayError {
         match self {
             Self::Manifest(error) => serde_json::to_value(error.diagnostics()).ok(),
             Self::Execute(error) => error.details(),
-            _ if self.is_outcome_unknown() => {
-                let (name, value) = UNKNOWN_OUTCOME;
-                Some(serde_json::json!({ name: value }))
-            }
+            _ if self.is_outcome_unknown() => outcome_details(self),
             Self::Vault(VaultError::MissingSecrets(missing)) => serde_json::to_value(missing).ok(),
             Self::Registry(RegistryError::Version(error)) => {
                 error.current().map(|current| serde_json::json!({ "current": current }))

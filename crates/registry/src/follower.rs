@@ -90,12 +90,12 @@ impl Follower {
 fn run(registry: &Weak<Registry>, signal: &Signal) {
     let mut contact = Instant::now();
     let mut poll = POLL;
-    let mut job = None;
+    let mut state = FollowerState { job: None, page: PAGE };
     while signal.wait(poll)
         && let Some(registry) = registry.upgrade()
     {
         let looked_at = Instant::now();
-        let looked = catch_up(&registry, &mut job).and_then(|progress| {
+        let looked = catch_up(&registry, &mut state).and_then(|progress| {
             registry.publisher().store_contact.check_refusal(&**registry.store())?;
             Ok(progress)
         });
@@ -119,14 +119,21 @@ enum Progress {
 /// Work that the writer thread does for the follower.
 type Job = mpsc::Receiver<Result<(), StoreError>>;
 
+/// State between two looks.
+struct FollowerState {
+    job: Option<Job>,
+    /// Changes that are read at once: fewer after a page that took too long.
+    page: usize,
+}
+
 /// Publishes the changes that the store has and the catalog lacks.
-fn catch_up(registry: &Registry, job: &mut Option<Job>) -> Result<Progress, StoreError> {
+fn catch_up(registry: &Registry, state: &mut FollowerState) -> Result<Progress, StoreError> {
     let (store, publisher) = (registry.store(), registry.publisher());
     loop {
-        if let Some(running) = job {
+        if let Some(running) = &state.job {
             match running.recv_timeout(JOB_WAIT) {
                 Ok(result) => {
-                    *job = None;
+                    state.job = None;
                     result?;
                 }
                 Err(mpsc::RecvTimeoutError::Timeout) => {
@@ -134,24 +141,33 @@ fn catch_up(registry: &Registry, job: &mut Option<Job>) -> Result<Progress, Stor
                 }
                 // The writer thread ended, or panicked and has recovered.
                 Err(mpsc::RecvTimeoutError::Disconnected) => {
-                    *job = None;
+                    state.job = None;
                     return Ok(Progress::CaughtUp);
                 }
             }
         }
         let Some(newest) = lost_commits::check(&**store, publisher)? else {
-            *job = Some(repair(registry));
+            state.job = Some(repair(registry));
             continue;
         };
         let known = publisher.catalog.load().revision();
         if newest <= known {
             return Ok(Progress::CaughtUp);
         }
-        let changes = store.unpublished_changes(known, PAGE)?;
+        let changes = match store.unpublished_changes(known, state.page) {
+            Ok(changes) => {
+                state.page = (state.page * 2).min(PAGE);
+                changes
+            }
+            Err(error) => {
+                state.page = (state.page / 2).max(1);
+                return Err(error);
+            }
+        };
         if changes.is_empty() {
             return Ok(Progress::CaughtUp);
         }
-        *job = Some(publish(registry, changes));
+        state.job = Some(publish(registry, changes));
     }
 }
 

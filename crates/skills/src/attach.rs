@@ -13,7 +13,6 @@ use skills_execution::{Executor, PendingExecutor};
 use skills_http::{Access, Readiness};
 use skills_mdp::MdpHost;
 use skills_registry::{Registry, SkillRegistry};
-use skills_store::StoreError;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
@@ -173,9 +172,9 @@ async fn work(
         None => {
             let store = match &config.database {
                 Some(database) => {
-                    let on_wait = |error: &StoreError| {
-                        database.notify_waiting(error, "");
-                        surfaces.skills.fail(database.unavailable(error));
+                    let on_wait = |reason: &str| {
+                        database.notify_waiting(reason, "");
+                        surfaces.skills.fail(database.unavailable(reason));
                     };
                     database.open_when_reachable(on_wait).await?
                 }

@@ -148,7 +148,7 @@ impl Database {
     /// When waiting does not help: wrong password, no such database, a newer schema.
     pub(crate) async fn open_when_reachable(
         &self,
-        on_wait: impl FnOnce(&StoreError),
+        on_wait: impl FnOnce(&str),
     ) -> Result<Arc<dyn Store>, Failure> {
         let mut on_wait = Some(on_wait);
         let mut pauses = RETRY_PAUSES.into_iter();
@@ -157,7 +157,7 @@ impl Database {
             match self.try_open().await? {
                 Err(error) if error.is_transient() => {
                     if let Some(on_wait) = on_wait.take() {
-                        on_wait(&error);
+                        on_wait(&error.to_string());
                     }
                     tracing::warn!(%error, "database not reachable, trying again");
                 }
@@ -170,31 +170,32 @@ impl Database {
 
     /// Opens the store again after vault or registry could not be opened, so that the next attempt follows when the
     /// database is back. Opening the store decides whether waiting helps: it fails at once for a wrong password, for
-    /// example.
+    /// example. `on_wait` is called with the message of `failure`.
     ///
     /// # Errors
     /// `failure`, if it is not about the database. That of the store, if waiting does not help.
     pub(crate) async fn reopen(
         &self,
         failure: Failure,
-        on_wait: impl FnOnce(&StoreError),
+        on_wait: impl FnOnce(&str),
     ) -> Result<Arc<dyn Store>, Failure> {
         if !may_pass(failure.code) {
             return Err(failure);
         }
         tracing::warn!(error = failure.message, "database lost during the start, trying again");
+        on_wait(&failure.message);
         tokio::time::sleep(REOPEN_PAUSE).await;
-        self.open_when_reachable(on_wait).await
+        self.open_when_reachable(|_: &str| ()).await
     }
 
     /// Returns the error of requests while the process waits for this database.
-    pub(crate) fn unavailable(&self, error: &StoreError) -> RegistryError {
-        RegistryError::StoreUnreachable { reason: format!("{self}: {error}") }
+    pub(crate) fn unavailable(&self, reason: &str) -> RegistryError {
+        RegistryError::StoreUnreachable { reason: format!("{self}: {reason}") }
     }
 
     /// Tells the user that the process waits for this database. `health` is where the state can be read meanwhile.
-    pub(crate) fn notify_waiting(&self, error: &StoreError, health: &str) {
-        output::notice("waiting", &format!("for {self}: {error}{health}"));
+    pub(crate) fn notify_waiting(&self, reason: &str, health: &str) {
+        output::notice("waiting", &format!("for {self}: {reason}{health}"));
     }
 }
 

@@ -4,7 +4,7 @@ use anstyle::{AnsiColor, Style};
 use serde_json::{Value, json};
 use skills_bundles::BundleError;
 use skills_bus::ClientError;
-use skills_core::{Code, Coded, UNKNOWN_OUTCOME};
+use skills_core::{Code, Coded, outcome_details};
 use skills_engine::AttachError;
 use skills_http::AccessRuleError;
 use skills_registry::RegistryError;
@@ -27,15 +27,15 @@ pub struct Failure {
     pub message: String,
     /// Next step for the user.
     pub hint: Option<String>,
-    /// Set if it is not known whether a write was stored.
-    pub(crate) is_outcome_unknown: bool,
+    /// Details for machines.
+    pub(crate) details: Option<Box<Value>>,
 }
 
 impl Failure {
     /// Creates an error without a hint.
     pub fn new(code: Code, message: impl Into<String>) -> Self {
         let message = message.into();
-        Self { code, remote_code: None, message, hint: None, is_outcome_unknown: false }
+        Self { code, remote_code: None, message, hint: None, details: None }
     }
 
     /// Creates an error with the code, message and hint of another one.
@@ -43,8 +43,8 @@ impl Failure {
         let code = error.code();
         let remote_code = (code == Code::Remote).then(|| error.code_text().into_owned());
         let hint = error.hint().map(Into::into);
-        let is_outcome_unknown = error.is_outcome_unknown();
-        Self { code, remote_code, message: error.to_string(), hint, is_outcome_unknown }
+        let details = outcome_details(error).map(Box::new);
+        Self { code, remote_code, message: error.to_string(), hint, details }
     }
 
     /// Adds a hint.
@@ -56,15 +56,14 @@ impl Failure {
 
     /// Returns code, message, hint and details as JSON.
     pub(crate) fn to_json(&self) -> Value {
-        let Self { code, remote_code, message, hint, is_outcome_unknown } = self;
+        let Self { code, remote_code, message, hint, details } = self;
         let code = remote_code.as_deref().unwrap_or(code.as_str());
         let mut error = json!({ "code": code, "message": message });
         if let Some(hint) = hint {
             error["hint"] = json!(hint);
         }
-        if *is_outcome_unknown {
-            let (name, value) = UNKNOWN_OUTCOME;
-            error["details"] = json!({ name: value });
+        if let Some(details) = details {
+            error["details"] = (**details).clone();
         }
         error
     }

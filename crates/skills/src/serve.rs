@@ -1,6 +1,8 @@
 //! The server: hub, registry and HTTP in one process.
 
-use std::{net::SocketAddr, os::fd::AsFd as _, path::PathBuf, sync::Arc, time::Duration};
+use std::{
+    cell::Cell, net::SocketAddr, os::fd::AsFd as _, path::PathBuf, sync::Arc, time::Duration,
+};
 
 use skills_bus::{Bus, Hub, HubConfig, ServerSecret};
 use skills_client_setup::ServerCommand;
@@ -9,7 +11,7 @@ use skills_execution::PendingExecutor;
 use skills_http::{Access, App, Guard, Readiness};
 use skills_mdp::MdpHost;
 use skills_registry::SkillRegistry;
-use skills_store::{Store, StoreError};
+use skills_store::Store;
 use tokio::{
     net::{TcpListener, UnixListener},
     task::JoinSet,
@@ -107,6 +109,7 @@ impl Server {
                 bus: &bus,
                 guard: Guard::new(access.clone())?,
                 token: token.clone(),
+                has_notified: Cell::new(false),
             }),
             None => None,
         };
@@ -331,13 +334,15 @@ struct StartDatabase<'a> {
     /// Access rules of health.
     guard: Guard,
     token: Option<String>,
+    /// Set when the user was told that the server waits.
+    has_notified: Cell<bool>,
 }
 
 impl StartDatabase<'_> {
     /// Opens the store when it can be reached. Meanwhile health is served, and everything else is refused.
     async fn open(&self) -> Result<Arc<dyn Store>, Failure> {
         let mut starting = None;
-        let opened = self.database.open_when_reachable(|error| starting = self.wait(error)).await;
+        let opened = self.database.open_when_reachable(|reason| starting = self.wait(reason)).await;
         Self::end_wait(starting).await;
         opened
     }
@@ -345,17 +350,19 @@ impl StartDatabase<'_> {
     /// Opens the store again, as [`Database::reopen`] does.
     async fn reopen(&self, failure: Failure) -> Result<Arc<dyn Store>, Failure> {
         let mut starting = None;
-        let opened = self.database.reopen(failure, |error| starting = self.wait(error)).await;
+        let opened = self.database.reopen(failure, |reason| starting = self.wait(reason)).await;
         Self::end_wait(starting).await;
         opened
     }
 
-    fn wait(&self, error: &StoreError) -> Option<StartingPorts> {
+    fn wait(&self, reason: &str) -> Option<StartingPorts> {
         let ports = StartingPorts::serve(self);
         let ports = ports.inspect_err(|error| tracing::warn!(%error, "health is not served")).ok();
         let address = ports.as_ref().and_then(|_| self.http.local_addr().ok());
         let health = address.map(|at| format!("; health: http://{at}/readyz"));
-        self.database.notify_waiting(error, &health.unwrap_or_default());
+        if !self.has_notified.replace(true) {
+            self.database.notify_waiting(reason, &health.unwrap_or_default());
+        }
         ports
     }
 

@@ -2,6 +2,7 @@
 //! store through the socket of the directory, and a server can take it over.
 
 use std::{
+    cell::Cell,
     path::Path,
     sync::Arc,
     time::{Duration, Instant},
@@ -12,7 +13,7 @@ use skills_core::{Caller, Code, Coded as _};
 use skills_execution::ToolExecutor;
 use skills_http::{Access, Readiness};
 use skills_registry::{Registry, RegistryError, SkillRegistry};
-use skills_store::{Store, StoreError};
+use skills_store::Store;
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 
 use crate::{
@@ -70,9 +71,12 @@ impl StoreHost {
         config: &Config,
         on_wait: impl Fn(RegistryError),
     ) -> Result<Self, Failure> {
-        let on_wait = |error: &StoreError| {
-            database.notify_waiting(error, "");
-            on_wait(database.unavailable(error));
+        let has_notified = Cell::new(false);
+        let on_wait = |reason: &str| {
+            if !has_notified.replace(true) {
+                database.notify_waiting(reason, "");
+            }
+            on_wait(database.unavailable(reason));
         };
         let mut store = database.open_when_reachable(on_wait).await?;
         loop {

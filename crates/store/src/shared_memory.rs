@@ -27,6 +27,7 @@ pub struct SharedMemoryStore {
     wakes: Mutex<Vec<Wake>>,
     is_down: AtomicBool,
     are_blobs_down: AtomicBool,
+    unanswered_blob: Mutex<Option<Digest>>,
     is_log_unreadable: AtomicBool,
     #[cfg(feature = "postgres")]
     is_read_only: AtomicBool,
@@ -70,6 +71,11 @@ impl SharedMemoryStore {
     /// Makes reads of blobs fail as in an outage, or none.
     pub fn set_blobs_down(&self, are_down: bool) {
         self.are_blobs_down.store(are_down, Ordering::SeqCst);
+    }
+
+    /// Makes reads of one blob fail as in an outage.
+    pub fn set_unanswered_blob(&self, digest: Digest) {
+        *self.unanswered_blob.lock() = Some(digest);
     }
 
     /// Makes reads of the change log fail, as with an unreadable row, or none.
@@ -170,7 +176,8 @@ impl Store for SharedMemoryStore {
     }
 
     fn blob(&self, digest: &Digest) -> Result<Option<Bytes>, StoreError> {
-        if self.are_blobs_down.load(Ordering::SeqCst) {
+        let is_unanswered = self.unanswered_blob.lock().as_ref() == Some(digest);
+        if is_unanswered || self.are_blobs_down.load(Ordering::SeqCst) {
             return Err(gone());
         }
         self.up()?.blob(digest)

@@ -159,6 +159,11 @@ impl Coded for TransferError {
         }
     }
 
+    #[cfg(feature = "postgres")]
+    fn is_outcome_unknown(&self) -> bool {
+        matches!(self, Self::OutcomeUnknown(_))
+    }
+
     fn hint(&self) -> Option<&str> {
         match self {
             Self::Sqlite(error) => error.hint(),
@@ -191,6 +196,7 @@ mod tests {
         let error = TransferError::from(PgError::OutcomeUnknown("reset".to_owned()));
         assert_eq!(error.code(), Code::StoreUnavailable);
         assert!(error.to_string().contains("all of it or nothing: reset"), "{error}");
+        assert!(error.is_outcome_unknown());
         assert!(error.hint().is_some_and(|hint| hint.contains("store_not_empty")));
         let error = TransferError::from(PgError::Unavailable("reset".to_owned()));
         assert!(matches!(error, TransferError::Postgres(_)));

@@ -1,8 +1,7 @@
 //! Mapping from registry errors to bus errors.
 
-use serde_json::{Value, json};
 use skills_bus::CallError;
-use skills_core::{Code, Coded, UNKNOWN_OUTCOME};
+use skills_core::{Code, Coded};
 use skills_execution::ExecuteError;
 use skills_registry::RegistryError;
 
@@ -23,12 +22,6 @@ fn remote(error: &dyn Coded) -> CallError {
     } else {
         CallError::Remote { code, message }
     }
-}
-
-/// Returns the details of an error that is part of a result.
-pub(crate) fn details(error: &dyn Coded) -> Option<Value> {
-    let (name, value) = UNKNOWN_OUTCOME;
-    error.is_outcome_unknown().then(|| json!({ name: value }))
 }
 
 /// Returns the message of an error, with its hint.

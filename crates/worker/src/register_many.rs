@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use skills_core::{Coded as _, Label};
+use skills_core::{Coded as _, Label, outcome_details};
 use skills_registry::{BundlePublication, PublishRequest, RegistryError};
 
 use crate::{
@@ -11,7 +11,7 @@ use crate::{
     contract::{
         ManyResult, PublishedVersion, RegisterManyInput, RegisterManyOutput, SkillToRegister,
     },
-    error::{details, message},
+    error::message,
     functions::{bundle, provenance, spec},
     register::Registrar,
 };
@@ -59,7 +59,7 @@ pub(crate) fn register(functions: &Registrar<'_, Arc<Context>>) {
                         id,
                         code: error.code_text().into_owned(),
                         message: message(&error),
-                        details: details(&error),
+                        details: outcome_details(&error),
                     },
                 });
                 Ok(RegisterManyOutput { results: results.collect() })

@@ -230,7 +230,9 @@ fn limit_status(error: &ExecuteError) -> StatusCode {
 impl IntoResponse for ClawHubError {
     fn into_response(self) -> Response {
         let status = self.status();
-        let message = if status == StatusCode::INTERNAL_SERVER_ERROR {
+        // The messages of these codes have the path of the store.
+        let is_file = matches!(self.code(), Code::StoreFull | Code::StoreInUse);
+        let message = if is_file || status == StatusCode::INTERNAL_SERVER_ERROR {
             tracing::error!(error = %self, "ClawHub request failed");
             Self::Internal.to_string()
         } else {

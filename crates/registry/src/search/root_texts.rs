@@ -7,13 +7,15 @@ use std::{
 
 use bytes::Bytes;
 use skills_core::Digest;
-use skills_store::Store;
+use skills_store::{Store, StoreError};
 
 use crate::catalog::{CatalogDifference, ChangedRow};
 
 /// Most texts that are read at once, and most bytes of them, unless the first alone has more.
 const MAX_TEXTS: usize = 64;
 const MAX_BYTES: u64 = 4 << 20;
+/// Texts in a row without an answer after which a store counts as unreachable. A single one may be the problem of that text.
+const MAX_UNANSWERED: usize = 3;
 
 /// Text of an entry.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
@@ -72,13 +74,8 @@ pub(super) fn read(
     } else {
         match catch_unwind(AssertUnwindSafe(|| store.blobs(&digests))) {
             Ok(Ok(blobs)) => blobs.into_iter().map(Ok).collect(),
-            Ok(Err(error)) if error.is_transient() => {
-                tracing::debug!(%error, "texts not readable for the search index");
-                is_unreachable.store(true, Ordering::Relaxed);
-                unreachable()
-            }
             // One of them is damaged, which must not hide the others.
-            _ => digests.iter().map(|digest| read_alone(store, digest)).collect(),
+            _ => read_one_by_one(store, &digests, is_unreachable),
         }
     };
     let mut read = read.into_iter();
@@ -93,13 +90,31 @@ pub(super) fn read(
     entries.iter().map(text).collect()
 }
 
-/// Reads one text. One that makes the store panic counts as gone.
-fn read_alone(store: &dyn Store, digest: &Digest) -> Result<Option<Bytes>, ReadFailure> {
-    let read = catch_unwind(AssertUnwindSafe(|| store.blob(digest)));
-    read.unwrap_or(Ok(None)).map_err(|error| {
-        tracing::warn!(%error, "text not readable for the search index");
-        ReadFailure::Unreadable
-    })
+/// Reads texts one by one. A text that makes the store panic counts as gone. A store that has no answer for several texts in
+/// a row cannot be reached; the rest is not read then.
+fn read_one_by_one(
+    store: &dyn Store,
+    digests: &[Digest],
+    is_unreachable: &AtomicBool,
+) -> Vec<Result<Option<Bytes>, ReadFailure>> {
+    let mut read = Vec::with_capacity(digests.len());
+    let mut unanswered = 0;
+    for digest in digests {
+        let text = catch_unwind(AssertUnwindSafe(|| store.blob(digest))).unwrap_or(Ok(None));
+        let is_answered = !text.as_ref().is_err_and(StoreError::is_transient);
+        unanswered = if is_answered { 0 } else { unanswered + 1 };
+        read.push(text.map_err(|error| {
+            tracing::debug!(%error, "text not readable for the search index");
+            ReadFailure::Unreadable
+        }));
+        if unanswered == MAX_UNANSWERED {
+            is_unreachable.store(true, Ordering::Relaxed);
+            read.truncate(read.len() - unanswered);
+            read.resize(digests.len(), Err(ReadFailure::Unreachable));
+            break;
+        }
+    }
+    read
 }
 
 /// Returns the root document of a stored skill.

@@ -6,6 +6,7 @@ use std::{
 };
 
 use serde_json::json;
+use skills_agent_skills::skill_meta;
 use skills_bus::{Bus, CallError};
 use skills_core::{
     Caller, Code, Coded as _, EntryKind, Layer, PromptDefinition, Timestamp, WriteRefusal,
@@ -211,6 +212,25 @@ async fn texts_that_an_outage_hid_are_searchable_after_it_without_a_change() {
     store.set_blobs_down(false);
     within(progress.wait_for(|progress| progress.unread == 0)).await.unwrap();
     assert_eq!(found("lantern299").await, 1);
+}
+
+#[tokio::test]
+async fn a_text_that_the_store_does_not_answer_hides_no_other() {
+    let store = Arc::new(SharedMemoryStore::default());
+    let writer = open(&store);
+    let body = |word: &str| format!("# Skill\n\nA skill.\n\n{word}");
+    for (id, word) in [("a", "kerosene"), ("b", "beeswax"), ("c", "tallow")] {
+        writer.register_skill("t", &Layer::Official, id, body(word)).await.unwrap();
+    }
+    store.set_unanswered_blob(skill_meta(&body("beeswax")).unwrap().digest());
+    let registry = open(&store);
+    let found = async |query: &str| {
+        let request = SearchRequest { query: query.to_owned(), ..SearchRequest::default() };
+        SkillRegistry::search(&*registry, request).await.unwrap().results.len()
+    };
+    let counts = [found("kerosene").await, found("beeswax").await, found("tallow").await];
+    assert_eq!(counts, [1, 0, 1]);
+    assert_eq!(registry.search_index().progress().borrow().unread, 0);
 }
 
 #[tokio::test]

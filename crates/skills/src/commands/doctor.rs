@@ -186,7 +186,7 @@ async fn check_bus(target: &Target, url: &str) -> Check {
             None => Check::ok("bus", format!("{} answers", without_query(url))),
             Some(degraded) => {
                 let message = format!("{} is {degraded}", without_query(url));
-                let hint = "check the database of the server; see its log";
+                let hint = "see the log of the server";
                 Check::problem("bus", Failure::new(Code::StoreUnavailable, message).hint(hint))
             }
         },

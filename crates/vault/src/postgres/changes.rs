@@ -26,7 +26,7 @@ use crate::{
 const CHECK_INTERVAL: Duration = Duration::from_millis(250);
 /// Most changes that wait to be taken; with more, everything is read again.
 const MAX_WAITING: usize = 65_536;
-/// Revisions before the last known one whose revocations are read again after a restart: more than a failover may have
+/// Revisions before the last known one whose changes are read again after a restart: more than a failover may have
 /// lost and given out again.
 const REREAD_REVISIONS: i64 = 1000;
 
@@ -265,9 +265,9 @@ impl Shared {
             let (found, since) = Position::read(session, seen.audit.map(|(number, _)| number))?;
             let is_same_history = seen.is_followed_by(&found, since.record_at);
             let changes = if !is_same_history {
-                // The other keys are looked up again.
+                // The other keys are looked up again; these also count if that is not possible.
                 let known = seen.revision.min(found.revision);
-                keys::revocations_after(session, known - REREAD_REVISIONS)?
+                keys::changes_after(session, known - REREAD_REVISIONS)?
             } else if found.revision > seen.revision {
                 // Transactions up to the found revision are committed. Later ones may be among the rows, and come again.
                 keys::changes_after(session, seen.revision)?

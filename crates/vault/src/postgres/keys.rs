@@ -71,15 +71,6 @@ pub(super) fn changes_after(
     session.query(sql, &[&revision])?.iter().map(change).collect()
 }
 
-/// Returns the keys that were revoked after a revision, as changes.
-pub(super) fn revocations_after(
-    session: &PgSession,
-    revision: i64,
-) -> Result<Vec<(Digest, Option<StoredKey>)>, PgError> {
-    let sql = "SELECT hash FROM vault_key WHERE revision > $1 AND revoked_at IS NOT NULL";
-    session.query(sql, &[&revision])?.iter().map(|row| Ok((digest(row, 0)?, None))).collect()
-}
-
 impl PgTables<'_> {
     /// Changes a key and notes it.
     fn change_key(
