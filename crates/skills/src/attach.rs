@@ -3,17 +3,21 @@
 //! The engine may start before or after this process and may stop at any time. Content is stored in the engine's state,
 //! or in the embedded store if the engine has no state.
 
-use std::{path::PathBuf, sync::Arc};
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 use skills_bus::Bus;
 use skills_client_setup::ServerCommand;
 use skills_core::Code;
 use skills_engine::{Attachment, EngineBus, EngineConfig, StateScopes};
 use skills_execution::{Executor, PendingExecutor};
-use skills_http::{Access, Readiness};
+use skills_http::{Access, Guard, Readiness};
 use skills_mdp::MdpHost;
 use skills_registry::{Registry, SkillRegistry};
-use tokio::sync::watch;
+use skills_store::Store;
+use tokio::{net::TcpListener, sync::watch};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
@@ -26,6 +30,7 @@ use crate::{
     pending_registry::{PendingRegistry, RegistryOpener},
     retention,
     sources::SourceStates,
+    starting_database::StartingDatabase,
     store_watch,
     vault_location::VaultLocation,
     writer_watch,
@@ -60,11 +65,15 @@ pub async fn run(options: Options, shutdown: CancellationToken) -> Result<(), Fa
     // Without HTTP and without keys the worker needs no data directory and creates none.
     let has_accounts = config.http.is_some() || VaultLocation::new(&data_dir, &config).exists();
     let accounts_dir = has_accounts.then_some(data_dir.as_path());
-    let foundation = Foundation::open(access, accounts_dir, &config).await?;
     let http = match &config.http {
         Some(address) => Some(bind(address, &settings).await?),
         None => None,
     };
+    let opened = tokio::select! {
+        opened = open_foundation(access, accounts_dir, &config, http.as_ref()) => opened,
+        () = shutdown.cancelled() => return Ok(()),
+    };
+    let (foundation, store) = opened?;
     let bus = EngineBus::connect(engine)
         .map_err(|error| Failure::new(Code::BadEngine, error.to_string()))?;
     let (pending, skills) = PendingRegistry::new();
@@ -94,7 +103,7 @@ pub async fn run(options: Options, shutdown: CancellationToken) -> Result<(), Fa
     }
     let _free_pages = memory::return_free_pages();
     let worked = tokio::select! {
-        worked = work(&bus, &data_dir, &config, &foundation, &surfaces) => worked,
+        worked = work(&bus, &data_dir, &config, &foundation, &surfaces, store) => worked,
         () = shutdown.cancelled() => Ok(()),
     };
     surfaces.readiness.set(false);
@@ -105,6 +114,27 @@ pub async fn run(options: Options, shutdown: CancellationToken) -> Result<(), Fa
     }
     blocking(move || foundation.close()).await?;
     worked
+}
+
+/// Opens what the registry is composed of, and the store of a database. The database first: accounts are in it too.
+async fn open_foundation(
+    access: Access,
+    accounts_dir: Option<&Path>,
+    config: &Config,
+    http: Option<&TcpListener>,
+) -> Result<(Foundation, Option<Arc<dyn Store>>), Failure> {
+    let Some(database) = &config.database else {
+        return Ok((Foundation::open(access, accounts_dir, config).await?, None));
+    };
+    let guard = Guard::new(access.clone())?;
+    let database = StartingDatabase::new(database, http, None, guard, None);
+    let mut store = database.open().await?;
+    loop {
+        match Foundation::open(access.clone(), accounts_dir, config).await {
+            Ok(foundation) => return Ok((foundation, Some(store))),
+            Err(failure) => store = database.reopen(failure).await?,
+        }
+    }
 }
 
 /// HTTP surfaces that listen before the registry is open.
@@ -151,10 +181,11 @@ async fn run_registry(
 /// Waits for the engine, offers the registry's functions, and follows the connection. Ends only with an error.
 async fn work(
     engine: &EngineBus,
-    data_dir: &std::path::Path,
+    data_dir: &Path,
     config: &Config,
     foundation: &Foundation,
     surfaces: &PendingSurfaces,
+    shared: Option<Arc<dyn Store>>,
 ) -> Result<(), Failure> {
     let bus: Arc<dyn Bus> = Arc::new(engine.clone());
     let mut attachment = Attachment::connect(engine).await?;
@@ -170,17 +201,22 @@ async fn work(
             attachment.open_registry(location, state_scopes(config), timeout, settings).await?
         }
         None => {
-            let store = match &config.database {
-                Some(database) => {
-                    let on_wait = |reason: &str| {
-                        database.notify_waiting(reason, "");
-                        surfaces.skills.fail(database.unavailable(reason));
-                    };
-                    database.open_when_reachable(on_wait).await?
-                }
+            let mut store = match shared {
+                Some(store) => store,
                 None => open_store(data_dir, config).await?,
             };
-            let registry = open_registry(store, Some(Arc::downgrade(&bus)), settings).await?;
+            let registry = loop {
+                let (weak_bus, settings) =
+                    (Some(Arc::downgrade(&bus)), foundation.registry_config(config));
+                match (open_registry(store, weak_bus, settings).await, &config.database) {
+                    (Err(failure), Some(database)) => {
+                        let on_wait =
+                            |reason: &str| surfaces.skills.fail(database.unavailable(reason));
+                        store = database.reopen(failure, on_wait).await?;
+                    }
+                    (opened, _) => break opened?,
+                }
+            };
             skills_registry::bundles::log_unwritable_files(&registry.catalog());
             registry
         }

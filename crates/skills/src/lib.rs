@@ -52,6 +52,7 @@ pub mod serve;
 mod server_file;
 mod server_state;
 mod sources;
+mod starting_database;
 mod store_host;
 mod store_watch;
 mod surface_registry;

@@ -1,30 +1,22 @@
 //! The server: hub, registry and HTTP in one process.
 
-use std::{
-    cell::Cell, net::SocketAddr, os::fd::AsFd as _, path::PathBuf, sync::Arc, time::Duration,
-};
+use std::{net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
 
 use skills_bus::{Bus, Hub, HubConfig, ServerSecret};
 use skills_client_setup::ServerCommand;
 use skills_core::{Code, origin::WebHost};
 use skills_execution::PendingExecutor;
-use skills_http::{Access, App, Guard, Readiness};
+use skills_http::{Access, Guard, Readiness};
 use skills_mdp::MdpHost;
 use skills_registry::SkillRegistry;
-use skills_store::Store;
-use tokio::{
-    net::{TcpListener, UnixListener},
-    task::JoinSet,
-};
+use tokio::net::{TcpListener, UnixListener};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
     Failure,
     composition::{Foundation, HttpSettings, PublishedRegistry, open_registry, open_store},
     config::Config,
-    data_dir,
-    database::Database,
-    index_watch,
+    data_dir, index_watch,
     listener::{ListenerSettings, bind, bind_bus},
     memory,
     output::counted,
@@ -33,6 +25,7 @@ use crate::{
     retention,
     server_file::ServerFile,
     sources::{self, SourceStates},
+    starting_database::StartingDatabase,
     store_host, store_watch, writer_watch,
 };
 
@@ -103,14 +96,13 @@ impl Server {
         let allowed_hosts = hosts.map(|(host, _)| host).collect();
         // The database first: accounts may be in it too.
         let database = match &config.database {
-            Some(database) => Some(StartDatabase {
+            Some(database) => Some(StartingDatabase::new(
                 database,
-                http: &http,
-                bus: &bus,
-                guard: Guard::new(access.clone())?,
-                token: token.clone(),
-                has_notified: Cell::new(false),
-            }),
+                Some(&http),
+                Some(&bus),
+                Guard::new(access.clone())?,
+                token.clone(),
+            )),
             None => None,
         };
         let reopen = async |failure: Failure| match &database {
@@ -324,87 +316,4 @@ impl Server {
         }
         outcome
     }
-}
-
-/// Database of a server that starts, with what its ports need while it cannot be reached.
-struct StartDatabase<'a> {
-    database: &'a Database,
-    http: &'a TcpListener,
-    bus: &'a TcpListener,
-    /// Access rules of health.
-    guard: Guard,
-    token: Option<String>,
-    /// Set when the user was told that the server waits.
-    has_notified: Cell<bool>,
-}
-
-impl StartDatabase<'_> {
-    /// Opens the store when it can be reached. Meanwhile health is served, and everything else is refused.
-    async fn open(&self) -> Result<Arc<dyn Store>, Failure> {
-        let mut starting = None;
-        let opened = self.database.open_when_reachable(|reason| starting = self.wait(reason)).await;
-        Self::end_wait(starting).await;
-        opened
-    }
-
-    /// Opens the store again, as [`Database::reopen`] does.
-    async fn reopen(&self, failure: Failure) -> Result<Arc<dyn Store>, Failure> {
-        let mut starting = None;
-        let opened = self.database.reopen(failure, |reason| starting = self.wait(reason)).await;
-        Self::end_wait(starting).await;
-        opened
-    }
-
-    fn wait(&self, reason: &str) -> Option<StartingPorts> {
-        let ports = StartingPorts::serve(self);
-        let ports = ports.inspect_err(|error| tracing::warn!(%error, "health is not served")).ok();
-        let address = ports.as_ref().and_then(|_| self.http.local_addr().ok());
-        let health = address.map(|at| format!("; health: http://{at}/readyz"));
-        if !self.has_notified.replace(true) {
-            self.database.notify_waiting(reason, &health.unwrap_or_default());
-        }
-        ports
-    }
-
-    async fn end_wait(ports: Option<StartingPorts>) {
-        if let Some(ports) = ports {
-            ports.stop().await;
-        }
-    }
-}
-
-/// Ports of a server that waits for its database.
-struct StartingPorts {
-    stop: CancellationToken,
-    servers: JoinSet<std::io::Result<()>>,
-}
-
-impl StartingPorts {
-    fn serve(start: &StartDatabase<'_>) -> std::io::Result<Self> {
-        let (http, bus) = (copy(start.http)?, copy(start.bus)?);
-        let (stop, mut servers) = (CancellationToken::new(), JoinSet::new());
-        let readiness = Readiness::default();
-        readiness.set_waiting("the database cannot be reached");
-        let app = App::new(axum::Router::new(), start.guard.clone(), readiness);
-        servers.spawn(skills_http::serve(http, app, stop.clone()));
-        let hub = Hub::new(HubConfig {
-            token: start.token.clone(),
-            unavailable: Some("the server is starting and waits for its database"),
-            ..HubConfig::default()
-        });
-        let stop_hub = stop.clone();
-        servers.spawn(async move { hub.serve(bus, stop_hub).await });
-        Ok(Self { stop, servers })
-    }
-
-    /// Frees the ports.
-    async fn stop(self) {
-        self.stop.cancel();
-        self.servers.join_all().await;
-    }
-}
-
-/// Returns another handle of a listener, which accepts instead of it for a while.
-fn copy(listener: &TcpListener) -> std::io::Result<TcpListener> {
-    TcpListener::from_std(listener.as_fd().try_clone_to_owned()?.into())
 }

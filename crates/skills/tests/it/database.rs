@@ -54,6 +54,18 @@ fn waiting_server(bus: SocketAddr) -> (Process, String) {
     (process, format!("http://{address}"))
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_worker_of_an_engine_waits_for_its_database_and_says_so() {
+    let engine = TestEngine::start().await;
+    let (url, address) = (engine.url(), free_address());
+    let worker = AttachedWorker::spawn_with(&format!("http: {address}\n"), |command| {
+        command.args(["--url", &url]).env("SKILLS_STORE", UNREACHABLE);
+    });
+    eventually("it waits", async || status(address, "/readyz") == Some(503)).await;
+    assert_eq!(status(address, "/healthz"), Some(200));
+    worker.stop().await;
+}
+
 #[tokio::test]
 async fn a_server_that_waits_for_its_database_refuses_workers_and_says_why() {
     let address = free_address();
