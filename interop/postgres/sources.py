@@ -59,7 +59,8 @@ def a_source_outlives_the_server_that_imported_it(program, database, folder):
         assert shown["status"] == "ok" and list(shown["skills"]) == ["kept", "removed-here"], shown
         write_skill(source, "more", "first")
         answer(program, "source", "sync", "--config", path, store=database.url())
-        assert text_of(late, "more"), "imported by the command or a server"
+        # By the command or a server, and late hears of it.
+        wait_for("it is imported", lambda: text_of(late, "more"))
     finally:
         for server in [*servers, late]:
             if server.process:
