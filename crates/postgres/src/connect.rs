@@ -416,6 +416,28 @@ mod tests {
     }
 
     #[test]
+    fn a_read_on_a_connection_that_swallows_it_is_repeated_on_a_new_one() {
+        let silences: [Arc<AtomicBool>; 2] = [(); 2].map(|()| Arc::default());
+        let (listener, address) = listener();
+        let of_connections = silences.clone();
+        thread::spawn(move || {
+            for (stream, silent) in listener.incoming().zip(of_connections) {
+                let mut stream = stream.unwrap();
+                thread::spawn(move || {
+                    let login = Login::Accepted { backend: 1, is_standby: false };
+                    answer_until(&mut stream, login, &silent)
+                });
+            }
+        });
+        let url = format!("postgres://me@{address}/x?sslmode=disable").parse().unwrap();
+        let pool = Pool::new(&url, PoolConfig::default()).unwrap();
+        pool.read(|session| session.batch("SELECT")).unwrap();
+        silences[0].store(true, Ordering::SeqCst);
+        let first = Duration::from_millis(50);
+        pool.read_retrying(first, AMPLE, |session| session.batch("SELECT")).unwrap();
+    }
+
+    #[test]
     fn the_first_host_that_works_is_used() {
         let (closing, first, second) = (server(Login::Closed), primary(1), primary(2));
         let find = |hosts: &[&str]| connect(&connector(hosts, "", AMPLE));

@@ -132,10 +132,27 @@ impl Pool {
     pub fn read_within<T>(
         &self,
         limit: Duration,
+        work: impl FnMut(&PgSession) -> Result<T, PgError>,
+    ) -> Result<T, PgError> {
+        self.read_retrying(limit, limit, work)
+    }
+
+    /// Runs `work` as [`read`](Self::read) does, with another time limit, and less time for an idle connection: one that
+    /// swallows what is sent looks like one to a slow database.
+    ///
+    /// # Errors
+    /// Those of `work`, and of connecting.
+    pub fn read_retrying<T>(
+        &self,
+        first_limit: Duration,
+        limit: Duration,
         mut work: impl FnMut(&PgSession) -> Result<T, PgError>,
     ) -> Result<T, PgError> {
         let started = Instant::now();
         let lease = self.lease(limit)?;
+        if lease.is_reused {
+            lease.set_deadline(first_limit);
+        }
         match work(&lease) {
             Err(error) if error.is_unavailable() && lease.is_reused && !lease.is_reusable() => {
                 drop(lease);

@@ -44,6 +44,10 @@ use crate::{
 
 /// Time limit of reading the revision and the newest changes, by which servers notice that the database is gone.
 const FOLLOW_TIMEOUT: Duration = Duration::from_secs(3);
+/// Time limit of reading a body.
+const READ_TIMEOUT: Duration = Duration::from_secs(60);
+/// Time after which a read of a body is tried again on a new connection.
+const IDLE_READ_TIMEOUT: Duration = Duration::from_secs(8);
 /// Connections for reads, each of which may be slow.
 const READ_CONNECTIONS: usize = 5;
 /// Connections for what must not wait for these reads: the writer thread, the follower, leases.
@@ -123,6 +127,14 @@ impl PostgresStore {
         query: impl FnMut(&PgSession) -> Result<T, PgError>,
     ) -> Result<T, StoreError> {
         Ok(self.read_pool.read(query)?)
+    }
+
+    /// Reads what a client waits for.
+    fn read_for_clients<T>(
+        &self,
+        query: impl FnMut(&PgSession) -> Result<T, PgError>,
+    ) -> Result<T, StoreError> {
+        Ok(self.read_pool.read_retrying(IDLE_READ_TIMEOUT, READ_TIMEOUT, query)?)
     }
 
     /// Reads what servers follow.
@@ -308,11 +320,11 @@ impl Store for PostgresStore {
     }
 
     fn blob(&self, digest: &Digest) -> Result<Option<Bytes>, StoreError> {
-        self.read(|session| blob(session, digest))
+        self.read_for_clients(|session| blob(session, digest))
     }
 
     fn blobs(&self, digests: &[Digest]) -> Result<Vec<Option<Bytes>>, StoreError> {
-        self.read(|session| blobs(session, digests))
+        self.read_for_clients(|session| blobs(session, digests))
     }
 
     fn changes(&self, after: u64, limit: usize) -> Result<Vec<Change>, StoreError> {
