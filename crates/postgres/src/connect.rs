@@ -355,6 +355,19 @@ mod tests {
         address
     }
 
+    /// Starts a primary whose connections, numbered from 0, are silent as long as their flag is set.
+    fn silenceable_primary(flag: impl Fn(usize) -> Arc<AtomicBool> + Send + 'static) -> String {
+        let (listener, address) = listener();
+        thread::spawn(move || {
+            for (number, stream) in listener.incoming().enumerate() {
+                let (mut stream, is_silent) = (stream.unwrap(), flag(number));
+                let login = Login::Accepted { backend: 1, is_standby: false };
+                thread::spawn(move || answer_until(&mut stream, login, &is_silent));
+            }
+        });
+        address
+    }
+
     fn primary(backend: i32) -> String {
         server(Login::Accepted { backend, is_standby: false })
     }
@@ -391,19 +404,11 @@ mod tests {
 
     #[test]
     fn a_call_that_used_up_its_time_does_not_connect_again() {
-        let (listener, address) = listener();
-        let (connections, is_silent) =
-            (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicBool::new(false)));
+        let (connections, is_silent): (Arc<AtomicUsize>, Arc<AtomicBool>) = Default::default();
         let (counted, silent) = (Arc::clone(&connections), Arc::clone(&is_silent));
-        thread::spawn(move || {
-            for stream in listener.incoming() {
-                counted.fetch_add(1, Ordering::SeqCst);
-                let (mut stream, silent) = (stream.unwrap(), Arc::clone(&silent));
-                thread::spawn(move || {
-                    let login = Login::Accepted { backend: 1, is_standby: false };
-                    answer_until(&mut stream, login, &silent)
-                });
-            }
+        let address = silenceable_primary(move |_| {
+            counted.fetch_add(1, Ordering::SeqCst);
+            Arc::clone(&silent)
         });
         let url = format!("postgres://me@{address}/x?sslmode=disable").parse().unwrap();
         let pool = Pool::new(&url, PoolConfig::default()).unwrap();
@@ -418,17 +423,8 @@ mod tests {
     #[test]
     fn a_read_on_a_connection_that_swallows_it_is_repeated_on_a_new_one() {
         let silences: [Arc<AtomicBool>; 2] = [(); 2].map(|()| Arc::default());
-        let (listener, address) = listener();
         let of_connections = silences.clone();
-        thread::spawn(move || {
-            for (stream, silent) in listener.incoming().zip(of_connections) {
-                let mut stream = stream.unwrap();
-                thread::spawn(move || {
-                    let login = Login::Accepted { backend: 1, is_standby: false };
-                    answer_until(&mut stream, login, &silent)
-                });
-            }
-        });
+        let address = silenceable_primary(move |number| Arc::clone(&of_connections[number]));
         let url = format!("postgres://me@{address}/x?sslmode=disable").parse().unwrap();
         let pool = Pool::new(&url, PoolConfig::default()).unwrap();
         pool.read(|session| session.batch("SELECT")).unwrap();
