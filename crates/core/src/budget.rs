@@ -17,6 +17,8 @@ use std::{
     },
 };
 
+use crate::work::WorkAccount;
+
 /// Capacity of the process's budget. Twice this figure above idle is the aim for the whole process: the other half is
 /// for the buffers of connections, for caches, and for what the allocator keeps of freed memory.
 pub const CAPACITY: usize = 256 << 20;
@@ -192,7 +194,7 @@ pub struct RequestBudget(Arc<RequestState>);
 
 #[derive(Debug)]
 struct RequestState {
-    client: usize,
+    account: WorkAccount,
     resources: Mutex<Resources>,
     is_refused: AtomicBool,
 }
@@ -207,11 +209,18 @@ struct Resources {
 type Permit = Box<dyn Any + Send + Sync>;
 
 impl RequestBudget {
-    /// Creates the budget of a request whose client has reserved something already.
+    /// Creates the budget of a request of an account, with what the account has reserved for it already.
     #[must_use]
-    pub fn new(client: usize, reservation: Reservation) -> Self {
+    pub fn new(account: WorkAccount, reservation: Reservation) -> Self {
         let resources = Mutex::new(Resources { reservation, permit: None });
-        Self(Arc::new(RequestState { client, resources, is_refused: AtomicBool::new(false) }))
+        Self(Arc::new(RequestState { account, resources, is_refused: AtomicBool::new(false) }))
+    }
+
+    /// Creates the budget of a request of a process with one client, which may use all of a memory budget.
+    #[must_use]
+    pub fn with_memory(memory: &MemoryBudget) -> Self {
+        let reservation = Reservation { budget: memory.clone(), bytes: 0 };
+        Self::new(WorkAccount::with_memory(memory.clone()), reservation)
     }
 
     /// Adds a permit, which is dropped by [`drop_permit`](Self::drop_permit) or with the last clone.
@@ -226,10 +235,10 @@ impl RequestBudget {
         drop(self.resources(|resources| resources.permit.take()));
     }
 
-    /// Number of the client: equal for all requests of one credential, or of one address without one.
+    /// Returns the account of the client: the same for all requests of one credential, or of one address without one.
     #[must_use]
-    pub fn client(&self) -> usize {
-        self.0.client
+    pub fn account(&self) -> &WorkAccount {
+        &self.0.account
     }
 
     fn resources<T>(&self, change: impl FnOnce(&mut Resources) -> T) -> T {
@@ -281,7 +290,7 @@ impl RequestBudget {
     /// The client's share of the budget, for what outlives the request.
     #[must_use]
     pub fn share(&self) -> MemoryBudget {
-        self.with(|reservation| reservation.budget.clone())
+        self.0.account.memory().clone()
     }
 }
 
@@ -338,7 +347,8 @@ mod tests {
     #[test]
     fn a_request_is_resized_in_both_directions() {
         let budget = MemoryBudget::new(100);
-        let request = RequestBudget::new(0, budget.try_reserve(60).unwrap());
+        let account = WorkAccount::with_memory(budget.clone());
+        let request = RequestBudget::new(account, budget.try_reserve(60).unwrap());
         request.resize(10).unwrap();
         request.try_grow(20).unwrap();
         assert_eq!((request.bytes(), budget.reserved()), (30, 30));
@@ -363,7 +373,8 @@ mod tests {
     fn a_permit_is_held_until_it_is_given_back_or_the_last_clone_is_gone() {
         let (budget, permit) = (MemoryBudget::new(100), Arc::new(()));
         let request = || {
-            let request = RequestBudget::new(0, budget.try_reserve(60).unwrap());
+            let account = WorkAccount::with_memory(budget.clone());
+            let request = RequestBudget::new(account, budget.try_reserve(60).unwrap());
             request.with_permit(Arc::clone(&permit))
         };
         let first = request();

@@ -14,6 +14,7 @@
 //! | [`keyspace`] | keys and lines of import and export |
 //! | [`content`], [`etag`] | HTTP policy for content, entity tags |
 //! | [`budget`], [`json_size`], [`limits`], [`log_limiter`] | memory budget, size estimates, limits, log rate limiter |
+//! | [`work`], [`OwnedTable`] | accounts of callers: threads, time and memory of work; tables of what callers hold |
 //! | [`StoreOutage`] | age of what is in memory while a shared store cannot be reached |
 //! | [`text`] | truncation of texts |
 //! | [`debounce`] | one event for events close to each other |
@@ -22,7 +23,7 @@
 //! | [`digest`], [`timestamp`] | content addresses, timestamps and the clock |
 //!
 //! No I/O, no protocol, no YAML, Markdown or JSON Schema. Only [`Timestamp::now`], [`debounce`],
-//! [`request_trace`] and [`request_stats`] are impure.
+//! [`request_trace`], [`request_stats`], [`work`] and the timer of [`OwnedTable`] are impure.
 
 pub mod agent_skill;
 pub mod budget;
@@ -44,6 +45,7 @@ pub mod limits;
 pub mod log_limiter;
 pub mod origin;
 pub mod output;
+mod owned_table;
 pub mod prompt;
 pub mod provenance;
 pub mod public_url;
@@ -60,6 +62,7 @@ pub mod tool;
 pub mod uri;
 pub mod version;
 mod version_error;
+pub mod work;
 
 pub use agent_skill::AgentSkill;
 pub use budget::{MemoryBudget, OverBudget, RequestBudget, Reservation, SharedReservation};
@@ -75,6 +78,7 @@ pub use id::{PromptName, SkillId};
 pub use layer::{EntryKey, EntryKind, Layer, Owner, Tier};
 pub use log_limiter::LogLimiter;
 pub use output::{OutputError, PromptMessages, SectionContent};
+pub use owned_table::{OwnedTable, TableFull, TableLimits};
 pub use prompt::{PromptArgument, PromptDefinition};
 pub use provenance::{Provenance, SourceKind};
 pub use public_url::{PublicUrl, PublicUrlError};
@@ -89,3 +93,4 @@ pub use tool::ToolMeta;
 pub use uri::ResourceUri;
 pub use version::{DigestPrefix, Label, VersionSelector};
 pub use version_error::{AvailableVersions, VersionError};
+pub use work::{WorkAccount, WorkAccounts, WorkError, WorkKind};

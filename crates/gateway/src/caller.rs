@@ -71,7 +71,7 @@ mod tests {
     #[test]
     fn a_request_that_exceeds_its_budget_is_marked_for_the_listener() {
         let share = MemoryBudget::new(100);
-        let request = RequestBudget::new(0, share.try_reserve(0).unwrap());
+        let request = RequestBudget::with_memory(&share);
         let budget = ResponseBudget(Some(request.clone()));
         budget.reserve(60).unwrap();
         assert!(!request.is_refused());

@@ -58,9 +58,9 @@ mod tests {
             format!("{refused} {:?}", request.extensions().get::<Caller>())
         };
         let routes = Router::new().route("/v1/skills/{id}", get(handler));
-        let reservation = MemoryBudget::new(1024).try_reserve(0).unwrap();
+        let budget = RequestBudget::with_memory(&MemoryBudget::new(1024));
         let mut request = Request::get("/v1/skills/a/").body(Body::empty()).unwrap();
-        request.extensions_mut().insert(RequestBudget::new(0, reservation));
+        request.extensions_mut().insert(budget);
         request.extensions_mut().insert(Caller::Anonymous);
         let response = retry_without_slash(routes, request).await;
         let body = to_bytes(response.into_body(), 1024).await.unwrap();

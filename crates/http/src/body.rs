@@ -315,7 +315,11 @@ mod tests {
     #[tokio::test]
     async fn a_large_response_is_reserved_until_its_bytes_are_dropped() {
         let budget = MemoryBudget::default();
-        let request = || RequestBudget::new(0, budget.try_reserve(10).unwrap());
+        let request = || {
+            let request = RequestBudget::with_memory(&budget);
+            request.try_grow(10).unwrap();
+            request
+        };
         let large = || vec![b'x'; SMALL_RESPONSE].into_response();
         let mut body = reserve_response(large(), request()).unwrap().into_body();
         let bytes = body.frame().await.unwrap().unwrap().into_data().unwrap();
@@ -327,7 +331,7 @@ mod tests {
         assert_eq!(budget.reserved(), 0);
         drop(small);
         let tight = MemoryBudget::new(10);
-        let request = RequestBudget::new(0, tight.try_reserve(0).unwrap());
+        let request = RequestBudget::with_memory(&tight);
         let refused = reserve_response(large(), request).unwrap_err();
         assert_eq!(refused.code().as_str(), "overloaded");
     }
@@ -337,13 +341,14 @@ mod tests {
         const LARGE: usize = 16 << 20;
         let budget = MemoryBudget::default();
         let (archive, reservation) = (Bytes::from(vec![b'x'; LARGE]), SharedReservation::default());
-        let answer = |number| {
+        let answer = || {
             let mut response = archive.clone().into_response();
             response.extensions_mut().insert(reservation.clone());
-            let request = RequestBudget::new(number, budget.try_reserve(REQUEST_OVERHEAD).unwrap());
+            let request = RequestBudget::with_memory(&budget);
+            request.try_grow(REQUEST_OVERHEAD).unwrap();
             reserve_response(response, request).unwrap()
         };
-        let mut answers: Vec<_> = (0..60).map(answer).collect();
+        let mut answers: Vec<_> = (0..60).map(|_| answer()).collect();
         assert_eq!(budget.reserved(), LARGE + 60 * REQUEST_OVERHEAD);
         let mut last = answers.pop().unwrap().into_body();
         let bytes = last.frame().await.unwrap().unwrap().into_data().unwrap();

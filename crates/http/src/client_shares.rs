@@ -1,32 +1,24 @@
 //! Fair shares: the part of the memory and of the request limit that one client may use, so that others have the rest.
 //!
-//! A client is a known credential, or else an address. A keyed hash selects an entry of a table of fixed size, so a
-//! request costs no allocation; clients with the same entry share it. Credentials and addresses have separate tables: a
-//! client with many networks cannot reach the entries of credentials.
-//!
-//! One person may be two clients, with and without a key. So a share is less than half: two of them leave a quarter to
-//! others.
+//! A client is a known credential, or else an address. A keyed hash selects an entry of a table of fixed size, whose
+//! [account](WorkAccount) is opened with its first request; clients with the same entry share it. Credentials and addresses
+//! have separate tables: a client with many networks cannot reach the entries of credentials.
 
 use std::{
     hash::{BuildHasher as _, RandomState},
     net::{IpAddr, Ipv6Addr},
     sync::{
-        Arc,
+        Arc, OnceLock,
         atomic::{AtomicUsize, Ordering},
     },
 };
 
 use axum::{extract::Request, http::Extensions};
-use skills_core::{Caller, MemoryBudget};
+use skills_core::{Caller, MemoryBudget, WorkAccount, WorkAccounts};
 use skills_net::{ConnectionAddresses, host_network};
 
-/// Entries of the table of credentials, and of the table of addresses. Both take about two mebibytes.
+/// Entries of the table of credentials, and of the table of addresses. Both take about a mebibyte without accounts.
 const TABLE_SIZE: usize = 1 << 14;
-
-/// Returns the bytes or requests that one client may have: three eighths.
-pub(crate) const fn client_share(total: usize) -> usize {
-    total / 8 * 3 + (total % 8 * 3).div_ceil(8)
-}
 
 /// Returns the connections that one address may have: three quarters, since all clients of a proxy have its address.
 pub(crate) const fn address_share(total: usize) -> usize {
@@ -63,15 +55,15 @@ pub(crate) struct RequestLimits {
 #[derive(Debug)]
 pub(crate) struct ClientShares {
     hasher: RandomState,
+    accounts: WorkAccounts,
     clients: Box<[ClientUsage]>,
     /// Requests in progress of all clients.
     requests: AtomicUsize,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct ClientUsage {
-    /// Memory budget of the client's requests.
-    budget: MemoryBudget,
+    account: OnceLock<WorkAccount>,
     /// Requests in progress.
     requests: AtomicUsize,
 }
@@ -88,12 +80,10 @@ impl Drop for RequestSlot {
 
 impl ClientShares {
     pub(crate) fn new(budget: &MemoryBudget) -> Arc<Self> {
-        let client = || ClientUsage {
-            budget: budget.share(client_share(budget.capacity())),
-            requests: AtomicUsize::new(0),
-        };
-        let clients = (0..2 * TABLE_SIZE).map(|_| client()).collect();
-        Arc::new(Self { hasher: RandomState::new(), clients, requests: AtomicUsize::new(0) })
+        let clients = (0..2 * TABLE_SIZE).map(|_| ClientUsage::default()).collect();
+        let accounts = WorkAccounts::new(budget.clone());
+        let hasher = RandomState::new();
+        Arc::new(Self { hasher, accounts, clients, requests: AtomicUsize::new(0) })
     }
 
     /// Returns the index of the client that sends a request.
@@ -107,9 +97,9 @@ impl ClientShares {
         table_start + usize::try_from(hash % TABLE_SIZE as u64).unwrap_or_default()
     }
 
-    /// Returns the memory budget of a client.
-    pub(crate) fn budget(&self, client: usize) -> &MemoryBudget {
-        &self.clients[client].budget
+    /// Returns the account of a client.
+    pub(crate) fn account(&self, client: usize) -> &WorkAccount {
+        self.clients[client].account.get_or_init(|| self.accounts.open())
     }
 
     /// Counts one more request of a client, unless a limit is reached.
@@ -135,7 +125,7 @@ fn try_increment(counter: &AtomicUsize, limit: usize) -> Option<()> {
 
 #[cfg(test)]
 mod tests {
-    use skills_core::{Digest, User};
+    use skills_core::{Digest, User, work::client_share};
 
     use super::*;
 
@@ -179,7 +169,7 @@ mod tests {
         let small = 1 << 10;
         let both: Vec<_> = [1, 2]
             .map(|number| {
-                let budget = shares.budget(number);
+                let budget = shares.account(number).memory();
                 std::iter::from_fn(|| budget.try_reserve(small).ok()).collect::<Vec<_>>()
             })
             .into();

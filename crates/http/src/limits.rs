@@ -3,7 +3,8 @@
 //! A request reserves memory for its head, receives its body, and takes a permit. The permit is released with the head
 //! of the response: a stream that lasts for hours is not a request in progress. The memory is released when the response
 //! is sent. A handler that continues after its client has disconnected keeps both, through its clone of the
-//! [`RequestBudget`].
+//! [`RequestBudget`]. Work on blocking threads counts against the client's [account](skills_core::WorkAccount), in whose
+//! scope the handler runs.
 
 use std::{panic::AssertUnwindSafe, pin::pin, sync::Arc, task::Poll, time::Duration};
 
@@ -13,12 +14,12 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use futures_util::FutureExt as _;
-use skills_core::{Caller, RequestBudget, json_size::MAX_VALUES};
+use skills_core::{Caller, RequestBudget, json_size::MAX_VALUES, work::client_share};
 use tokio::time::timeout;
 
 use crate::{
     body::{BodyLimits, head_size, reserve_response},
-    client_shares::{ClientShares, PeerAddress, RequestLimits, RequestSlot, client_share},
+    client_shares::{ClientShares, PeerAddress, RequestLimits, RequestSlot},
     error::{self, HttpError},
     middleware::Next,
     poll_once::poll_once,
@@ -135,12 +136,13 @@ async fn try_run(
 ) -> Result<Response, HttpError> {
     let client = limit.shares.client_index(caller, PeerAddress::from_request(&request));
     let (mut head, body) = request.into_parts();
-    let reserved = limit.shares.budget(client).try_reserve(head_size(&head));
+    let account = limit.shares.account(client).clone();
+    let reserved = account.memory().try_reserve(head_size(&head));
     let mut reservation = reserved.map_err(|_| error::OVERLOADED)?;
     // The permit comes after the body: a body that arrives slowly takes no permit from other requests.
     let body_limit = limit.body_limit.as_ref().map(|limit| limit.bytes(&head));
     let body = limit.body.with_bytes(body_limit).receive(body, &mut reservation).await?;
-    let mut budget = RequestBudget::new(client, reservation);
+    let mut budget = RequestBudget::new(account.clone(), reservation);
     if let Some(permit) = limit.permit(client)? {
         budget = budget.with_permit(permit);
     }
@@ -154,7 +156,8 @@ async fn try_run(
         DefaultBodyLimit::disable().apply(&mut request);
         request
     };
-    let mut handling = pin!(AssertUnwindSafe(next.run(request)).catch_unwind());
+    let handling = AssertUnwindSafe(next.run(request)).catch_unwind();
+    let mut handling = pin!(account.scope(handling));
     let handled = match poll_once(handling.as_mut()).await {
         Poll::Ready(handled) => handled,
         Poll::Pending => {

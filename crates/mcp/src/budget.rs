@@ -191,7 +191,7 @@ mod tests {
 
     fn budget() -> (MemoryBudget, ResponseBudget) {
         let memory = MemoryBudget::default();
-        let request = RequestBudget::new(0, memory.try_reserve(0).unwrap());
+        let request = RequestBudget::with_memory(&memory);
         (memory, ResponseBudget(Some(request)))
     }
 

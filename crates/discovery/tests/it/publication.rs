@@ -171,7 +171,7 @@ async fn memory_for_files_and_archives_is_reserved_before_reading() {
     for path in ["skills/many/logo.png", "skills/many/SKILL.md", "agent-skills/spec/SKILL.md"] {
         for (capacity, is_refused) in [(1, true), (1 << 20, false)] {
             let share = MemoryBudget::new(capacity);
-            let budget = RequestBudget::new(0, share.try_reserve(0).unwrap());
+            let budget = RequestBudget::with_memory(&share);
             let request = Request::get(format!("/.well-known/{path}")).extension(budget.clone());
             let response = router.clone().oneshot(request.body(Body::empty()).unwrap()).await;
             let expected = if is_refused { 503 } else { 200 };
@@ -181,7 +181,7 @@ async fn memory_for_files_and_archives_is_reserved_before_reading() {
     }
     let router = routes(registry().await, Settings::default());
     let share = MemoryBudget::new(1);
-    let budget = RequestBudget::new(0, share.try_reserve(0).unwrap());
+    let budget = RequestBudget::with_memory(&share);
     let request = Request::get("/.well-known/agent-skills/many.tar.gz").extension(budget.clone());
     let response = router.oneshot(request.body(Body::empty()).unwrap()).await.unwrap();
     assert_eq!((response.status().as_u16(), budget.is_refused()), (503, true));

@@ -76,8 +76,7 @@ async fn errors_have_a_code_for_the_access_line_and_rows_reserve_their_size() {
     {
         let budget = MemoryBudget::new(bytes);
         let mut request = request("/v1/available-skills");
-        let reservation = budget.try_reserve(0).unwrap();
-        request.extensions_mut().insert(RequestBudget::new(0, reservation));
+        request.extensions_mut().insert(RequestBudget::with_memory(&budget));
         let (found, ..) = gateway.send(&Caller::Anonymous, request).await;
         assert_eq!(found, status, "{bytes}");
     }

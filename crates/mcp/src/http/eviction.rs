@@ -8,6 +8,7 @@
 use std::{collections::HashMap, time::Duration};
 
 use rmcp::transport::streamable_http_server::session::SessionId;
+use skills_core::WorkAccount;
 
 use super::sessions::{Session, SessionMap};
 
@@ -30,7 +31,7 @@ pub(super) fn evict(sessions: &mut SessionMap) -> Vec<(SessionId, Session)> {
         .collect();
     let mut evicted: Vec<_> = idle.iter().filter_map(|id| sessions.pop_entry(id)).collect();
     while let Some(client) = client_above_limit(sessions)
-        && let Some(id) = eviction_candidate(sessions, client)
+        && let Some(id) = eviction_candidate(sessions, &client)
     {
         evicted.extend(sessions.pop_entry(&id));
     }
@@ -39,8 +40,8 @@ pub(super) fn evict(sessions: &mut SessionMap) -> Vec<(SessionId, Session)> {
 
 /// Returns the client of the newest session if it exceeds its share; above the total limit, the client with the most
 /// sessions.
-fn client_above_limit(sessions: &SessionMap) -> Option<usize> {
-    let newest = sessions.iter().next()?.1.client;
+fn client_above_limit(sessions: &SessionMap) -> Option<WorkAccount> {
+    let newest = sessions.iter().next()?.1.client.clone();
     let count = sessions.iter().filter(|(_, session)| session.client == newest).count();
     if count > MAX_PER_CLIENT {
         return Some(newest);
@@ -48,18 +49,18 @@ fn client_above_limit(sessions: &SessionMap) -> Option<usize> {
     if sessions.len() <= MAX_SESSIONS {
         return None;
     }
-    let mut counts = HashMap::<usize, usize>::new();
+    let mut counts = HashMap::<&WorkAccount, usize>::new();
     for (_, session) in sessions {
-        *counts.entry(session.client).or_default() += 1;
+        *counts.entry(&session.client).or_default() += 1;
     }
-    counts.into_iter().max_by_key(|(_, count)| *count).map(|(client, _)| client)
+    counts.into_iter().max_by_key(|(_, count)| *count).map(|(client, _)| client.clone())
 }
 
 /// Returns the session of a client that goes first. The newest session of all is no candidate.
-fn eviction_candidate(sessions: &SessionMap, client: usize) -> Option<SessionId> {
+fn eviction_candidate(sessions: &SessionMap, client: &WorkAccount) -> Option<SessionId> {
     let oldest_first = sessions.iter().rev().take(sessions.len().saturating_sub(1));
     oldest_first
-        .filter(|(_, session)| session.client == client)
+        .filter(|(_, session)| session.client == *client)
         // The first of equals.
         .min_by_key(|(_, session)| (session.has_stream(), session.was_used))
         .map(|(id, _)| id.clone())
@@ -69,6 +70,7 @@ fn eviction_candidate(sessions: &SessionMap, client: usize) -> Option<SessionId>
 mod tests {
     use axum::extract::Request;
     use lru::LruCache;
+    use skills_core::{MemoryBudget, WorkAccounts};
 
     use super::*;
     use crate::{McpProfile, http::opening_request::OpeningRequest};
@@ -121,20 +123,22 @@ mod tests {
     #[test]
     fn a_client_at_its_share_loses_its_own_sessions_and_never_those_of_others() {
         let mut sessions = LruCache::unbounded();
-        let session = |client, was_used| {
+        let accounts = WorkAccounts::new(MemoryBudget::default());
+        let (one, other) = (accounts.open(), accounts.open());
+        let session = |client: &WorkAccount, was_used| {
             let mut session = session(false);
-            (session.client, session.was_used) = (client, was_used);
+            (session.client, session.was_used) = (client.clone(), was_used);
             session
         };
-        sessions.put("other".into(), session(1, false));
+        sessions.put("other".into(), session(&other, false));
         for number in 0..MAX_PER_CLIENT {
-            sessions.put(format!("mine-{number}").into(), session(2, number != 5));
+            sessions.put(format!("mine-{number}").into(), session(&one, number != 5));
         }
-        sessions.put("new".into(), session(2, false));
+        sessions.put("new".into(), session(&one, false));
         assert_eq!(evicted(&mut sessions), ["mine-5".into()], "one that was never used goes first");
-        sessions.put("newer".into(), session(2, true));
+        sessions.put("newer".into(), session(&one, true));
         assert_eq!(evicted(&mut sessions), ["new".into()]);
-        sessions.put("newest".into(), session(2, true));
+        sessions.put("newest".into(), session(&one, true));
         assert_eq!(evicted(&mut sessions), ["mine-0".into()]);
         assert!(sessions.contains("other"));
     }
@@ -142,16 +146,18 @@ mod tests {
     #[test]
     fn above_the_total_limit_the_client_with_the_most_sessions_loses_one() {
         let mut sessions = LruCache::unbounded();
-        let session = |client| {
+        let accounts = WorkAccounts::new(MemoryBudget::default());
+        let session = |client: &WorkAccount| {
             let mut session = session(false);
-            session.client = client;
+            session.client = client.clone();
             session
         };
+        let greedy = accounts.open();
         for number in 0..MAX_SESSIONS {
-            let client = if number < MAX_PER_CLIENT { 1 } else { number };
-            sessions.put(number.to_string().into(), session(client));
+            let client = if number < MAX_PER_CLIENT { greedy.clone() } else { accounts.open() };
+            sessions.put(number.to_string().into(), session(&client));
         }
-        sessions.put("new".into(), session(MAX_SESSIONS + 1));
+        sessions.put("new".into(), session(&accounts.open()));
         assert_eq!(evicted(&mut sessions), ["0".into()]);
     }
 }

@@ -22,7 +22,7 @@ use rmcp::transport::streamable_http_server::session::{
     ServerSseMessage, SessionId, SessionManager,
     local::{LocalSessionManager, SessionConfig},
 };
-use skills_core::{Digest, RequestBudget, Reservation, Timestamp, text::first_chars};
+use skills_core::{Digest, Reservation, Timestamp, WorkAccount, text::first_chars};
 use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
@@ -79,8 +79,8 @@ pub(super) struct Session {
     since: Timestamp,
     /// Profile of the route that it was opened on, and is for.
     profile: McpProfile,
-    /// Number of the client whose share the session counts against.
-    pub(super) client: usize,
+    /// Account of the client whose share the session counts against.
+    pub(super) client: WorkAccount,
     pub(super) last_used: Instant,
     /// A request came after the one that opened the session.
     pub(super) was_used: bool,
@@ -114,7 +114,10 @@ impl Session {
             owner: owner(request.authorization.as_ref()),
             client_name: None,
             since: Timestamp::now(),
-            client: request.budget.as_ref().map_or(0, RequestBudget::client),
+            client: request
+                .budget
+                .as_ref()
+                .map_or_else(WorkAccount::process, |budget| budget.account().clone()),
             last_used: Instant::now(),
             was_used: false,
             _reservation: reservation,

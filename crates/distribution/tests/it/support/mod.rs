@@ -121,7 +121,7 @@ impl Site {
         view: &str,
         lines: &[&str],
     ) -> (u16, Body, RequestBudget) {
-        let held = RequestBudget::new(0, budget.try_reserve(0).unwrap());
+        let held = RequestBudget::with_memory(budget);
         let mut request = upload_pack(view, 2, lines);
         request.extensions_mut().insert(held.clone());
         let response = self.respond(&Caller::Anonymous, request).await;

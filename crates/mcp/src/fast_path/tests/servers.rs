@@ -115,7 +115,7 @@ impl Sent {
             request.extensions_mut().insert(caller.clone());
         }
         if let Some(memory) = &self.budget {
-            let budget = RequestBudget::new(0, memory.try_reserve(0).unwrap());
+            let budget = RequestBudget::with_memory(memory);
             request.extensions_mut().insert(budget);
         }
         request

@@ -289,7 +289,7 @@ mod tests {
     }
 
     fn request(memory: &MemoryBudget) -> (RequestBudget, ResponseBudget) {
-        let request = RequestBudget::new(0, memory.try_reserve(0).unwrap());
+        let request = RequestBudget::with_memory(memory);
         let (mut parts, ()) = Request::new(()).into_parts();
         parts.extensions.insert(request.clone());
         let mut extensions = Extensions::new();

@@ -1,0 +1,48 @@
+//! Kinds of work and the pools of threads that they run on.
+
+use std::time::Duration;
+
+/// Pool of permits for blocking threads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum WorkPool {
+    /// Work that keeps a processor busy. Few run at a time, so that the rest of the server gets processor time.
+    Compute,
+    /// Work that waits for a disk, a database or a resolver. Many run at a time.
+    Io,
+}
+
+/// Kind of work that a request can cause. Kinds are constants; SECURITY.md lists them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct WorkKind {
+    name: &'static str,
+    pool: WorkPool,
+}
+
+impl WorkKind {
+    /// Time from the request for a permit until the [`StopFlag`](super::StopFlag) is raised.
+    pub const TIME_LIMIT: Duration = Duration::from_secs(30);
+
+    /// Creates a kind of work that keeps a processor busy.
+    #[must_use]
+    pub const fn compute(name: &'static str) -> Self {
+        Self { name, pool: WorkPool::Compute }
+    }
+
+    /// Creates a kind of work that waits for a disk, a database or a resolver.
+    #[must_use]
+    pub const fn io(name: &'static str) -> Self {
+        Self { name, pool: WorkPool::Io }
+    }
+
+    /// Returns the name, for logs and the list in SECURITY.md.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        self.name
+    }
+
+    /// Returns the pool whose permits the work needs.
+    #[must_use]
+    pub const fn pool(self) -> WorkPool {
+        self.pool
+    }
+}

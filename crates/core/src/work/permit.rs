@@ -1,0 +1,100 @@
+//! Permits for work on blocking threads.
+
+use std::time::Instant;
+
+use tokio::{
+    sync::OwnedSemaphorePermit,
+    task::spawn_blocking,
+    time::{Instant as TokioInstant, timeout_at},
+};
+
+use super::{WorkKind, account::PoolPermits, stop_flag::StopFlag};
+use crate::budget::{OverBudget, Reservation};
+
+/// Refusal or failure of work.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum WorkError {
+    /// The caller's share of memory, or that of all callers, is used up.
+    #[error(transparent)]
+    OverBudget(#[from] OverBudget),
+    /// No thread became free in time.
+    #[error("the server is busy with other requests that need much processor time")]
+    Busy,
+    /// The work panicked.
+    #[error("{} failed unexpectedly", .0.name())]
+    Panicked(WorkKind),
+}
+
+/// Right to run work on a blocking thread, with memory for it. Released on drop, or when the work that it
+/// [runs](Self::run) has ended.
+#[derive(Debug)]
+pub struct WorkPermit {
+    kind: WorkKind,
+    reservation: Reservation,
+    _own: OwnedSemaphorePermit,
+    _all: OwnedSemaphorePermit,
+    deadline: Instant,
+}
+
+impl WorkPermit {
+    /// Waits for a permit of the client, then for one of the process: waiting clients hold no permit that others need.
+    pub(super) async fn acquire(
+        kind: WorkKind,
+        reservation: Reservation,
+        own: &PoolPermits,
+        all: &PoolPermits,
+    ) -> Result<Self, WorkError> {
+        let deadline = Instant::now() + WorkKind::TIME_LIMIT;
+        let acquired = timeout_at(TokioInstant::from_std(deadline), async {
+            let own = own.of(kind.pool()).clone().acquire_owned().await;
+            (own, all.of(kind.pool()).clone().acquire_owned().await)
+        });
+        // The semaphores are never closed.
+        let (Ok(own), Ok(all)) = acquired.await.map_err(|_| WorkError::Busy)? else {
+            return Err(WorkError::Busy);
+        };
+        Ok(Self { kind, reservation, _own: own, _all: all, deadline })
+    }
+
+    /// Reserves more memory for the work.
+    ///
+    /// # Errors
+    /// When it is not free.
+    pub fn try_grow(&mut self, more: usize) -> Result<(), WorkError> {
+        Ok(self.reservation.try_grow(more)?)
+    }
+
+    /// Runs work on a blocking thread. The permit is released when the work has ended. If the returned future is dropped,
+    /// the flag of the work is raised.
+    ///
+    /// # Errors
+    /// When the work panics.
+    pub async fn run<T: Send + 'static>(
+        self,
+        work: impl FnOnce(&StopFlag) -> T + Send + 'static,
+    ) -> Result<T, WorkError> {
+        let (kind, stop) = (self.kind, StopFlag::with_deadline(self.deadline));
+        let _raise = stop.raise_on_drop();
+        #[expect(clippy::disallowed_methods, reason = "the work has a permit")]
+        let done = spawn_blocking(move || {
+            let permit = self;
+            let result = work(&stop);
+            drop(permit);
+            result
+        });
+        done.await.map_err(|_| WorkError::Panicked(kind))
+    }
+}
+
+/// Runs a job of the server itself on a blocking thread: one that no request causes, and that needs no permit.
+///
+/// # Errors
+/// When the job panics.
+pub async fn run_own<T: Send + 'static>(
+    name: &'static str,
+    job: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, WorkError> {
+    #[expect(clippy::disallowed_methods, reason = "no request causes the job")]
+    let done = spawn_blocking(job);
+    done.await.map_err(|_| WorkError::Panicked(WorkKind::io(name)))
+}
