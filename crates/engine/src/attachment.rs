@@ -6,7 +6,7 @@
 use std::{borrow::Cow, sync::Arc, time::Duration};
 
 use skills_bus::{Bus, CallError};
-use skills_core::{Code, Coded};
+use skills_core::{Code, Coded, work::run_own};
 use skills_registry::{Registry, RegistryConfig};
 use tokio::{
     sync::watch,
@@ -176,7 +176,7 @@ impl Attachment {
             let epoch = self.wait_connected().await?;
             let (opened, weak, config) = (Arc::clone(&store), Arc::downgrade(&bus), config.clone());
             let open = move || Registry::open(opened, Some(weak), config);
-            let opened = tokio::task::spawn_blocking(open)
+            let opened = run_own("opening of the registry", open)
                 .await
                 .map_err(|error| AttachError::Internal(error.to_string()))?;
             match opened {

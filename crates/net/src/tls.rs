@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use skills_core::work::{WorkError, run_own};
 use tokio_rustls::rustls::{
     self, ClientConfig, RootCertStore, crypto::ring, pki_types::CertificateDer,
 };
@@ -14,7 +15,7 @@ pub enum TlsError {
     Config(#[from] rustls::Error),
     /// The task that reads the certificates of the system failed.
     #[error("system certificates: {0}")]
-    Task(#[from] tokio::task::JoinError),
+    Task(#[from] WorkError),
 }
 
 /// Loads a configuration that trusts the certificates of the system, or Mozilla's list if the system has none, and
@@ -23,7 +24,7 @@ pub enum TlsError {
 /// # Errors
 /// When an extra root is not a certificate.
 pub async fn load_client_config(extra_roots: Vec<Vec<u8>>) -> Result<ClientConfig, TlsError> {
-    tokio::task::spawn_blocking(move || client_config(extra_roots)).await?
+    run_own("system certificates", move || client_config(extra_roots)).await?
 }
 
 fn client_config(extra_roots: Vec<Vec<u8>>) -> Result<ClientConfig, TlsError> {

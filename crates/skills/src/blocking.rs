@@ -1,6 +1,6 @@
-//! Blocking work outside the async threads.
+//! Blocking work of commands, and of jobs of the server, outside the async threads.
 
-use skills_core::Code;
+use skills_core::{Code, work::run_own};
 use std::{
     num::NonZero,
     sync::atomic::{AtomicUsize, Ordering},
@@ -13,7 +13,7 @@ use crate::Failure;
 pub(crate) async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, Failure> {
-    let done = tokio::task::spawn_blocking(work).await;
+    let done = run_own("a job of the command", work).await;
     done.map_err(|error| Failure::new(Code::Internal, error.to_string()))
 }
 

@@ -10,7 +10,7 @@ use std::{
 };
 
 use parking_lot::Mutex;
-use skills_core::{Caller, KeyDirectory, KeyEnd, KeyLookup, User};
+use skills_core::{Caller, KeyDirectory, KeyEnd, KeyLookup, User, work::run_own};
 use tokio::time::{MissedTickBehavior, interval};
 use tokio_util::sync::CancellationToken;
 
@@ -99,7 +99,7 @@ async fn poll(inner: Weak<Inner>) {
         tick.tick().await;
         let Some(inner) = inner.upgrade() else { return };
         // The vault is a file, so the check blocks.
-        match tokio::task::spawn_blocking(move || inner.check_keys()).await {
+        match run_own("check of watched keys", move || inner.check_keys()).await {
             Ok(true) => {}
             Ok(false) => return,
             // The task goes on: nothing else would start it again.

@@ -3,6 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use skills_bus::Hub;
+use skills_core::work::run_own;
 use skills_registry::Registry;
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 
@@ -37,10 +38,10 @@ async fn run(registry: Arc<Registry>, hub: Hub, server: String, shutdown: Cancel
         let is_changed = functions != announced || is_failed;
         let (registry, server) = (Arc::clone(&registry), server.clone());
         let names = functions.clone();
-        let told = tokio::task::spawn_blocking(move || {
+        let announced_now = run_own("announcement of functions", move || {
             registry.announce_functions(&server, &names, is_changed)
         });
-        is_failed = match told.await {
+        is_failed = match announced_now.await {
             Ok(Ok(())) => false,
             Ok(Err(error)) => {
                 tracing::debug!(%error, "functions not announced to other servers");

@@ -4,7 +4,7 @@ use std::{net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
 
 use skills_bus::{Bus, Hub, HubConfig, ServerSecret};
 use skills_client_setup::ServerCommand;
-use skills_core::{Code, origin::WebHost};
+use skills_core::{Code, origin::WebHost, work::run_own};
 use skills_execution::PendingExecutor;
 use skills_http::{Access, Guard, Readiness};
 use skills_mdp::MdpHost;
@@ -307,7 +307,7 @@ impl Server {
         }
         drop((file, socket, collection, imports));
         // Queued writes are still stored, even if their callers are gone.
-        let close = tokio::task::spawn_blocking(move || {
+        let close = run_own("closing of the registry", move || {
             published.close();
             foundation.close();
         });

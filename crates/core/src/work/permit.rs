@@ -21,8 +21,8 @@ pub enum WorkError {
     #[error("the server is busy with other requests that need much processor time")]
     Busy,
     /// The work panicked.
-    #[error("{} failed unexpectedly", .0.name())]
-    Panicked(WorkKind),
+    #[error("{0} failed unexpectedly")]
+    Panicked(&'static str),
 }
 
 /// Right to run work on a blocking thread, with memory for it. Released on drop, or when the work that it
@@ -73,7 +73,7 @@ impl WorkPermit {
         self,
         work: impl FnOnce(&StopFlag) -> T + Send + 'static,
     ) -> Result<T, WorkError> {
-        let (kind, stop) = (self.kind, StopFlag::with_deadline(self.deadline));
+        let (name, stop) = (self.kind.name(), StopFlag::with_deadline(self.deadline));
         let _raise = stop.raise_on_drop();
         #[expect(clippy::disallowed_methods, reason = "the work has a permit")]
         let done = spawn_blocking(move || {
@@ -82,7 +82,7 @@ impl WorkPermit {
             drop(permit);
             result
         });
-        done.await.map_err(|_| WorkError::Panicked(kind))
+        done.await.map_err(|_| WorkError::Panicked(name))
     }
 }
 
@@ -96,5 +96,5 @@ pub async fn run_own<T: Send + 'static>(
 ) -> Result<T, WorkError> {
     #[expect(clippy::disallowed_methods, reason = "no request causes the job")]
     let done = spawn_blocking(job);
-    done.await.map_err(|_| WorkError::Panicked(WorkKind::io(name)))
+    done.await.map_err(|_| WorkError::Panicked(name))
 }

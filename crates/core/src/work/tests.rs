@@ -79,7 +79,7 @@ async fn work_without_memory_does_not_start() {
 async fn a_panic_of_work_is_an_error_and_releases_its_permit() {
     let account = accounts(1000).open();
     let work = |_: &StopFlag| -> () { panic!("of the test") };
-    assert_eq!(account.run(COMPUTE, 100, work).await, Err(WorkError::Panicked(COMPUTE)));
+    assert_eq!(account.run(COMPUTE, 100, work).await, Err(WorkError::Panicked("test")));
     assert_eq!(account.memory().reserved(), 0);
 }
 

@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use parking_lot::Mutex;
-use skills_core::{EntryKey, Timestamp};
+use skills_core::{EntryKey, Timestamp, work::run_own};
 use skills_registry::{Registry, RegistryError};
 use tokio::{sync::Notify, time::Instant};
 
@@ -158,7 +158,8 @@ impl Follower {
         while !comparison.lock().is_done() {
             let (store, reader) = (Arc::clone(&self.store), Arc::clone(&comparison));
             // On a blocking thread, because decoding a page takes a while.
-            let read = tokio::task::spawn_blocking(move || reader.lock().read(&store)).await;
+            let read =
+                run_own("comparison with the state", move || reader.lock().read(&store)).await;
             let read = read.map_err(|_| RegistryError::Closed)??;
             let (store, comparison) = (Arc::clone(&self.store), Arc::clone(&comparison));
             let queue = Arc::clone(&self.queue);

@@ -15,6 +15,7 @@ use skills_remote::is_unreachable;
 use super::keyspace;
 use crate::{
     Failure, attach,
+    blocking::blocking,
     cli::{ImportArgs, Target},
     composition::{open_registry, open_store},
     config::Config,
@@ -122,10 +123,7 @@ async fn open_state(bus: &Arc<dyn Bus>, config: &Config) -> Result<Arc<Registry>
     let runtime = tokio::runtime::Handle::current();
     let store = StateStore::new(Arc::clone(bus), location, scopes, timeout, runtime);
     let open = move || Registry::open(Arc::new(store), None, RegistryConfig::default());
-    let opened = tokio::task::spawn_blocking(open)
-        .await
-        .map_err(|error| Failure::new(Code::Internal, error.to_string()))?;
-    Ok(opened?)
+    Ok(blocking(open).await??)
 }
 
 /// Copies the official entries of one registry that another does not have or has in another version.
