@@ -8,7 +8,7 @@ import importlib
 from .report import Report
 from .test_server import TestServer
 
-THEMES = ["files", "web", "functions", "memory", "config", "keys", "live", "connections", "cli", "vault"]
+THEMES = ["files", "web", "functions", "memory", "config", "keys", "live", "connections", "cli", "vault", "shares"]
 
 
 def jobs(_options, failure):

@@ -5,6 +5,7 @@ mod architecture;
 mod command_line;
 mod limits;
 mod rules;
+mod work;
 
 use std::{
     env, fs,
