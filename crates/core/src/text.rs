@@ -1,4 +1,4 @@
-//! Truncation of texts for messages, logs and listings.
+//! Truncation and neutralisation of texts for messages, logs and listings.
 
 use std::borrow::Cow;
 
@@ -47,9 +47,20 @@ pub fn one_line(text: &str) -> Cow<'_, str> {
     Cow::Owned(text.split_whitespace().collect::<Vec<_>>().join(" "))
 }
 
+/// Returns foreign text with control characters, and so line ends and control sequences, replaced by spaces.
+#[must_use]
+pub fn plain(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn plain_text_has_no_control_characters() {
+        assert_eq!(plain("a\x1b[31mb\nc\u{9b}2J"), "a [31mb c 2J");
+    }
 
     #[test]
     fn characters_count_and_not_bytes() {

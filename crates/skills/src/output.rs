@@ -10,6 +10,7 @@ use std::{
 use anstyle::{AnsiColor, Style};
 use serde::Serialize;
 use serde_json::{Value, json as value};
+pub(crate) use skills_core::text::plain;
 
 use crate::terminal;
 
@@ -214,11 +215,6 @@ pub(crate) fn format_time(timestamp: &str) -> String {
     }
 }
 
-/// Returns foreign text as one line, with control characters replaced by spaces.
-pub(crate) fn plain(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
-}
-
 /// Formats a path as one line.
 pub(crate) fn path(path: &Path) -> String {
     plain(&path.display().to_string())
@@ -259,10 +255,5 @@ mod tests {
         assert_eq!(cut("Grüße", 5), "Grüße");
         assert_eq!(cut("Grüße", 4), "Grü…");
         assert_eq!(cut("", 0), "");
-    }
-
-    #[test]
-    fn plain_text_has_no_control_characters() {
-        assert_eq!(plain("a\x1b[31mb\nc"), "a [31mb c");
     }
 }
