@@ -41,7 +41,7 @@ impl AddressGuard {
         if self.https_only && !origin.is_https && !is_exempt {
             return Err(not_https());
         }
-        if !is_exempt && ip_literal(&origin).is_some_and(|address| !is_public(address)) {
+        if !is_exempt && ip_literal(&origin.host).is_some_and(|address| !is_public(address)) {
             return Err(UpstreamError::RefusedAddress { host: host_text(url) });
         }
         Ok((origin, is_exempt))
@@ -67,8 +67,7 @@ impl AddressGuard {
         }
     }
 
-    /// Checks a URL and resolves its host. A single forbidden address refuses the host, since which address is used would
-    /// be chance.
+    /// Checks a URL and resolves its host.
     pub(crate) async fn target(
         &self,
         url: &Url,
@@ -76,37 +75,56 @@ impl AddressGuard {
         owner: &str,
     ) -> Result<Target, UpstreamError> {
         let (origin, is_exempt) = self.check_url(url, allowed)?;
-        let addresses = self.addresses(&origin, owner).await?;
-        if !is_exempt && !addresses.iter().copied().all(is_public) {
-            return Err(UpstreamError::RefusedAddress { host: host_text(url) });
-        }
+        let addresses = if is_exempt {
+            resolve(&*self.resolver, &origin.host, owner).await?
+        } else {
+            resolve_public(&*self.resolver, &origin.host, owner).await?
+        };
         let port = origin.port;
         let addresses = addresses.into_iter().map(|it| SocketAddr::new(it, port)).collect();
         Ok(Target { origin, addresses })
     }
+}
 
-    async fn addresses(
-        &self,
-        origin: &UpstreamOrigin,
-        owner: &str,
-    ) -> Result<Vec<IpAddr>, UpstreamError> {
-        let name = match (ip_literal(origin), &origin.host) {
-            (None, Host::Domain(name)) => name,
-            (address, _) => return Ok(address.into_iter().collect()),
-        };
-        let failed = |reason: String| UpstreamError::Connect { host: name.clone(), reason };
-        let found = self.resolver.resolve(name, owner).await;
-        let found = found.map_err(|error| failed(format!("cannot resolve the name: {error}")))?;
-        if found.is_empty() {
-            return Err(failed("the name has no address".to_owned()));
-        }
-        Ok(found)
+/// Returns the addresses of a host that must be on the public internet. A single other address refuses the host, since which
+/// address is used would be chance. The caller connects to these addresses: the name could resolve to others the next time.
+///
+/// # Errors
+/// [`UpstreamError::RefusedAddress`], or when the name cannot be resolved.
+pub async fn resolve_public(
+    resolver: &dyn DnsResolver,
+    host: &Host,
+    owner: &str,
+) -> Result<Vec<IpAddr>, UpstreamError> {
+    let addresses = resolve(resolver, host, owner).await?;
+    if addresses.iter().copied().all(is_public) {
+        return Ok(addresses);
     }
+    Err(UpstreamError::RefusedAddress { host: host.to_string() })
+}
+
+/// Returns the addresses of a host; at least one.
+async fn resolve(
+    resolver: &dyn DnsResolver,
+    host: &Host,
+    owner: &str,
+) -> Result<Vec<IpAddr>, UpstreamError> {
+    let name = match (ip_literal(host), host) {
+        (None, Host::Domain(name)) => name,
+        (address, _) => return Ok(address.into_iter().collect()),
+    };
+    let failed = |reason: String| UpstreamError::Connect { host: name.clone(), reason };
+    let found = resolver.resolve(name, owner).await;
+    let found = found.map_err(|error| failed(format!("cannot resolve the name: {error}")))?;
+    if found.is_empty() {
+        return Err(failed("the name has no address".to_owned()));
+    }
+    Ok(found)
 }
 
 /// Returns the address of a host that is an IP literal.
-fn ip_literal(origin: &UpstreamOrigin) -> Option<IpAddr> {
-    match &origin.host {
+fn ip_literal(host: &Host) -> Option<IpAddr> {
+    match host {
         Host::Ipv4(address) => Some((*address).into()),
         Host::Ipv6(address) => Some((*address).into()),
         Host::Domain(_) => None,

@@ -6,7 +6,8 @@
 //!
 //! - [`UpstreamClient`]: the client; [`UpstreamClient::execute`] prepares and sends an [`UpstreamCall`]
 //! - [`UpstreamOrigin`]: scheme, host and port of an upstream
-//! - [`DnsResolver`]: lookup of names; tests provide their own
+//! - [`DnsResolver`]: lookup of names; tests provide their own. [`resolve_public`] is the rule on their addresses, for other
+//!   programs that connect to them
 //! - [`Secret`]: value that is never printed
 //!
 //! This crate does not know where manifests and secrets are stored, who may call, or what a tier is.
@@ -30,6 +31,7 @@ mod response_mapping;
 mod secret;
 mod values;
 
+pub use address_guard::resolve_public;
 pub use client::{PreparedRequest, Settings, UpstreamCall, UpstreamClient};
 pub use dns_resolver::{DnsResolver, SystemResolver};
 pub use endpoint::origin_of;
