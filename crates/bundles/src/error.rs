@@ -145,6 +145,14 @@ pub enum BundleError {
         /// Messages of git.
         reason: String,
     },
+    /// The server of a repository that the user did not choose may not be contacted.
+    #[error("{url} is not fetched: {reason}")]
+    RefusedRemote {
+        /// URL without credentials.
+        url: String,
+        /// Reason.
+        reason: String,
+    },
     /// A source is larger than what is fetched.
     #[error("{url} is too large: at most {} are fetched", ByteLimit(usize::try_from(*max).unwrap_or(usize::MAX)))]
     FetchTooLarge {
@@ -187,6 +195,7 @@ impl Coded for BundleError {
             Self::LeadsElsewhere { .. } => Code::LeadsElsewhere,
             Self::GitMissing => Code::GitMissing,
             Self::Fetch { .. } => Code::FetchFailed,
+            Self::RefusedRemote { .. } => Code::UntrustedSource,
             Self::FetchTooLarge { .. } => Code::TooLarge,
             Self::Interrupted { .. } => Code::Interrupted,
             Self::Archive { source, .. } => source.code(),
@@ -218,6 +227,9 @@ impl Coded for BundleError {
             ),
             Self::BadLockfile { .. } => {
                 Some("repair or remove it; `skills lock` writes what is installed")
+            }
+            Self::RefusedRemote { .. } => {
+                Some("if you trust it, add the repository by its own URL")
             }
             Self::FetchTooLarge { .. } => {
                 Some("add the skills from an archive or a folder that has only them")

@@ -42,7 +42,7 @@ pub use error::BundleError;
 pub use export::{ExportSummary, export};
 pub use find_bundles::{FoundBundles, find_bundles, find_in_archive};
 pub use find_documents::{DocumentFile, FoundDocuments, find_documents};
-pub use git::{FetchLimits, GitSource, find_in_repository};
+pub use git::{FetchDisplay, FetchLimits, GitRemote, GitSource, PinnedRemote, find_in_repository};
 
 use std::path::Path;
 

@@ -2,10 +2,10 @@
 
 use std::{
     fs, io,
-    io::Read as _,
     os::unix::process::CommandExt as _,
     path::{Path, PathBuf},
     process::{Child, Command, ExitStatus, Stdio},
+    sync::Arc,
     thread,
     time::{Duration, Instant},
 };
@@ -14,10 +14,14 @@ use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 
 use skills_core::GitProtocol;
 
-use super::FetchLimits;
+use super::{
+    FetchLimits, environment,
+    messages::{self, FetchDisplay, HiddenText, Messages},
+    remote::PinnedRemote,
+};
 
 /// Settings that override those of the user: nothing of a repository is executed, and no other program is started.
-const SETTINGS: [&str; 9] = [
+const SETTINGS: [&str; 10] = [
     "core.hooksPath=/dev/null",
     "core.fsmonitor=false",
     "core.alternateRefsCommand=",
@@ -27,92 +31,87 @@ const SETTINGS: [&str; 9] = [
     "gc.auto=0",
     "maintenance.auto=false",
     "transfer.bundleURI=false",
-];
-/// Variables that would lead git to another repository, such as those that git sets for its hooks.
-const REPOSITORY_VARIABLES: [&str; 8] = [
-    "GIT_DIR",
-    "GIT_WORK_TREE",
-    "GIT_INDEX_FILE",
-    "GIT_OBJECT_DIRECTORY",
-    "GIT_ALTERNATE_OBJECT_DIRECTORIES",
-    "GIT_COMMON_DIR",
-    "GIT_NAMESPACE",
-    "GIT_TEMPLATE_DIR",
+    // Servers that the repository names.
+    "fetch.uriProtocols=",
 ];
 /// Interval at which a running fetch is checked against its limits.
 const CHECK_INTERVAL: Duration = Duration::from_millis(20);
 /// Checks between two measurements of the repository's size.
 const CHECKS_PER_MEASUREMENT: u32 = 10;
-/// Time for git to end after it was asked to.
+/// Time for git to end after it was asked to, and for its last messages to arrive after it has ended.
 const END_TIMEOUT: Duration = Duration::from_secs(2);
-/// Most bytes of git's messages that are read.
-const MAX_MESSAGE_BYTES: u64 = 64 << 10;
-/// Most characters of git's messages in an error.
-const MAX_REASON_CHARS: usize = 600;
-
-/// Access of git to a source.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct GitAccess {
-    pub(super) protocol: GitProtocol,
-    /// False if a server must not lead git to another one.
-    pub(super) may_redirect: bool,
-}
-
-impl GitAccess {
-    /// Returns the protocols that may be used, also after a rewrite of the URL by the user's settings.
-    fn protocols(self) -> &'static str {
-        match self.protocol {
-            GitProtocol::Https | GitProtocol::Ssh => "https:ssh",
-            GitProtocol::Http => "https:ssh:http",
-            GitProtocol::File => "https:ssh:file",
-        }
-    }
-}
 
 /// The user's `git` for one bare repository.
-pub(super) struct Git {
+pub(super) struct Git<'a> {
     dir: PathBuf,
-    source: GitAccess,
-    interactive: bool,
+    protocol: GitProtocol,
+    /// Server that git is held to.
+    pinned: Option<&'a PinnedRemote>,
+    /// Terminal, on which git may ask for credentials.
+    display: Option<Arc<dyn FetchDisplay>>,
+    hidden: HiddenText,
 }
 
-impl Git {
-    pub(super) fn new(dir: &Path, source: GitAccess, interactive: bool) -> Self {
-        Self { dir: dir.to_owned(), source, interactive }
+impl<'a> Git<'a> {
+    pub(super) fn new(dir: &Path, protocol: GitProtocol) -> Self {
+        Self {
+            dir: dir.to_owned(),
+            protocol,
+            pinned: None,
+            display: None,
+            hidden: HiddenText::default(),
+        }
+    }
+
+    /// Holds git to a server.
+    pub(super) fn pinned_to(self, pinned: Option<&'a PinnedRemote>) -> Self {
+        Self { pinned, ..self }
+    }
+
+    /// Shows messages on a display, and never the hidden text.
+    pub(super) fn showing(
+        self,
+        display: Option<Arc<dyn FetchDisplay>>,
+        hidden: HiddenText,
+    ) -> Self {
+        Self { display, hidden, ..self }
+    }
+
+    /// Returns the protocols that may be used, also after a rewrite of the URL by the user's settings.
+    fn protocols(&self) -> &'static str {
+        match (self.pinned, self.protocol) {
+            (Some(pinned), _) => pinned.protocol().as_str(),
+            (None, GitProtocol::Https | GitProtocol::Ssh) => "https:ssh",
+            (None, GitProtocol::Http) => "https:ssh:http",
+            (None, GitProtocol::File) => "https:ssh:file",
+        }
     }
 
     /// Returns a command without arguments.
     pub(super) fn command(&self) -> Command {
-        let mut command = Command::new("git");
+        let mut command = environment::command("git");
         for setting in SETTINGS {
             command.args(["-c", setting]);
         }
-        for variable in REPOSITORY_VARIABLES {
-            command.env_remove(variable);
-        }
-        if !self.source.may_redirect {
-            command.args(["-c", "http.followRedirects=false"]);
-        }
-        command.env("GIT_DIR", &self.dir).env("GIT_ALLOW_PROTOCOL", self.source.protocols());
-        if !self.interactive {
+        command.env("GIT_DIR", &self.dir).env("GIT_ALLOW_PROTOCOL", self.protocols());
+        if self.display.is_none() {
             command.env("GIT_TERMINAL_PROMPT", "0");
+        }
+        if let Some(pinned) = self.pinned {
+            pinned.apply(&mut command);
         }
         command.current_dir(&self.dir).stdin(Stdio::null());
         command
     }
 
-    /// Runs a command and returns its output, or git's messages if it fails.
+    /// Runs a command that needs no network, and returns its output, or git's messages if it fails.
     pub(super) fn run(&self, arguments: &[&str]) -> io::Result<Result<Vec<u8>, String>> {
-        let mut command = self.command();
-        command.args(arguments);
-        if self.interactive {
-            command.stderr(Stdio::inherit());
-        }
-        let output = command.output()?;
+        let output = self.command().args(arguments).output()?;
         if output.status.success() {
             return Ok(Ok(output.stdout));
         }
-        Ok(Err(reason(&output.stderr, output.status)))
+        let messages = Messages::read(io::Cursor::new(output.stderr), None, self.hidden.clone());
+        Ok(Err(messages::reason(&messages.take(END_TIMEOUT), output.status)))
     }
 
     /// Runs a command that transfers data, within limits.
@@ -122,32 +121,25 @@ impl Git {
         limits: &FetchLimits,
     ) -> Result<(), Stopped> {
         let mut command = self.command();
-        command.args(arguments).stdout(Stdio::null());
-        if self.interactive {
-            // In the group of this process, which alone may use the terminal.
-            command.stderr(Stdio::inherit());
-        } else {
-            command.stderr(Stdio::piped()).process_group(0);
+        // Never the terminal itself: a server may write control sequences.
+        command.args(arguments).stdout(Stdio::null()).stderr(Stdio::piped());
+        if self.display.is_none() {
+            // Otherwise it stays in the group of this process, which alone may use the terminal.
+            command.process_group(0);
         }
         let mut child = command.spawn().map_err(Stopped::Io)?;
-        let messages = child.stderr.take().map(|stderr| {
-            thread::spawn(move || {
-                let mut text = Vec::new();
-                // The rest is read too, so that git does not wait for a reader.
-                let mut stderr = stderr;
-                let _ = (&mut stderr).take(MAX_MESSAGE_BYTES).read_to_end(&mut text);
-                let _ = io::copy(&mut stderr, &mut io::sink());
-                text
-            })
-        });
+        let messages = child
+            .stderr
+            .take()
+            .map(|stderr| Messages::read(stderr, self.display.clone(), self.hidden.clone()));
         let ended = self.wait(&mut child, limits);
         if ended.is_err() {
             self.stop(&mut child);
         }
-        let text = messages.and_then(|messages| messages.join().ok()).unwrap_or_default();
+        let lines = messages.map(|messages| messages.take(END_TIMEOUT)).unwrap_or_default();
         match ended? {
             status if status.success() => Ok(()),
-            status => Err(Stopped::Failed(reason(&text, status))),
+            status => Err(Stopped::Failed(messages::reason(&lines, status))),
         }
     }
 
@@ -181,7 +173,7 @@ impl Git {
     fn stop(&self, child: &mut Child) {
         let Some(pid) = i32::try_from(child.id()).ok().and_then(Pid::from_raw) else { return };
         let send = |signal| {
-            let _ = if self.interactive {
+            let _ = if self.display.is_some() {
                 kill_process(pid, signal)
             } else {
                 kill_process_group(pid, signal)
@@ -195,7 +187,7 @@ impl Git {
             }
             thread::sleep(CHECK_INTERVAL);
         }
-        if !self.interactive {
+        if self.display.is_none() {
             send(Signal::KILL);
         }
         let _ = child.kill();
@@ -212,16 +204,6 @@ pub(super) enum Stopped {
     TooLarge,
     TimedOut,
     Cancelled,
-}
-
-/// Returns the messages of a command that failed.
-fn reason(stderr: &[u8], status: ExitStatus) -> String {
-    let text = String::from_utf8_lossy(stderr);
-    let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
-    match lines.as_slice() {
-        [] => format!("git failed ({status})"),
-        lines => lines.join("; ").chars().take(MAX_REASON_CHARS).collect(),
-    }
 }
 
 /// Returns the bytes of all files below a folder. Files that vanish meanwhile do not count.

@@ -1,13 +1,18 @@
 //! Bundles in a git repository, fetched by the user's `git` with its credentials and proxies.
 //!
-//! - `command`: runs `git` without hooks, filters, submodules and other protocols
+//! - `command`: runs `git` without hooks, filters, submodules and other protocols; `environment`: its variables
+//! - `remote`: the server that git would contact, and holding it to checked addresses of that
+//! - `messages`: what git and servers print
 //! - `objects`: reads blobs from the object database
 //!
 //! The fetch is shallow, into a bare repository that is removed afterwards. Nothing is checked out: files are read from
 //! the object database, byte for byte, so that no filter, hook or attribute of a repository has any effect.
 
 mod command;
+mod environment;
+mod messages;
 mod objects;
+mod remote;
 
 use std::{
     io,
@@ -22,10 +27,17 @@ use std::{
 use skills_core::{
     GitProtocol, Provenance, SourceKind, git_location::is_reference, limits::MAX_BUNDLE_BYTES,
 };
+use tempfile::TempDir;
+use url::Host;
 
 use self::{
-    command::{Git, GitAccess, Stopped},
+    command::{Git, Stopped},
+    messages::HiddenText,
     objects::GitObjects,
+};
+pub use self::{
+    messages::FetchDisplay,
+    remote::{GitRemote, PinnedRemote},
 };
 use crate::{
     BundleError, FoundBundles,
@@ -75,7 +87,7 @@ pub struct GitSource {
     protocol: GitProtocol,
     reference: Option<String>,
     path: String,
-    may_redirect: bool,
+    pinned: Option<PinnedRemote>,
 }
 
 impl GitSource {
@@ -86,7 +98,7 @@ impl GitSource {
         let (url, public_url) = (url.into(), public_url.into());
         let protocol = GitProtocol::of_location(&url)?;
         let path = String::new();
-        Some(Self { url, public_url, protocol, reference: None, path, may_redirect: true })
+        Some(Self { url, public_url, protocol, reference: None, path, pinned: None })
     }
 
     /// Selects a branch, tag or commit; by default the branch that the repository shows first.
@@ -101,10 +113,24 @@ impl GitSource {
         Self { path: path.into(), ..self }
     }
 
-    /// Refuses redirects to other servers.
+    /// Holds git to addresses of [`remote`](Self::remote), without redirects and proxies.
     #[must_use]
-    pub fn without_redirects(self) -> Self {
-        Self { may_redirect: false, ..self }
+    pub fn pinned_to(self, pinned: PinnedRemote) -> Self {
+        Self { pinned: Some(pinned), ..self }
+    }
+
+    /// Asks git, and ssh, which server they would contact. Nothing is sent to it.
+    ///
+    /// # Errors
+    /// When `git` is missing, or the server is not known or cannot be pinned.
+    pub fn remote(&self) -> Result<GitRemote, BundleError> {
+        GitRemote::find(self)
+    }
+
+    /// Returns the host in the URL, parsed as browsers do. `None` for a path on this machine, and if it cannot be parsed.
+    #[must_use]
+    pub fn host(&self) -> Option<Host> {
+        remote::host_of(&self.url)
     }
 
     /// Returns the URL to fetch, which may have credentials.
@@ -138,21 +164,19 @@ impl GitSource {
     }
 }
 
-/// Fetches a repository and finds its bundles. With `interactive`, git may ask for credentials and show its progress.
+/// Fetches a repository and finds its bundles. With a display, git may ask for credentials on the terminal.
 ///
 /// # Errors
 /// When `git` is missing or fails, a limit is exceeded, or there is no bundle.
 pub fn find_in_repository(
     source: &GitSource,
-    interactive: bool,
+    display: Option<Arc<dyn FetchDisplay>>,
     limits: &FetchLimits,
 ) -> Result<FoundBundles, BundleError> {
-    let GitSource { url, public_url, protocol, reference, path, may_redirect } = source;
-    let failed = |reason: String| {
-        // Git repeats the URL in its messages.
-        let reason = if url.is_empty() { reason } else { reason.replace(url, public_url) };
-        BundleError::Fetch { url: public_url.clone(), reason }
-    };
+    let GitSource { url, public_url, protocol, reference, path, pinned } = source;
+    let pinned = pinned.as_ref();
+    let url = pinned.map_or(url.as_str(), PinnedRemote::url);
+    let failed = |reason: String| BundleError::Fetch { url: public_url.clone(), reason };
     let io_error = |error: io::Error| match error.kind() {
         io::ErrorKind::NotFound => BundleError::GitMissing,
         _ => failed(error.to_string()),
@@ -161,16 +185,14 @@ pub fn find_in_repository(
         let reason = "the reference is not the name of a branch, a tag or a commit";
         return Err(failed(reason.to_owned()));
     }
-    let dir = tempfile::Builder::new()
-        .prefix("skills-git-")
-        .tempdir()
-        .map_err(|error| failed(error.to_string()))?;
-    let access = GitAccess { protocol: *protocol, may_redirect: *may_redirect };
-    let git = Git::new(dir.path(), access, interactive);
+    let dir = temporary_dir().map_err(|error| failed(error.to_string()))?;
+    // Git repeats the URL in its messages.
+    let hidden = HiddenText { text: url.to_owned(), replacement: public_url.clone() };
+    let progress = if display.is_some() { "--progress" } else { "--quiet" };
+    let git = Git::new(dir.path(), *protocol).pinned_to(pinned).showing(display, hidden);
     let run = |arguments: &[&str]| git.run(arguments).map_err(io_error)?.map_err(failed);
     run(&["init", "--quiet", "--bare", "--template="])?;
     let wanted = reference.as_deref().unwrap_or("HEAD");
-    let progress = if interactive { "--progress" } else { "--quiet" };
     let options = ["--depth=1", "--no-tags", "--no-recurse-submodules", progress];
     let fetch = [&["fetch"] as &[&str], &options, &["--", url, wanted]].concat();
     git.run_bounded(&fetch, limits).map_err(|stopped| match stopped {
@@ -196,6 +218,10 @@ pub fn find_in_repository(
     };
     let name = repository_name(public_url);
     in_entries(Path::new(public_url), Some(name), entries, &origin)
+}
+
+fn temporary_dir() -> io::Result<TempDir> {
+    tempfile::Builder::new().prefix("skills-git-").tempdir()
 }
 
 /// Returns the last segment of a URL without `.git`.

@@ -1,8 +1,11 @@
 //! Parts of the addresses of sources: references, credentials, hosts.
 
 use skills_bundles::GitSource;
+use skills_core::{Code, GitProtocol};
 use skills_upstream::is_public;
 use url::{Host, Url};
+
+use crate::Failure;
 
 /// Splits `@REF` off. An `@` at the start of a segment or before the host belongs to the path.
 pub(super) fn split_reference(text: &str) -> (String, Option<String>) {
@@ -17,22 +20,40 @@ pub(super) fn split_reference(text: &str) -> (String, Option<String>) {
     }
 }
 
-/// Returns whether a URL names this machine or an address of a local network, without a DNS lookup.
+/// Returns whether a web address names this machine or a local network, without a DNS lookup.
 pub(super) fn is_local_url(url: &Url) -> bool {
-    let is_local_name = |name: &str| {
-        let name = name.trim_end_matches('.');
-        name.eq_ignore_ascii_case("localhost") || !name.contains('.')
-    };
-    match url.host() {
-        None => true,
-        Some(Host::Domain(name)) => match name.parse() {
-            // The host of a URL with a scheme that is not the web's stays a text.
-            Ok(address) => !is_public(address),
-            Err(_) => is_local_name(name),
-        },
-        Some(Host::Ipv4(address)) => !is_public(address.into()),
-        Some(Host::Ipv6(address)) => !is_public(address.into()),
+    url.host().is_none_or(|host| is_local_host(&host.to_owned()))
+}
+
+/// Returns whether a repository is on this machine or in a local network, without a DNS lookup.
+pub(super) fn is_local_repository(source: &GitSource) -> bool {
+    match source.protocol() {
+        GitProtocol::File | GitProtocol::Http => true,
+        GitProtocol::Https | GitProtocol::Ssh => {
+            source.host().is_none_or(|host| is_local_host(&host))
+        }
     }
+}
+
+/// Returns whether a host is this machine or one of a local network, without a DNS lookup.
+fn is_local_host(host: &Host) -> bool {
+    match host {
+        Host::Domain(name) => {
+            let name = name.trim_end_matches('.');
+            name.eq_ignore_ascii_case("localhost") || !name.contains('.')
+        }
+        Host::Ipv4(address) => !is_public((*address).into()),
+        Host::Ipv6(address) => !is_public((*address).into()),
+    }
+}
+
+/// Creates the error for a repository in a local network that the user did not name.
+pub(super) fn local_address(shown: &str) -> Failure {
+    let message = format!(
+        "{shown} is on this machine or in a local network, and only the user may choose that"
+    );
+    Failure::new(Code::UntrustedSource, message)
+        .hint("if you trust it, add the repository by its own URL")
 }
 
 /// Creates the source of a repository from a URL, which may have credentials.

@@ -11,6 +11,7 @@ use url::Url;
 
 use super::{
     Fetcher, Found,
+    address::{is_local_repository, local_address},
     download::{self, MAX_JSON_BYTES, failed},
     public_url,
     spec::{ArchiveSource, DEFAULT_HOST, SourceSpec, WebSource},
@@ -99,15 +100,13 @@ impl Fetcher {
         };
         let source = source.with_reference(reference);
         // Only the host that the user named may be in a local network.
-        let is_named = Url::parse(url).is_ok_and(|url| same_origin(market, &url));
-        let spec = SourceSpec::Git(source);
-        if !is_named && spec.is_local() {
-            return Err(local_address(url));
+        if Url::parse(url).is_ok_and(|url| same_origin(market, &url)) {
+            return Ok(self.find_in_git(source).await?.into());
         }
-        let SourceSpec::Git(source) = spec else { return Ok(Found::default()) };
-        // Nor may a host that the marketplace chose lead there.
-        let source = if is_named { source } else { source.without_redirects() };
-        Ok(self.find_in_git(source).await?.into())
+        if is_local_repository(&source) {
+            return Err(local_address(&public_url(url)));
+        }
+        Ok(self.find_in_public_git(source).await?.into())
     }
 
     async fn fetch_archive(
@@ -136,13 +135,6 @@ impl Found {
             }
         }
     }
-}
-
-fn local_address(url: &str) -> Failure {
-    let message =
-        format!("{} is in a local network, and the marketplace is not there", public_url(url));
-    Failure::new(Code::UntrustedSource, message)
-        .hint("if you trust it, add the repository by its own URL")
 }
 
 fn same_origin(one: &Url, other: &Url) -> bool {

@@ -1,12 +1,13 @@
 //! Finds the bundles of sources, and fetches those that are not on this machine.
 //!
 //! - `spec`: sources as the user writes them; `address`: parts of their addresses
-//! - `download`: bounded downloads
+//! - `git`: repositories; `download`: bounded downloads
 //! - `well_known`: sites with well-known discovery; `server`: skills of another server
 //! - `marketplace`: plugins of a `marketplace.json`
 
 mod address;
 mod download;
+mod git;
 mod marketplace;
 mod server;
 mod spec;
@@ -19,10 +20,10 @@ use std::{
 };
 
 use skills_bundles::{
-    BundleCandidate, BundleError, FetchLimits, FoundBundles, GitSource, find_bundles,
-    find_in_archive, find_in_repository,
+    BundleCandidate, BundleError, FetchLimits, FoundBundles, find_bundles, find_in_archive,
 };
 use skills_core::{Code, Provenance, SourceKind, limits::MAX_SKILL_BYTES};
+use skills_upstream::{DnsResolver, SystemResolver};
 
 pub(crate) use self::{
     address::public_url,
@@ -40,7 +41,7 @@ pub(crate) struct Candidates {
 }
 
 /// Fetches sources.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub(crate) struct Fetcher {
     /// Host of `owner/repo`.
     pub(crate) host: String,
@@ -49,6 +50,8 @@ pub(crate) struct Fetcher {
     /// Lets git ask for credentials and show its progress.
     interactive: bool,
     limits: FetchLimits,
+    /// Resolver of hosts that the user did not name.
+    resolver: Arc<dyn DnsResolver>,
 }
 
 impl Fetcher {
@@ -56,7 +59,8 @@ impl Fetcher {
     pub(crate) fn new(host: &str, insecure: bool, json: bool, cancelled: Arc<AtomicBool>) -> Self {
         let interactive = !json && std::io::stderr().is_terminal();
         let limits = FetchLimits { cancelled, ..FetchLimits::default() };
-        Self { host: host.to_owned(), insecure, interactive, limits }
+        let resolver = Arc::new(SystemResolver::default());
+        Self { host: host.to_owned(), insecure, interactive, limits, resolver }
     }
 
     /// Returns a fetcher that never uses the terminal.
@@ -136,6 +140,7 @@ impl Fetcher {
                     .into())
             }
             SourceSpec::Git(source) => Ok(self.find_in_git(source).await?.into()),
+            SourceSpec::PublicGit(source) => Ok(self.find_in_public_git(source).await?.into()),
             SourceSpec::Archive(source) => {
                 self.print_fetch(&public_url(source.url.as_str()));
                 Ok(self.find_in_archive(source).await?.into())
@@ -165,23 +170,6 @@ impl Fetcher {
                 self.fetch_marketplace(source).await
             }
         }
-    }
-
-    /// Fetches a repository and finds its bundles.
-    async fn find_in_git(&self, source: GitSource) -> Result<FoundBundles, Failure> {
-        self.print_fetch(source.public_url());
-        let (interactive, limits) = (self.interactive, self.limits.clone());
-        let found = blocking(move || find_in_repository(&source, interactive, &limits)).await?;
-        found.map_err(|error| {
-            let is_fetch = matches!(error, BundleError::Fetch { .. });
-            let failure = Failure::from(error);
-            if !is_fetch {
-                return failure;
-            }
-            failure.hint(
-                "check the name and the reference; a path on this machine must exist, and `git` needs access",
-            )
-        })
     }
 
     async fn find_in_archive(&self, source: ArchiveSource) -> Result<FoundBundles, Failure> {

@@ -13,7 +13,8 @@ use skills_core::{
 use url::{Position, Url};
 
 use super::address::{
-    git_source, is_local_url, parse_shorthand, parse_ssh, public_url, split_reference,
+    git_source, is_local_repository, is_local_url, parse_shorthand, parse_ssh, public_url,
+    split_reference,
 };
 use crate::Failure;
 
@@ -49,6 +50,8 @@ pub(crate) enum SourceSpec {
     Stdin,
     Path(PathBuf),
     Git(GitSource),
+    /// Repository that the user did not name, which has to be on the public internet.
+    PublicGit(GitSource),
     Archive(ArchiveSource),
     /// Site with well-known discovery, by the URL that the paths of its index are below.
     Site(WebSource),
@@ -151,7 +154,7 @@ impl SourceSpec {
             }
             (SourceKind::Git, Some(Self::Git(source))) => {
                 let source = source.with_reference(provenance.reference.clone());
-                Ok(Self::Git(if is_own { source } else { source.without_redirects() }))
+                Ok(if is_own { Self::Git(source) } else { Self::PublicGit(source) })
             }
             _ => Err(Failure::new(Code::Unsupported, format!("cannot fetch from {location}"))),
         }
@@ -236,17 +239,7 @@ impl SourceSpec {
             Self::Archive(archive) => is_local_url(&archive.url),
             Self::Site(site) | Self::Marketplace(site) => is_local_url(&site.url),
             Self::Server(server) => is_local_url(&server.site.url),
-            Self::Git(git) => match git.protocol() {
-                GitProtocol::File | GitProtocol::Http => true,
-                GitProtocol::Https | GitProtocol::Ssh => {
-                    // `user@host:path` as a URL.
-                    let url = Url::parse(git.url()).ok().filter(Url::has_host).or_else(|| {
-                        let (login, _) = git.url().split_once(':')?;
-                        Url::parse(&format!("ssh://{login}")).ok()
-                    });
-                    url.is_none_or(|url| is_local_url(&url))
-                }
-            },
+            Self::Git(git) | Self::PublicGit(git) => is_local_repository(git),
         }
     }
 

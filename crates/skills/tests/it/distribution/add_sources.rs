@@ -1,6 +1,16 @@
 //! `skills add` from sites, servers, marketplaces and repositories over http.
 
-use std::{fs, os::unix::fs::symlink, process::Stdio};
+use std::{
+    fs,
+    net::TcpListener,
+    os::unix::fs::symlink,
+    process::Stdio,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    thread,
+};
 
 use serde_json::json;
 use skills_testkit::program;
@@ -217,7 +227,7 @@ fn path_tricks_in_a_repository_do_not_leave_it() {
 fn an_interrupted_fetch_leaves_nothing_behind() {
     let project = Project::new();
     // A server that accepts a connection and never answers.
-    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}/a.git", listener.local_addr().unwrap());
     let temporary = project.path("tmp");
     fs::create_dir(&temporary).unwrap();
@@ -313,4 +323,89 @@ fn an_import_through_a_server_is_one_commit() {
     assert_eq!(git(&clone, &["rev-list", "--count", "HEAD"]), "2");
     let text = fs::read_to_string(clone.join("skills/skill-0/SKILL.md")).unwrap();
     assert!(text.contains("Second."), "{text}");
+}
+
+/// Spellings of addresses of this machine that some program resolves.
+const SPELLINGS_OF_THIS_MACHINE: [&str; 20] = [
+    "127.0.0.1",
+    "127.1",
+    "0x7f.1",
+    "0x7f000001",
+    "0177.0.0.1",
+    "0177.1",
+    "2130706433",
+    "017700000001",
+    "%31%32%37.0.0.1",
+    "127.0.0.1.",
+    "127.1.",
+    "0",
+    "0.0.0.0",
+    "localhost",
+    "LOCALHOST.",
+    "[::1]",
+    "[::ffff:127.0.0.1]",
+    "[::ffff:7f00:1]",
+    "[64:ff9b::127.0.0.1]",
+    "[::]",
+];
+
+/// Listener that closes every connection and counts it.
+struct CountingListener {
+    port: u16,
+    connections: Arc<AtomicUsize>,
+}
+
+impl CountingListener {
+    fn start() -> Self {
+        // One of IPv6 accepts both kinds of connections.
+        let listener = TcpListener::bind("[::]:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let connections = Arc::new(AtomicUsize::new(0));
+        let counted = Arc::clone(&connections);
+        thread::spawn(move || {
+            for _connection in listener.incoming().flatten() {
+                counted.fetch_add(1, Ordering::SeqCst);
+            }
+        });
+        Self { port, connections }
+    }
+}
+
+#[test]
+fn a_marketplace_cannot_reach_this_machine_by_any_spelling_of_its_address() {
+    let project = Project::new();
+    fs::create_dir_all(project.path("site/.claude-plugin")).unwrap();
+    let site = StaticSite::start(&project.path("site"));
+    let (mut plugins, mut listeners, mut ssh_config) = (vec![], vec![], String::new());
+    let mut add = |repository: String, listener: CountingListener| {
+        plugins.push(json!({"name": "x", "source": {"source": "url", "url": repository}}));
+        listeners.push((repository, listener));
+    };
+    for host in SPELLINGS_OF_THIS_MACHINE {
+        for scheme in ["ssh://git@", "https://"] {
+            let listener = CountingListener::start();
+            add(format!("{scheme}{host}:{}/x.git", listener.port), listener);
+        }
+        if !host.contains(['%', '[']) {
+            // This form has no port.
+            let listener = CountingListener::start();
+            ssh_config.push_str(&format!("Host {host}\n  Port {}\n", listener.port));
+            add(format!("git@{host}:x"), listener);
+        }
+    }
+    project.put("ssh_config", ssh_config);
+    let market = json!({"name": "acme", "owner": {"name": "Acme"}, "plugins": plugins});
+    project.put("site/.claude-plugin/marketplace.json", market.to_string());
+    let mut command = project.command(&["add"]);
+    command.arg(format!("{}/.claude-plugin/marketplace.json", site.origin));
+    let ssh =
+        format!("ssh -o StrictHostKeyChecking=no -F {}", project.path("ssh_config").display());
+    let ran = skills_testkit::run(command.env("GIT_SSH_COMMAND", ssh));
+    assert_eq!(ran.code, Some(1), "{}{}", ran.stdout, ran.stderr);
+    let reached: Vec<&str> = listeners
+        .iter()
+        .filter(|(_, listener)| listener.connections.load(Ordering::SeqCst) > 0)
+        .map(|(repository, _)| repository.as_str())
+        .collect();
+    assert_eq!(reached, Vec::<&str>::new());
 }

@@ -43,12 +43,17 @@ impl Project {
         self.dir.path().join(path)
     }
 
-    /// Runs `skills` in the project, with a data directory and a home of its own.
-    pub(super) fn run(&self, arguments: &[&str]) -> CommandOutput {
+    /// Returns `skills` in the project, with a data directory and a home of its own.
+    pub(super) fn command(&self, arguments: &[&str]) -> Command {
         let mut command = program(BINARY);
         command.args(arguments).current_dir(self.path("project"));
         command.env("SKILLS_DATA_DIR", self.path("data")).env("HOME", self.path("home"));
-        run(&mut command)
+        command
+    }
+
+    /// Runs `skills` in the project.
+    pub(super) fn run(&self, arguments: &[&str]) -> CommandOutput {
+        run(&mut self.command(arguments))
     }
 
     /// Runs a command that must succeed and returns its output.

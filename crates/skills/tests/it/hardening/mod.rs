@@ -4,6 +4,7 @@ mod answer_limits;
 mod bus_limits;
 mod configuration;
 mod function_access;
+mod git_programs;
 mod live_client_limits;
 mod memory_budget;
 mod printed_tokens;

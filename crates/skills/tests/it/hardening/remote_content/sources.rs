@@ -173,6 +173,8 @@ async fn local_networks_that_a_registry_names_are_not_entered() {
         json!({ "kind": "git", "location": format!("http://{address}/a") }),
         json!({ "kind": "git", "location": format!("https://{address}/a") }),
         json!({ "kind": "git", "location": format!("ssh://git@{address}/a") }),
+        json!({ "kind": "git", "location": format!("ssh://127.1:{}/a", address.port()) }),
+        json!({ "kind": "git", "location": format!("ssh://git@0177.0.0.1:{}/a", address.port()) }),
     ] {
         NamingRegistry::start(source.clone()).await.update(home.path());
         let accepted = listener.accept().map(|_| ()).map_err(|error| error.kind());
