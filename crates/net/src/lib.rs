@@ -5,6 +5,7 @@
 //! - [`check_host`]: host names that requests may have
 //! - [`websocket`]: the handshake, and closing without losing the close frame
 //! - [`tls`]: TLS configuration of clients
+//! - [`socket_owner`]: user of the process at the other end of a loopback connection
 //!
 //! It knows no routes, no credentials and no messages.
 
@@ -12,6 +13,7 @@ mod connection_limiter;
 mod host_rule;
 mod http_server;
 mod listener;
+pub mod socket_owner;
 pub mod tls;
 pub mod websocket;
 
