@@ -9,11 +9,10 @@ use std::{fmt, io, net::SocketAddr};
 
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use sha2::Sha256;
-use tokio::{
-    io::{AsyncReadExt as _, AsyncWriteExt as _},
-    net::TcpStream,
-};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use uuid::Uuid;
+
+use crate::client::QuickAckStream;
 
 /// Path that answers challenges.
 pub(crate) const PATH: &str = "/proof";
@@ -98,8 +97,11 @@ pub enum ProofError {
 ///
 /// # Errors
 /// When the proof fails; nothing but the challenge was sent.
-pub async fn challenge(stream: &mut TcpStream, secret: &ServerSecret) -> Result<(), ProofError> {
-    let address = stream.peer_addr()?;
+pub async fn challenge(
+    stream: &mut QuickAckStream,
+    secret: &ServerSecret,
+) -> Result<(), ProofError> {
+    let (_, address) = stream.addresses()?;
     let challenge = Uuid::new_v4().simple().to_string();
     let request =
         format!("GET {PATH} HTTP/1.1\r\nhost: {address}\r\n{CHALLENGE}: {challenge}\r\n\r\n");
@@ -118,7 +120,7 @@ pub async fn challenge(stream: &mut TcpStream, secret: &ServerSecret) -> Result<
 }
 
 /// Reads the head of a response without a body, and not a byte more.
-async fn read_head(stream: &mut TcpStream) -> Result<String, ProofError> {
+async fn read_head(stream: &mut QuickAckStream) -> Result<String, ProofError> {
     let mut head = Vec::new();
     while !head.ends_with(b"\r\n\r\n") {
         if head.len() == MAX_HEAD {

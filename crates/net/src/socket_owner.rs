@@ -24,12 +24,24 @@ const MAX_ROW_BYTES: usize = 1024;
 /// User id that the kernel shows for users that the user namespace does not map, unless it is configured.
 const DEFAULT_OVERFLOW_UID: u32 = 65_534;
 
+/// Reads of the tables without a row of the socket, before it is unknown. The kernel writes a table in parts, so a row can
+/// be missing from a table that changes meanwhile.
+const READS: u32 = 2;
+
+/// Socket at the other end of a connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PeerSocket {
+    /// A process of the user with this id holds it.
+    Held(u32),
+    /// No process holds it: it waits to be accepted, or is closed already.
+    Unheld,
+    /// It is on another machine, in another network namespace or of a user without an id in this user namespace, or the
+    /// system has no such tables, as macOS.
+    Unknown,
+}
+
 /// Returns the user id of the process that holds the socket at the other end of a connection: the socket whose local
-/// address is `peer` and whose remote address is `local`.
-///
-/// `None` if the owner is unknown: the other end is on another machine or in another network namespace, no process
-/// holds the socket (it is closed already, or not accepted yet), or the system has no such table, such as macOS. Callers
-/// grant nothing then.
+/// address is `peer` and whose remote address is `local`. `None` if the user is not known; callers grant nothing then.
 ///
 /// The answer is about the connection, not about the listener, which may be shared or replaced meanwhile. It holds as
 /// long as the caller holds its end: afterwards the addresses may be those of another connection.
@@ -38,9 +50,22 @@ const DEFAULT_OVERFLOW_UID: u32 = 65_534;
 /// the runtime.
 #[must_use]
 pub fn owner_of_peer(local: SocketAddr, peer: SocketAddr) -> Option<u32> {
-    let owner = find_in_tables(Path::new(TABLES), local, peer)?;
-    let is_unmapped = owner == overflow_uid() && !maps_all_users();
-    (!is_unmapped).then_some(owner)
+    match peer_socket(local, peer) {
+        PeerSocket::Held(owner) => Some(owner),
+        PeerSocket::Unheld | PeerSocket::Unknown => None,
+    }
+}
+
+/// Returns the socket at the other end of a connection, see [`owner_of_peer`].
+#[must_use]
+pub fn peer_socket(local: SocketAddr, peer: SocketAddr) -> PeerSocket {
+    let find = || find_in_tables(Path::new(TABLES), local, peer);
+    match (0..READS).find_map(|_| find()) {
+        Some(PeerSocket::Held(owner)) if owner == overflow_uid() && !maps_all_users() => {
+            PeerSocket::Unknown
+        }
+        found => found.unwrap_or(PeerSocket::Unknown),
+    }
 }
 
 /// Returns whether a user id is the one of this process, or the administrator of the system, who can act as every user.
@@ -49,36 +74,42 @@ pub fn is_own_or_root(owner: u32) -> bool {
     owner == 0 || owner == rustix::process::geteuid().as_raw()
 }
 
-fn find_in_tables(tables: &Path, local: SocketAddr, peer: SocketAddr) -> Option<u32> {
+fn find_in_tables(tables: &Path, local: SocketAddr, peer: SocketAddr) -> Option<PeerSocket> {
     let (local, peer) = (canonical(local), canonical(peer));
     let names: &[&str] = if peer.is_ipv4() { &[TABLE_V4, TABLE_V6] } else { &[TABLE_V6] };
-    names.iter().find_map(|name| {
-        let table = File::open(tables.join(name)).ok()?.take(MAX_TABLE_BYTES);
-        find_row(BufReader::new(table), local, peer).ok().flatten()
-    })
+    let mut found = None;
+    for name in names {
+        let Ok(table) = File::open(tables.join(name)) else { continue };
+        let table = BufReader::new(table.take(MAX_TABLE_BYTES));
+        match find_row(table, local, peer) {
+            Ok(Some(held @ PeerSocket::Held(_))) => return Some(held),
+            Ok(other) => found = found.or(other),
+            Err(_) => {}
+        }
+    }
+    found
 }
 
-/// Searches a table for the socket with these addresses that a process holds.
+/// Searches a table for the socket with these addresses, preferably one that a process holds: the addresses of a closed
+/// connection can be used again.
 fn find_row(
     mut table: impl BufRead,
     local: SocketAddr,
     peer: SocketAddr,
-) -> io::Result<Option<u32>> {
-    let mut row = Vec::new();
+) -> io::Result<Option<PeerSocket>> {
+    let (mut row, mut found) = (Vec::new(), None);
     loop {
         row.clear();
         let count = table.by_ref().take(MAX_ROW_BYTES as u64).read_until(b'\n', &mut row)?;
         if count == 0 {
-            return Ok(None);
+            return Ok(found);
         }
-        let found = std::str::from_utf8(&row).ok().and_then(Row::parse);
-        match found {
-            Some(Row { local: at, remote, owner, inode })
-                if inode != 0 && at == peer && remote == local =>
-            {
-                return Ok(Some(owner));
+        let parsed = std::str::from_utf8(&row).ok().and_then(Row::parse);
+        if let Some(row) = parsed.filter(|row| row.local == peer && row.remote == local) {
+            if row.inode != 0 {
+                return Ok(Some(PeerSocket::Held(row.owner)));
             }
-            _ => {}
+            found = Some(PeerSocket::Unheld);
         }
     }
 }
@@ -185,7 +216,10 @@ mod tests {
     const CLIENT: &str = "127.0.0.1:52848";
 
     fn owner_in(tables: &tempfile::TempDir, local: &str, peer: &str) -> Option<u32> {
-        find_in_tables(tables.path(), address(local), address(peer))
+        match find_in_tables(tables.path(), address(local), address(peer)) {
+            Some(PeerSocket::Held(owner)) => Some(owner),
+            _ => None,
+        }
     }
 
     #[test]
@@ -213,9 +247,9 @@ mod tests {
             ("closed on both ends", "06"),
         ] {
             let tables = tables(&[row(SERVER, CLIENT, state, 0, 0)], &[]);
-            assert_eq!(owner_in(&tables, CLIENT, SERVER), None, "{situation}");
+            let found = find_in_tables(tables.path(), address(CLIENT), address(SERVER));
+            assert_eq!(found, Some(PeerSocket::Unheld), "{situation}");
         }
-        // The addresses of a closed connection can be used again.
         let rows = [row(SERVER, CLIENT, "06", 0, 0), row(SERVER, CLIENT, "01", 1000, 7)];
         assert_eq!(owner_in(&tables(&rows, &[]), CLIENT, SERVER), Some(1000));
     }
@@ -276,6 +310,7 @@ mod tests {
             };
             let client = TcpStream::connect(called).unwrap();
             let (local, peer) = (client.local_addr().unwrap(), client.peer_addr().unwrap());
+            assert_eq!(peer_socket(local, peer), PeerSocket::Unheld, "{bound}: not accepted yet");
             assert_eq!(owner_of_peer(local, peer), None, "{bound}: not accepted yet");
             let (server, seen) = listener.accept().unwrap();
             assert_eq!(owner_of_peer(local, peer), own, "{bound}");

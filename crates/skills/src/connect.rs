@@ -3,11 +3,11 @@
 use std::{
     fmt,
     path::{Path, PathBuf},
-    sync::Arc,
+    sync::{Arc, Once},
     time::Duration,
 };
 
-use skills_bus::{BusClient, ClientError, address::without_query};
+use skills_bus::{BusClient, address::without_query, client::Dialer};
 use skills_core::{Caller, Code, KeyDirectory};
 use skills_engine::EngineConfig;
 use skills_registry::{Registry, RegistryConfig, SkillRegistry};
@@ -19,7 +19,7 @@ use crate::{
     composition::{open_registry, open_store},
     config::Config,
     data_dir,
-    default_bus::{DEFAULT_ADDRESS, DefaultBus, DefaultBusError},
+    default_bus::{DEFAULT_ADDRESS, DefaultBus, DefaultBusError, DefaultRegistry, ServerTrust},
     environment,
     key_watch::KeyWatch,
     output,
@@ -31,6 +31,9 @@ use crate::{
 pub(crate) const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// Time of a call in addition to the timeout of a handler.
 const CALL_MARGIN: Duration = Duration::from_secs(20);
+
+/// Next step of a user without a registry.
+const REGISTRY_HINT: &str = "register skills with `skills add PATH`, start a server with `skills serve`, or give another registry with --data-dir or --url";
 
 /// Reads the URL of the bus from the environment variables of iii.
 pub(crate) fn url_from_environment() -> Result<Option<String>, Failure> {
@@ -75,24 +78,31 @@ pub(crate) fn explicit_url(target: &Target) -> Option<String> {
     target.url.clone().or_else(|| target.env_url.clone())
 }
 
-/// Returns whether a bus answers at the default address. Sends no credential.
-pub(crate) async fn default_bus_answers() -> bool {
-    let answer = BusClient::connect(&default_url(), None, CONNECT_TIMEOUT).await;
-    !matches!(answer, Err(ClientError::Unreachable { .. }))
-}
-
-/// Pins a target to the default bus if that answers now. A command that reconnects must not open the store of a server
-/// that restarts.
-pub(crate) async fn pin_default_bus(mut target: Target) -> Target {
+/// Pins a target to the default bus if that is its registry now. A command that reconnects must not open the store of a
+/// server that restarts.
+///
+/// # Errors
+/// See [`data_dir::locate`].
+pub(crate) async fn pin_default_bus(mut target: Target) -> Result<Target, Failure> {
     if explicit_url(&target).is_none()
         && target.data_dir.is_none()
         && target.store.is_none()
-        && !registry_socket::is_served(&data_dir::locate(&target)).await
-        && default_bus_answers().await
+        && matches!(DefaultBus::new(&target)?.choose().await, DefaultRegistry::Bus(_))
     {
         target.is_default_bus_only = true;
     }
-    target
+    Ok(target)
+}
+
+/// Returns the dialer of a worker of the engine at the default address; `None` if the user gave the address.
+///
+/// # Errors
+/// See [`data_dir::locate`].
+pub(crate) fn engine_dialer(target: &Target) -> Result<Option<Arc<dyn Dialer>>, Failure> {
+    if is_explicit(target) {
+        return Ok(None);
+    }
+    Ok(Some(DefaultBus::without_credentials(target)?.dialer()))
 }
 
 /// Returns the timeout of a call, including a handler that it may invoke.
@@ -112,6 +122,7 @@ pub(crate) fn engine(
         name,
         namespace: environment::text("III_NAMESPACE")?,
         token: target.token.clone(),
+        dialer: engine_dialer(target)?,
         headers,
         description: env!("CARGO_PKG_DESCRIPTION").to_owned(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -134,7 +145,7 @@ pub(crate) async fn open_with_source(
     config: &Config,
     create: bool,
 ) -> Result<(Arc<dyn SkillRegistry>, RegistrySource), Failure> {
-    let opened = locate(target, config, async |dir| {
+    let opened = locate(target, config, create, async |dir| {
         let (registry, caller) = local_registry(target, config, dir, create).await?;
         Ok(registry.view(&caller)?)
     });
@@ -153,7 +164,7 @@ pub(crate) struct LongRegistry {
 
 /// Opens or creates the registry of a target for a long-running command. A database that cannot be reached is waited for.
 pub(crate) async fn open_long(target: &Target, config: &Config) -> Result<LongRegistry, Failure> {
-    let opened = locate(target, config, async |dir| {
+    let opened = locate(target, config, true, async |dir| {
         let host = match &config.database {
             Some(database) => StoreHost::open_when_reachable(dir, database, config, drop).await?,
             None => StoreHost::open(dir, config).await?,
@@ -173,8 +184,10 @@ pub(crate) async fn open_long(target: &Target, config: &Config) -> Result<LongRe
 /// Location of a registry in use.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum RegistrySource {
-    /// A bus at a URL.
+    /// A bus at a URL that the user gave.
     Bus(String),
+    /// The bus at the default address, in place of a data directory.
+    DefaultBus { trust: ServerTrust, data_dir: PathBuf },
     /// The store of a directory, through the process that has it open.
     Served(PathBuf),
     /// The store of a directory, in this process.
@@ -187,6 +200,7 @@ impl fmt::Display for RegistrySource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Bus(url) => write!(f, "the bus at {}", without_query(url)),
+            Self::DefaultBus { .. } => write!(f, "the bus at {}", default_url()),
             Self::Served(dir) => {
                 write!(f, "{}, through the process that has it open", dir.display())
             }
@@ -201,6 +215,7 @@ impl RegistrySource {
     pub(crate) fn identity(&self) -> String {
         match self {
             Self::Bus(url) => without_query(url).to_owned(),
+            Self::DefaultBus { .. } => default_url(),
             Self::Database(url) => url.clone(),
             Self::Served(dir) | Self::Opened(dir) => {
                 let dir = dir.canonicalize().unwrap_or_else(|_| dir.clone());
@@ -209,11 +224,17 @@ impl RegistrySource {
         }
     }
 
-    /// Prints which registry is used, if the user wants to know.
+    /// Prints which registry is used, if the user wants to know or may expect another.
     pub(crate) fn print(&self, target: &Target) {
-        if target.verbose {
-            output::notice("registry", &output::plain(&self.to_string()));
-        }
+        let sentence = match self {
+            Self::DefaultBus { trust: ServerTrust::Owner, data_dir } => {
+                let dir = data_dir::display(data_dir);
+                format!("{self}, because the data directory {dir} has no store")
+            }
+            _ if target.verbose => self.to_string(),
+            _ => return,
+        };
+        output::notice("registry", &output::plain(&sentence));
     }
 }
 
@@ -223,21 +244,24 @@ enum RegistryAccess<T> {
     Local(T),
 }
 
-/// Returns the first that applies: an explicit bus, the explicit directory, the process that serves the default
-/// directory, the bus at the default address, the default directory.
+/// Finds the registry of a target and prints which it is, see [`find`].
 async fn locate<T>(
     target: &Target,
     config: &Config,
+    create: bool,
     open: impl AsyncFn(&Path) -> Result<T, Failure>,
 ) -> Result<(RegistryAccess<T>, RegistrySource), Failure> {
-    let (access, source) = find(target, config, open).await?;
+    let (access, source) = find(target, config, create, open).await?;
     source.print(target);
     Ok((access, source))
 }
 
+/// Returns the first that applies: an explicit bus, the database, the explicit directory, [the default
+/// registry](DefaultBus::choose).
 async fn find<T>(
     target: &Target,
     config: &Config,
+    create: bool,
     open: impl AsyncFn(&Path) -> Result<T, Failure>,
 ) -> Result<(RegistryAccess<T>, RegistrySource), Failure> {
     let remote = |client| RegistryAccess::Remote(remote_registry(client, target, config));
@@ -245,24 +269,55 @@ async fn find<T>(
         let client = BusClient::connect(&url, target.token.as_deref(), CONNECT_TIMEOUT).await?;
         return Ok((remote(client), RegistrySource::Bus(url)));
     }
-    let dir = data_dir::locate(target);
+    let dir = data_dir::locate(target)?;
     if let Some(database) = &config.database {
         let opened = RegistryAccess::Local(open(&dir).await?);
         return Ok((opened, RegistrySource::Database(database.to_string())));
     }
-    if target.data_dir.is_none() && !registry_socket::is_served(&dir).await {
-        match connect_default_bus(target).await? {
-            Some(client) => {
-                return Ok((remote(client), RegistrySource::Bus(default_url())));
-            }
-            None if target.is_default_bus_only => return Err(default_bus_unreachable()),
-            None => {}
-        }
+    if target.data_dir.is_none()
+        && let Some((client, source)) = default_bus(target, create).await?
+    {
+        return Ok((remote(client), source));
     }
     Ok(match registry_socket::access(&dir, async || open(&dir).await).await? {
         StoreAccess::Served(client) => (remote(client), RegistrySource::Served(dir)),
         StoreAccess::Opened(opened) => (RegistryAccess::Local(opened), RegistrySource::Opened(dir)),
     })
+}
+
+/// Connects to the bus at the default address if it is the registry of a target without an explicit one.
+async fn default_bus(
+    target: &Target,
+    create: bool,
+) -> Result<Option<(BusClient, RegistrySource)>, Failure> {
+    let bus = DefaultBus::new(target)?;
+    let chosen = if target.is_default_bus_only {
+        DefaultRegistry::Bus(bus.connect().await)
+    } else {
+        bus.choose().await
+    };
+    match chosen {
+        DefaultRegistry::Bus(connected) => {
+            let (client, trust) = connected?;
+            Ok(Some((client, bus.source(trust))))
+        }
+        DefaultRegistry::Directory(None) => Ok(None),
+        DefaultRegistry::Directory(Some(refusal)) => {
+            print_refusal(&refusal);
+            if create {
+                return Ok(None);
+            }
+            let dir = data_dir::locate(target)?;
+            let message = format!("{} has no store", dir.display());
+            Err(Failure::new(Code::NothingToOpen, message).hint(REGISTRY_HINT))
+        }
+    }
+}
+
+/// Prints once that the server at the default address is not used.
+pub(crate) fn print_refusal(refusal: &DefaultBusError) {
+    static NOTICE: Once = Once::new();
+    NOTICE.call_once(|| output::notice("ignored", &refusal.sentence()));
 }
 
 /// Returns the URL of an explicit bus, unless a data directory precedes it.
@@ -271,23 +326,9 @@ pub(crate) fn explicit_bus(target: &Target) -> Option<String> {
     explicit_url(target).filter(|_| target.url.is_some() || !is_local)
 }
 
-fn default_bus_unreachable() -> Failure {
-    let reason = "nothing answers".to_owned();
-    ClientError::Unreachable { url: default_url(), reason }.into()
-}
-
 fn remote_registry(client: BusClient, target: &Target, config: &Config) -> Arc<dyn SkillRegistry> {
     let remote = RemoteRegistry::new(client, call_timeout(config));
     Arc::new(remote.with_key(target.key.clone()))
-}
-
-/// Connects to the bus at the default address; `None` if nothing answers there.
-async fn connect_default_bus(target: &Target) -> Result<Option<BusClient>, Failure> {
-    match DefaultBus::new(target).connect(target).await {
-        Ok(client) => Ok(Some(client)),
-        Err(DefaultBusError::Client(ClientError::Unreachable { .. })) => Ok(None),
-        Err(refusal) => Err(refusal.into()),
-    }
 }
 
 async fn local_registry(
@@ -302,9 +343,7 @@ async fn local_registry(
         } else {
             format!("no server answers at {}, and {} has no store", default_url(), dir.display())
         };
-        return Err(Failure::new(Code::NothingToOpen, message).hint(
-            "register skills with `skills add PATH`, start a server with `skills serve`, or give another registry with --data-dir or --url",
-        ));
+        return Err(Failure::new(Code::NothingToOpen, message).hint(REGISTRY_HINT));
     }
     let store = open_store(dir, config).await?;
     let (caller, keys) =

@@ -1,15 +1,19 @@
 //! Location of the data directory of a process without an explicit one.
 //!
-//! The first that applies: `./data` if it holds a store, the user's data folder.
+//! The first that applies: `./data` if it holds a store and belongs to this user or to root, the user's data folder. The
+//! working directory may be one that other users write to.
 
 use std::{
     fs, io,
+    os::unix::fs::MetadataExt as _,
     path::{Path, PathBuf},
+    sync::Once,
 };
 
 use skills_core::Code;
+use skills_net::socket_owner::is_own_or_root;
 
-use crate::{Failure, cli::Target, environment};
+use crate::{Failure, cli::Target, environment, output};
 
 /// Folder of the working directory that is used if it holds a store.
 const LOCAL_DIR: &str = "data";
@@ -18,14 +22,37 @@ const USER_DIR: &str = "skills";
 /// Files of a data directory: those of the store and of the vault.
 const STORE_FILES: [&str; 2] = ["skills.db", "vault.sqlite"];
 
-/// Returns the data directory of a target, which may not exist yet.
-pub(crate) fn locate(target: &Target) -> PathBuf {
-    target.data_dir.clone().unwrap_or_else(|| {
-        let local = Path::new(LOCAL_DIR);
-        // A directory that cannot be searched may hold a store: opening it reports the reason.
-        let is_used = STORE_FILES.iter().any(|name| !matches!(has_file(local, name), Ok(false)));
-        if is_used { local.to_owned() } else { user_dir().unwrap_or_else(|| local.to_owned()) }
-    })
+/// Returns the data directory of a target, which may not exist yet. One that the user names may belong to another user.
+///
+/// # Errors
+/// When the user has no data folder, and `./data` belongs to another user.
+pub(crate) fn locate(target: &Target) -> Result<PathBuf, Failure> {
+    static NOTICE: Once = Once::new();
+    if let Some(dir) = &target.data_dir {
+        return Ok(dir.clone());
+    }
+    let local = Path::new(LOCAL_DIR);
+    // A directory that cannot be searched may hold a store: opening it reports the reason.
+    let is_used = STORE_FILES.iter().any(|name| !matches!(has_file(local, name), Ok(false)));
+    let stranger = if is_used { other_owner(local) } else { None };
+    let Some(stranger) = stranger else {
+        let user_dir = if is_used { None } else { user_dir() };
+        return Ok(user_dir.unwrap_or_else(|| local.to_owned()));
+    };
+    let refusal = format!("the data directory ./{LOCAL_DIR} belongs to another user ({stranger})");
+    let hint = format!("if you trust its content, name it: --data-dir {LOCAL_DIR}");
+    let Some(user_dir) = user_dir() else {
+        let message = format!("{refusal}, and HOME is not set");
+        return Err(Failure::new(Code::StoreIo, message).hint(hint));
+    };
+    NOTICE.call_once(|| output::notice("ignored", &format!("{refusal}; {hint}")));
+    Ok(user_dir)
+}
+
+/// Returns the owner of a directory, or of the link to it, that is neither this user nor root.
+fn other_owner(dir: &Path) -> Option<u32> {
+    let owners = [fs::symlink_metadata(dir), fs::metadata(dir)].into_iter().flatten();
+    owners.map(|metadata| metadata.uid()).find(|owner| !is_own_or_root(*owner))
 }
 
 /// Returns a directory as a user writes it, with `~` for the home directory.
@@ -41,7 +68,8 @@ pub(crate) fn display(dir: &Path) -> String {
 /// Returns whether every process of the user finds the data directory of a target without being told.
 pub(crate) fn is_found_everywhere(target: &Target) -> bool {
     let has_own_home = environment::path("XDG_DATA_HOME").is_some();
-    target.data_dir.is_none() && !has_own_home && locate(target) != Path::new(LOCAL_DIR)
+    let is_user_dir = || locate(target).is_ok_and(|dir| dir != Path::new(LOCAL_DIR));
+    target.data_dir.is_none() && !has_own_home && is_user_dir()
 }
 
 /// Returns whether a directory holds a store.

@@ -115,10 +115,6 @@ impl From<ClientError> for Failure {
             ClientError::Unavailable { code, .. } => {
                 (*code, "try again in a moment; the log of the server has the reason")
             }
-            ClientError::Unproven { .. } => (
-                Code::UnprovenServer,
-                "another process listens there; if you trust it, give its address with --url or III_URL",
-            ),
             ClientError::Unauthorized { .. } => {
                 (Code::Unauthorized, "give its token with --token or III_TOKEN")
             }

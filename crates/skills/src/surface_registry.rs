@@ -27,7 +27,7 @@ use crate::{
     connect::{self, RegistrySource},
     data_dir,
     database::Database,
-    default_bus::DefaultBus,
+    default_bus::{DefaultBus, DefaultRegistry, ServerTrust},
     pending_registry::{PendingRegistry, RegistryOpener},
     registry_socket::{self, StoreAccess},
     remote_mirror::{self, RemoteMirror},
@@ -37,7 +37,10 @@ use crate::{
 
 /// Location of the registry.
 enum Location<'a> {
+    /// A bus that the user gave.
     Bus(String),
+    /// The bus at the default address.
+    DefaultBus(DefaultBus, ServerTrust),
     Directory(PathBuf),
     /// A database, with the data directory for what is not in it.
     Database(PathBuf, &'a Database),
@@ -115,7 +118,7 @@ impl RegistryConnection<'_> {
     /// # Errors
     /// When the registry cannot be opened or used any more.
     async fn run(&self) -> Result<(), Failure> {
-        match locate(self.target, self.config).await {
+        match locate(self.target, self.config).await? {
             Location::Database(dir, database) => {
                 let on_wait = |error: RegistryError| self.opened.skills.fail(error);
                 let opening = StoreHost::open_when_reachable(&dir, database, self.config, on_wait);
@@ -125,10 +128,12 @@ impl RegistryConnection<'_> {
                 };
                 self.host_store(&dir, host).await
             }
-            Location::Bus(url) => tokio::select! {
-                () = self.stop.cancelled() => Ok(()),
-                failure = self.follow_bus(url) => Err(failure),
-            },
+            Location::Bus(url) => {
+                self.follow_bus(url.clone(), RegistrySource::Bus(url), None).await
+            }
+            Location::DefaultBus(bus, trust) => {
+                self.follow_bus(bus.url(), bus.source(trust), Some(bus.dialer())).await
+            }
             Location::Directory(dir) => {
                 self.opened.is_replaceable.store(true, Ordering::Relaxed);
                 self.share_directory(&dir).await
@@ -205,20 +210,22 @@ impl RegistryConnection<'_> {
         ended
     }
 
-    /// Mirrors the registry of a bus. Ends only with an error.
-    async fn follow_bus(&self, url: String) -> Failure {
-        RegistrySource::Bus(url.clone()).print(self.target);
-        let is_explicit = connect::is_explicit(self.target);
-        let proven = || DefaultBus::new(self.target).dialer(self.target);
-        let dialer = if is_explicit { None } else { proven() };
-        match self.start_mirror(self.target, url, dialer) {
-            Ok(remote) => {
-                self.opened.set(remote.mirror.clone(), remote.mirror.clone());
-                let failure = remote.run().await;
+    /// Mirrors the registry of a bus until the surface has ended.
+    async fn follow_bus(
+        &self,
+        url: String,
+        source: RegistrySource,
+        dialer: Option<Arc<dyn Dialer>>,
+    ) -> Result<(), Failure> {
+        source.print(self.target);
+        let remote = self.start_mirror(self.target, url, dialer)?;
+        self.opened.set(remote.mirror.clone(), remote.mirror.clone());
+        tokio::select! {
+            () = self.stop.cancelled() => Ok(()),
+            failure = remote.run() => {
                 remote.stop().await;
-                failure
+                Err(failure)
             }
-            Err(failure) => failure,
         }
     }
 
@@ -237,18 +244,30 @@ impl RegistryConnection<'_> {
     }
 }
 
-/// Returns the first that applies: an explicit bus, an explicit directory, the default directory if a process serves it, a
-/// bus that answers at the default address, the default directory.
-async fn locate<'a>(target: &Target, config: &'a Config) -> Location<'a> {
+/// Returns the first that applies: an explicit bus, the database, an explicit directory, [the default
+/// registry](DefaultBus::choose). A server at the default address that is refused for now is waited for.
+async fn locate<'a>(target: &Target, config: &'a Config) -> Result<Location<'a>, Failure> {
     if let Some(url) = connect::explicit_bus(target) {
-        return Location::Bus(url);
+        return Ok(Location::Bus(url));
     }
-    let dir = data_dir::locate(target);
+    let dir = data_dir::locate(target)?;
     if let Some(database) = &config.database {
-        return Location::Database(dir, database);
+        return Ok(Location::Database(dir, database));
     }
-    let is_directory = target.data_dir.is_some()
-        || registry_socket::is_served(&dir).await
-        || !connect::default_bus_answers().await;
-    if is_directory { Location::Directory(dir) } else { Location::Bus(connect::url(target)) }
+    if target.data_dir.is_some() {
+        return Ok(Location::Directory(dir));
+    }
+    let bus = DefaultBus::new(target)?;
+    Ok(match bus.choose().await {
+        DefaultRegistry::Bus(connected) => {
+            let trust = connected.map_or(ServerTrust::Owner, |(_, trust)| trust);
+            Location::DefaultBus(bus, trust)
+        }
+        DefaultRegistry::Directory(refusal) => {
+            if let Some(refusal) = refusal {
+                connect::print_refusal(&refusal);
+            }
+            Location::Directory(dir)
+        }
+    })
 }

@@ -3,7 +3,7 @@
 //! It registers nothing and does not reconnect; a process that needs the bus for longer runs a
 //! [`WorkerClient`](super::WorkerClient).
 
-use std::{sync::Arc, time::Duration};
+use std::{future::ready, sync::Arc, time::Duration};
 
 use skills_core::Code;
 use tokio::net::UnixStream;
@@ -14,19 +14,21 @@ use super::{
     options::identity_payload,
     pending::PendingCalls,
     shared::check_size,
-    socket::{self, ConnectError, Socket},
+    socket::{self, ByteStream, ConnectError, Socket},
 };
 use crate::{
-    CallError, Json, ServerSecret,
+    CallError, Json,
     address::without_query,
     protocol::{
         LARGE_MESSAGES,
-        server_frame::{self, ServerFrame},
+        server_frame::{self, Greeting, ServerFrame},
         worker_outbound::{self, CallFrame},
     },
     wire::queue::{CloseReason, Queue},
 };
 
+/// URL in the handshake on a Unix socket.
+const UNIX_SOCKET_URL: &str = "ws://localhost";
 /// Name of the client in listings of workers.
 const NAME: &str = "skills-cli";
 
@@ -44,14 +46,6 @@ pub enum ClientError {
     /// No server answers there, or not as a bus does.
     #[error("no bus at {url}: {reason}")]
     Unreachable {
-        /// The URL.
-        url: String,
-        /// The reason.
-        reason: String,
-    },
-    /// The server did not prove its identity and was sent no credential.
-    #[error("no credential sent to {url}: {reason}")]
-    Unproven {
         /// The URL.
         url: String,
         /// The reason.
@@ -78,7 +72,6 @@ pub enum ClientError {
 impl ClientError {
     fn new(url: String, error: ConnectError) -> Self {
         match error {
-            ConnectError::Unproven(reason) => Self::Unproven { url, reason },
             ConnectError::Unauthorized => Self::Unauthorized { url },
             ConnectError::Unavailable { code, reason } => Self::Unavailable { url, code, reason },
             ConnectError::NotABus(reason) => Self::BadUrl { url, reason },
@@ -120,40 +113,25 @@ impl BusClient {
         token: Option<&str>,
         timeout: Duration,
     ) -> Result<Self, ClientError> {
-        Self::connect_with(url, token, None, timeout).await
+        let endpoint = endpoint(url, token)?;
+        let opened = socket::open(&endpoint, socket::connect(&endpoint), timeout).await;
+        Self::start(url, opened)
     }
 
-    /// Connects to a server that must prove that it knows a secret before it is sent the token.
+    /// Connects through a stream that is open already, such as one whose server has proved its identity. `url` is the
+    /// address of the server in the handshake and in errors.
     ///
     /// # Errors
-    /// [`ClientError::Unproven`] when the proof fails; otherwise see [`connect`](Self::connect).
-    pub async fn connect_proven(
+    /// See [`ClientError`].
+    pub async fn connect_on(
+        stream: impl ByteStream + 'static,
         url: &str,
         token: Option<&str>,
-        secret: &ServerSecret,
         timeout: Duration,
     ) -> Result<Self, ClientError> {
-        Self::connect_with(url, token, Some(secret), timeout).await
-    }
-
-    async fn connect_with(
-        url: &str,
-        token: Option<&str>,
-        secret: Option<&ServerSecret>,
-        timeout: Duration,
-    ) -> Result<Self, ClientError> {
-        let endpoint = Endpoint::new(url).and_then(|endpoint| endpoint.with_token(token));
-        let url = || without_query(url).to_owned();
-        let endpoint = endpoint.map_err(|error| match error {
-            EndpointError::BadUrl { url, reason } => ClientError::BadUrl { url, reason },
-            EndpointError::BadHeader(_) => ClientError::BadUrl {
-                url: url(),
-                reason: "the token contains characters that a header cannot carry".to_owned(),
-            },
-        })?;
-        let stream = socket::connect(&endpoint, secret);
-        let opened = socket::open(&endpoint, stream, timeout).await;
-        Ok(Self::start(opened.map_err(|error| ClientError::new(url(), error))?.0))
+        let stream: Box<dyn ByteStream> = Box::new(stream);
+        let opened = socket::open(&endpoint(url, token)?, ready(Ok(stream)), timeout).await;
+        Self::start(url, opened)
     }
 
     /// Connects through a Unix socket, which needs no token. `name` is the name of the socket in errors.
@@ -165,11 +143,19 @@ impl BusClient {
         name: &str,
         timeout: Duration,
     ) -> Result<Self, ClientError> {
-        let opened = socket::open_on(stream, timeout).await;
-        Ok(Self::start(opened.map_err(|error| ClientError::new(name.to_owned(), error))?.0))
+        let stream: Box<dyn ByteStream> = Box::new(stream);
+        let opened =
+            socket::open(&endpoint(UNIX_SOCKET_URL, None)?, ready(Ok(stream)), timeout).await;
+        Self::start(name, opened)
     }
 
-    fn start(socket: Socket) -> Self {
+    /// Starts the client on an opened connection to a server, which has this name in errors.
+    fn start(
+        name: &str,
+        opened: Result<(Socket, Greeting), ConnectError>,
+    ) -> Result<Self, ClientError> {
+        let (socket, _) =
+            opened.map_err(|error| ClientError::new(without_query(name).to_owned(), error))?;
         let queue = Arc::new(Queue::new(QUEUE_LIMITS));
         let pending = Arc::new(PendingCalls::default());
         let identity = WorkerIdentity {
@@ -189,7 +175,7 @@ impl BusClient {
             connection::run(socket, &frames, &calls, Keepalive::default(), handle).await;
             calls.fail_all(|_| connection_lost());
         });
-        Self { connection: Arc::new(Connection { queue, pending }) }
+        Ok(Self { connection: Arc::new(Connection { queue, pending }) })
     }
 
     /// Calls a function and waits for its result.
@@ -219,6 +205,18 @@ impl BusClient {
             error => error,
         })
     }
+}
+
+/// Returns the endpoint of a URL.
+fn endpoint(url: &str, token: Option<&str>) -> Result<Endpoint, ClientError> {
+    let endpoint = Endpoint::new(url).and_then(|endpoint| endpoint.with_token(token));
+    endpoint.map_err(|error| match error {
+        EndpointError::BadUrl { url, reason } => ClientError::BadUrl { url, reason },
+        EndpointError::BadHeader(_) => ClientError::BadUrl {
+            url: without_query(url).to_owned(),
+            reason: "the token contains characters that a header cannot carry".to_owned(),
+        },
+    })
 }
 
 fn connection_lost() -> CallError {

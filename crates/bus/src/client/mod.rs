@@ -38,6 +38,6 @@ pub use self::{
     pending::PendingCall,
     reconnect::{Backoff, ConnectionState},
     registrations::SubscriptionId,
-    socket::{ByteStream, DialError, Dialer},
+    socket::{ByteStream, DialError, Dialer, QuickAckStream},
     worker::{ObserverEvent, TriggerRequest, WorkerCall, WorkerClient, WorkerEvents},
 };

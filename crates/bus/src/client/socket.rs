@@ -2,6 +2,7 @@
 
 use std::{
     fmt,
+    net::SocketAddr,
     pin::Pin,
     task::{Context, Poll},
     time::Duration,
@@ -12,20 +13,18 @@ use futures_util::StreamExt as _;
 use skills_core::Code;
 use tokio::{
     io::{AsyncRead, AsyncWrite, ReadBuf},
-    net::TcpStream,
+    net::{TcpStream, ToSocketAddrs},
     time::timeout,
 };
 use tokio_tungstenite::{
     WebSocketStream,
     tungstenite::{
-        Error, Message, client::IntoClientRequest as _, handshake::client::Request,
-        http::StatusCode, protocol::WebSocketConfig,
+        Error, Message, handshake::client::Request, http::StatusCode, protocol::WebSocketConfig,
     },
 };
 
 use super::{Endpoint, WorkerOptions};
 use crate::{
-    ServerSecret, proof,
     protocol::server_frame::{self, Greeting, Rejection, ServerFrame},
     wire::MAX_MESSAGE,
 };
@@ -104,7 +103,7 @@ impl ConnectError {
     }
 }
 
-/// Opens a stream, performs the handshake of an endpoint on it, and returns the socket with the greeting of the server,
+/// Awaits a stream, performs the handshake of an endpoint on it, and returns the socket with the greeting of the server,
 /// all within `limit`.
 pub(super) async fn open(
     endpoint: &Endpoint,
@@ -123,18 +122,8 @@ pub(super) async fn open(
 pub(super) async fn dial(options: &WorkerOptions) -> Result<Box<dyn ByteStream>, ConnectError> {
     match &options.dialer {
         Some(dialer) => Ok(dialer.dial().await?),
-        None => connect(&options.endpoint, None).await,
+        None => connect(&options.endpoint).await,
     }
-}
-
-/// Performs the handshake on a connected stream within `limit`.
-pub(super) async fn open_on(
-    stream: impl ByteStream + 'static,
-    limit: Duration,
-) -> Result<(Socket, Greeting), ConnectError> {
-    let request = "ws://localhost/".into_client_request();
-    let request = request.map_err(|error| ConnectError::Unreachable(error.to_string()))?;
-    within(limit, handshake(request, Box::new(stream))).await
 }
 
 async fn within<T>(
@@ -146,20 +135,12 @@ async fn within<T>(
     })
 }
 
-/// Opens the byte stream of an endpoint. If there is a secret, the server must prove that it knows it before it is sent
-/// the headers.
-pub(super) async fn connect(
-    endpoint: &Endpoint,
-    secret: Option<&ServerSecret>,
-) -> Result<Box<dyn ByteStream>, ConnectError> {
+/// Opens the byte stream of an endpoint.
+pub(super) async fn connect(endpoint: &Endpoint) -> Result<Box<dyn ByteStream>, ConnectError> {
     let unreachable = |error: std::io::Error| ConnectError::Unreachable(error.to_string());
     let tls = endpoint.tls().await.map_err(ConnectError::Unreachable)?;
-    let mut tcp =
-        QuickAckStream::connect(&endpoint.host, endpoint.port).await.map_err(unreachable)?;
-    if let Some(secret) = secret {
-        let proven = proof::challenge(&mut tcp.0, secret).await;
-        proven.map_err(|error| ConnectError::Unproven(error.to_string()))?;
-    }
+    let address = (endpoint.host.as_str(), endpoint.port);
+    let tcp = QuickAckStream::connect(address).await.map_err(unreachable)?;
     Ok(match tls {
         Some((tls, name)) => Box::new(tls.connect(name, tcp).await.map_err(unreachable)?),
         None => Box::new(tcp),
@@ -239,14 +220,26 @@ async fn greeting(socket: &mut Socket) -> Result<Greeting, ConnectError> {
 ///
 /// A server that leaves Nagle's algorithm on holds its next small frame back until the last one is acknowledged, and
 /// Linux delays acknowledgements by 40 ms. The option is not permanent, so it is set again after each read.
-struct QuickAckStream(TcpStream);
+#[derive(Debug)]
+pub struct QuickAckStream(TcpStream);
 
 impl QuickAckStream {
     /// Connects with `TCP_NODELAY`, whatever the server advertises.
-    async fn connect(host: &str, port: u16) -> std::io::Result<Self> {
-        let stream = TcpStream::connect((host, port)).await?;
+    ///
+    /// # Errors
+    /// When no server answers at the address.
+    pub async fn connect(address: impl ToSocketAddrs) -> std::io::Result<Self> {
+        let stream = TcpStream::connect(address).await?;
         stream.set_nodelay(true)?;
         Ok(Self(stream))
+    }
+
+    /// Returns the addresses of both ends: the local one and that of the peer.
+    ///
+    /// # Errors
+    /// When the connection is broken.
+    pub fn addresses(&self) -> std::io::Result<(SocketAddr, SocketAddr)> {
+        Ok((self.0.local_addr()?, self.0.peer_addr()?))
     }
 
     #[cfg(any(target_os = "linux", target_os = "android"))]
@@ -318,7 +311,7 @@ mod tests {
     async fn small_writes_and_acknowledgements_are_sent_at_once() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
-        let mut stream = QuickAckStream::connect("127.0.0.1", port).await.unwrap();
+        let mut stream = QuickAckStream::connect(("127.0.0.1", port)).await.unwrap();
         assert!(stream.0.nodelay().unwrap());
         let (mut peer, _) = listener.accept().await.unwrap();
         for _ in 0..3 {

@@ -38,7 +38,7 @@ fn locate(command: &str, target: &Target, config: &Config) -> Result<RegistryLoc
         return Err(Failure::new(Code::NeedsDataDir, message)
             .hint("name it with --data-dir or --store, on the machine of the server"));
     }
-    Ok(RegistryLocation::Directory(data_dir::locate(target)))
+    Ok(RegistryLocation::Directory(data_dir::locate(target)?))
 }
 
 /// Parses a store of the command line.

@@ -95,8 +95,10 @@ fn install_lines(
         (None, Some(url)) => url.to_string(),
         (None, None) => {
             // The server of the directory has another registry than the database.
-            let dir = config.database.is_none().then(|| data_dir::locate(target));
-            let running = dir.and_then(|dir| server_file::addresses(&dir));
+            let running = match config.database {
+                None => server_file::addresses(&data_dir::locate(target)?),
+                Some(_) => None,
+            };
             let address = running.map(|(_, http)| http.to_string());
             format!("http://{}", address.unwrap_or_else(|| super::DEFAULT_HTTP.to_owned()))
         }
@@ -155,7 +157,7 @@ pub(super) fn server_command(target: &Target, config: &Config) -> Result<ServerC
             None => ["--store".to_owned(), database.argument().to_owned()],
         });
     } else if !data_dir::is_found_everywhere(target) {
-        let dir = std::path::absolute(data_dir::locate(target))?;
+        let dir = std::path::absolute(data_dir::locate(target)?)?;
         arguments.extend(["--data-dir".to_owned(), dir.display().to_string()]);
     }
     Ok(ServerCommand { program, arguments })

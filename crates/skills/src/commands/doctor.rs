@@ -22,7 +22,7 @@ use crate::{
     config::{Config, Purpose},
     connect, data_dir,
     database::Database,
-    default_bus::DEFAULT_ADDRESS,
+    default_bus::{DEFAULT_ADDRESS, DefaultBus, DefaultBusError},
     environment, output,
     registry_socket::{self, StoreAccess},
     server_file,
@@ -84,7 +84,7 @@ pub(super) async fn run(
     config: Option<&Path>,
     format: OutputFormat,
 ) -> Result<(), Failure> {
-    let dir = data_dir::locate(target);
+    let dir = data_dir::locate(target)?;
     let served = server_file::addresses(&dir);
     let (configuration, configured) = check_config(config);
     let mut checks = vec![check_program(), configuration];
@@ -94,12 +94,15 @@ pub(super) async fn run(
         checks.extend(check_directory(&dir));
         let database = Database::of_target(target, configured)?;
         checks.push(check_store(&dir, database.as_ref()).await);
-        checks.push(check_port(
-            "bus port",
-            &DEFAULT_ADDRESS.to_string(),
-            "--bus",
-            served.map(|it| it.0),
-        ));
+        let bus = DEFAULT_ADDRESS.to_string();
+        let mut bus_port = check_port("bus port", &bus, "--bus", served.map(|it| it.0));
+        if bus_port.outcome == Outcome::Warning
+            && let Err(refusal @ DefaultBusError::OtherUser { .. }) =
+                DefaultBus::without_credentials(target)?.dial().await
+        {
+            bus_port.message = format!("{refusal}; commands do not use it");
+        }
+        checks.push(bus_port);
         checks.push(check_port("HTTP port", DEFAULT_HTTP, "--http", served.map(|it| it.1)));
     }
     checks.extend(check_clients());

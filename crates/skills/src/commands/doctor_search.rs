@@ -60,7 +60,7 @@ pub(super) async fn misses(
         let hint = "ask its server: GET /v1/admin/search-misses with ADMIN_KEY";
         return Err(Failure::new(Code::Unsupported, message).hint(hint));
     }
-    let location = VaultLocation::new(&data_dir::locate(target), config);
+    let location = VaultLocation::new(&data_dir::locate(target)?, config);
     let read = move || -> Result<Vec<SearchMiss>, Failure> {
         if !location.exists() {
             return Ok(vec![]);

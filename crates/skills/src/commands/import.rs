@@ -19,7 +19,9 @@ use crate::{
     cli::{ImportArgs, Target},
     composition::{open_registry, open_store},
     config::Config,
-    connect, data_dir, output,
+    connect, data_dir,
+    default_bus::{DefaultBus, DefaultBusError},
+    output,
 };
 
 /// Longest wait for the first connection to the engine.
@@ -52,10 +54,17 @@ pub(super) async fn run(args: ImportArgs, target: &Target, config: &Config) -> R
         return keyspace::import(&file, args.format, target, config).await;
     }
     connect::require_explicit_engine(target)?;
+    if !connect::is_explicit(target)
+        && let Err(refusal @ DefaultBusError::OtherUser { .. }) =
+            DefaultBus::without_credentials(target)?.dial().await
+    {
+        return Err(refusal.into());
+    }
     let engine = EngineBus::connect(EngineConfig {
         url: connect::url(target),
         name: format!("skills-import-{}", std::process::id()),
         token: target.token.clone(),
+        dialer: connect::engine_dialer(target)?,
         ..EngineConfig::default()
     })
     .map_err(|error| Failure::new(Code::BadUrl, error.to_string()))?;
@@ -94,7 +103,7 @@ async fn copy_content(
     let bus: Arc<dyn Bus> = Arc::new(engine.clone());
     wait_for_connection(engine).await?;
     let state = open_state(&bus, config).await?;
-    let store = open_store(&data_dir::locate(target), config).await?;
+    let store = open_store(&data_dir::locate(target)?, config).await?;
     let embedded = open_registry(store, None, RegistryConfig::default()).await?;
     if args.from_state { copy(&state, &embedded).await } else { copy(&embedded, &state).await }
 }

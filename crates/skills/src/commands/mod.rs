@@ -49,7 +49,7 @@ use crate::{
     config::{Config, Purpose},
     connect, data_dir,
     database::Database,
-    default_bus::DEFAULT_ADDRESS,
+    default_bus::{DEFAULT_ADDRESS, DefaultBus},
     environment,
     manifest::manifest,
     output, process_limits,
@@ -207,7 +207,7 @@ async fn serve(args: ServeArgs, target: Target, mut config: Config) -> Result<()
     }
     resolve_mdp_token(&mut config, mdp_token)?;
     process_limits::prepare();
-    let data_dir = data_dir::locate(&target);
+    let data_dir = data_dir::locate(&target)?;
     let token = target.token;
     let mut access = http_access(&config)?;
     access.token = access.token.or_else(|| token.clone());
@@ -285,7 +285,7 @@ async fn attach(target: Target, headers: &[String], mut config: Config) -> Resul
     connect::require_explicit_engine(&target)?;
     if io::stderr().is_terminal()
         && !connect::is_explicit(&target)
-        && !connect::default_bus_answers().await
+        && DefaultBus::without_credentials(&target)?.dial().await.is_err()
     {
         output::error_line(INTRODUCTION);
     }
@@ -297,7 +297,7 @@ async fn attach(target: Target, headers: &[String], mut config: Config) -> Resul
     let name =
         environment::text("III_WORKER_NAME")?.unwrap_or_else(|| env!("CARGO_PKG_NAME").to_owned());
     let engine = connect::engine(&target, connect::url(&target), name, headers)?;
-    let data_dir = data_dir::locate(&target);
+    let data_dir = data_dir::locate(&target)?;
     let shutdown = CancellationToken::new();
     stop_on_signal(shutdown.clone())?;
     let access = http_access(&config)?;

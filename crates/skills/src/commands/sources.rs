@@ -29,7 +29,7 @@ pub(super) async fn run(
         return Err(Failure::new(Code::NeedsDataDir, message).hint("name it with --data-dir"));
     }
     // The registry is that of the directory with the state.
-    target.data_dir = Some(data_dir::locate(&target));
+    target.data_dir = Some(data_dir::locate(&target)?);
     match command {
         SourceCommand::List { format } => list(config, format.json),
         SourceCommand::Status { format } => status(&target, config, format.json).await,
@@ -79,7 +79,7 @@ async fn open_states(target: &Target, config: &Config) -> Result<SourceStates, F
         Some(database) => database.open().await?.import_records(),
         None => None,
     };
-    Ok(SourceStates::new(data_dir::locate(target), shared))
+    Ok(SourceStates::new(data_dir::locate(target)?, shared))
 }
 
 /// Returns the state of each source of the configuration.

@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, fmt, io, path::Path};
 
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
-use skills_bus::{BusClient, Json, address::without_query};
+use skills_bus::{BusClient, Json};
 use skills_core::{Code, Tier};
 use skills_registry::SkillRegistry;
 
@@ -14,7 +14,9 @@ use crate::{
     cli::{OutputFormat, Target},
     config::Config,
     connect::{self, CONNECT_TIMEOUT, RegistrySource},
-    data_dir, output, registry_socket, server_file,
+    data_dir,
+    default_bus::DefaultBus,
+    output, registry_socket, server_file,
     sources::SourceState,
 };
 
@@ -77,7 +79,7 @@ pub(super) async fn run(
     let mut status = match connect::open_with_source(target, config, false).await {
         Ok((skills, source)) => Status::read(&*skills, &source, target).await?,
         Err(failure) if failure.code == Code::NothingToOpen => {
-            Status::without_store(&data_dir::locate(target))
+            Status::without_store(&data_dir::locate(target)?)
         }
         Err(failure) => return Err(failure),
     };
@@ -202,7 +204,9 @@ fn failed_sources(states: Vec<SourceState>) -> Vec<(String, String)> {
 
 fn registry_json(source: &RegistrySource) -> Value {
     match source {
-        RegistrySource::Bus(url) => json!({ "url": without_query(url) }),
+        RegistrySource::Bus(_) | RegistrySource::DefaultBus { .. } => {
+            json!({ "url": source.identity() })
+        }
         RegistrySource::Served(dir) => json!({ "data_dir": dir, "opened_by": "another process" }),
         RegistrySource::Opened(dir) => json!({ "data_dir": dir, "opened_by": "this process" }),
         RegistrySource::Database(url) => json!({ "store": url, "opened_by": "this process" }),
@@ -215,9 +219,10 @@ async fn connect_to(
 ) -> Result<Option<BusClient>, Failure> {
     Ok(match source {
         RegistrySource::Bus(url) => {
-            // A token is for an address that was given.
-            let token = target.token.as_deref().filter(|_| connect::is_explicit(target));
-            BusClient::connect(url, token, CONNECT_TIMEOUT).await.ok()
+            BusClient::connect(url, target.token.as_deref(), CONNECT_TIMEOUT).await.ok()
+        }
+        RegistrySource::DefaultBus { .. } => {
+            DefaultBus::new(target)?.connect().await.ok().map(|(client, _)| client)
         }
         RegistrySource::Served(dir) => registry_socket::connect_client(dir).await?,
         RegistrySource::Opened(_) | RegistrySource::Database(_) => None,

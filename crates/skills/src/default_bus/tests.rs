@@ -1,4 +1,10 @@
-use std::{path::Path, sync::Arc};
+use std::{
+    path::Path,
+    sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering},
+    },
+};
 
 use skills_bus::{Hub, HubConfig, ServerSecret};
 use skills_testkit::ReservedPort;
@@ -24,18 +30,48 @@ fn target() -> Target {
     }
 }
 
+fn own_user() -> u32 {
+    rustix::process::geteuid().as_raw()
+}
+
+/// User of a hostile server.
+const STRANGER: u32 = 65_533;
+
+/// Returns the bus at an address whose server runs as this user, for a target with credentials.
+fn bus(address: SocketAddr, dir: &Path) -> DefaultBus {
+    DefaultBus {
+        address,
+        data_dir: dir.to_owned(),
+        token: Some(TOKEN.to_owned()),
+        credential: credential(&target()),
+        peer_socket: |_, _| PeerSocket::Held(own_user()),
+    }
+}
+
+fn bare(bus: DefaultBus) -> DefaultBus {
+    DefaultBus { token: None, credential: None, ..bus }
+}
+
 /// Starts a hub with a token and writes its server file.
 async fn server(dir: &Path) -> (DefaultBus, ServerFile, CancellationToken) {
+    let (bus, secret, stop) = hub(dir, Some(TOKEN)).await;
+    let file = ServerFile::write(dir, bus.address, bus.address, secret).unwrap();
+    (bus, file, stop)
+}
+
+async fn hub(dir: &Path, token: Option<&str>) -> (DefaultBus, ServerSecret, CancellationToken) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let secret = ServerSecret::random();
-    let file = ServerFile::write(dir, address, address, secret.clone()).unwrap();
-    let config =
-        HubConfig { token: Some(TOKEN.to_owned()), secret: Some(secret), ..HubConfig::default() };
+    let config = HubConfig {
+        token: token.map(ToOwned::to_owned),
+        secret: Some(secret.clone()),
+        ..HubConfig::default()
+    };
     let (hub, stop) = (Hub::new(config), CancellationToken::new());
     let stopped = stop.clone();
     tokio::spawn(async move { hub.serve(listener, stopped).await });
-    (DefaultBus { address, data_dir: dir.to_owned() }, file, stop)
+    (bus(address, dir), secret, stop)
 }
 
 /// Starts an impostor on a port, which answers with a fixed text and reports what it receives.
@@ -65,11 +101,10 @@ async fn impostor(answer: &'static str) -> (SocketAddr, mpsc::UnboundedReceiver<
 async fn credentials_are_sent_to_the_server_of_the_data_directory() {
     let dir = tempfile::tempdir().unwrap();
     let (bus, _file, _stop) = server(dir.path()).await;
-    bus.connect(&target()).await.unwrap();
-    bus.dialer(&target()).unwrap().dial().await.unwrap_or_else(|error| panic!("{error}"));
-    let bare = Target { token: None, key: None, ..target() };
-    assert!(bus.dialer(&bare).is_none(), "not needed without a credential");
-    let result = bus.connect(&bare).await;
+    let (_, trust) = bus.connect().await.unwrap();
+    assert_eq!(trust, ServerTrust::Proven);
+    Dialer::dial(&bus).await.unwrap_or_else(|error| panic!("{error}"));
+    let result = bare(bus).connect().await.map(|_| ());
     assert!(matches!(result, Err(DefaultBusError::Client(ClientError::Unauthorized { .. }))));
 }
 
@@ -86,13 +121,10 @@ async fn a_process_on_the_port_of_a_killed_server_gets_no_credential() {
         // The server file of a killed server with the same address.
         let _stale =
             ServerFile::write(dir.path(), address, address, ServerSecret::random()).unwrap();
-        let bus = DefaultBus { address, data_dir: dir.path().to_owned() };
-        let result = bus.connect(&target()).await;
-        assert!(
-            matches!(result, Err(DefaultBusError::Client(ClientError::Unproven { .. }))),
-            "{answer}"
-        );
-        let dialed = bus.dialer(&target()).unwrap().dial().await;
+        let bus = bus(address, dir.path());
+        let result = bus.connect().await;
+        assert!(matches!(result, Err(DefaultBusError::Unproven { .. })), "{answer}");
+        let dialed = Dialer::dial(&bus).await;
         assert!(matches!(dialed, Err(DialError::Unproven(_))), "{answer}");
         for _ in 0..2 {
             let sent = received.recv().await.unwrap();
@@ -107,23 +139,24 @@ async fn a_process_on_the_port_of_a_killed_server_gets_no_credential() {
 async fn a_server_without_a_server_file_gets_no_credential_and_an_error_explains_it() {
     let dir = tempfile::tempdir().unwrap();
     let (address, mut received) = impostor("").await;
-    let bus = DefaultBus { address, data_dir: dir.path().to_owned() };
+    let ours = bus(address, dir.path());
     for (target, name) in [
         (target(), "the token (--token or III_TOKEN)"),
         (Target { token: None, ..target() }, "the key (--key or SKILLS_KEY)"),
     ] {
-        let failure = Failure::from(bus.connect(&target).await.unwrap_err());
+        let bus = DefaultBus { credential: credential(&target), ..ours.clone() };
+        let failure = Failure::from(bus.connect().await.unwrap_err());
         assert_eq!(failure.code, Code::UnprovenServer, "{name:?}");
         assert!(failure.message.starts_with(&format!("{name} is not sent")), "{failure:?}");
         assert!(failure.message.contains("server.json"), "{failure:?}");
         assert!(failure.hint.unwrap().contains("--url ws://127.0.0.1:"), "{name:?}");
     }
-    let dialed = bus.dialer(&target()).unwrap().dial().await;
+    let dialed = Dialer::dial(&ours).await;
     assert!(matches!(dialed, Err(DialError::Unproven(_))));
     assert!(received.try_recv().is_err(), "nothing was sent at all");
     let closed = ReservedPort::new();
-    let bus = DefaultBus { address: closed.address(), ..bus };
-    let result = bus.connect(&target()).await;
+    let bus = DefaultBus { address: closed.address(), ..ours };
+    let result = bus.connect().await;
     assert!(matches!(result, Err(DefaultBusError::Client(ClientError::Unreachable { .. }))));
 }
 
@@ -134,6 +167,93 @@ async fn a_server_on_another_data_directory_gets_no_credential() {
     let _stale =
         ServerFile::write(ours.path(), bus.address, bus.address, ServerSecret::random()).unwrap();
     let bus = DefaultBus { data_dir: ours.path().to_owned(), ..bus };
-    let result = bus.connect(&target()).await;
-    assert!(matches!(result, Err(DefaultBusError::Client(ClientError::Unproven { .. }))));
+    let result = bus.connect().await;
+    assert!(matches!(result, Err(DefaultBusError::Unproven { .. })));
+}
+
+#[tokio::test]
+async fn a_listener_of_another_user_is_not_used_and_gets_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let (address, mut received) = impostor("").await;
+    let refused: [(fn(SocketAddr, SocketAddr) -> PeerSocket, &str); 2] = [
+        (|_, _| PeerSocket::Held(STRANGER), "runs as another user (65533)"),
+        (|_, _| PeerSocket::Unknown, "runs as a user that cannot be determined"),
+    ];
+    for (peer_socket, reason) in refused {
+        for bus in [bus(address, dir.path()), bare(bus(address, dir.path()))] {
+            let bus = DefaultBus { peer_socket, ..bus };
+            let failure = Failure::from(bus.connect().await.unwrap_err());
+            assert_eq!(failure.code, Code::UnprovenServer, "{reason}");
+            assert!(failure.message.ends_with(reason), "{failure:?}");
+            let hint = failure.hint.unwrap();
+            assert!(hint.contains(&format!("--url ws://{address}")), "{hint}");
+            match Dialer::dial(&bus).await {
+                Err(DialError::Unproven(said)) => assert!(said.contains(reason), "{said}"),
+                Err(error) => panic!("{error}"),
+                Ok(_) => panic!("{reason}: a connection"),
+            }
+            // A command that can create its store continues with that.
+            let chosen = bus.choose().await;
+            assert!(matches!(chosen, DefaultRegistry::Directory(Some(_))), "{reason}");
+        }
+    }
+    assert!(received.try_recv().is_err(), "nothing was sent at all");
+}
+
+#[tokio::test]
+async fn a_server_of_the_same_user_or_of_root_is_used_where_there_is_no_store() {
+    let dir = tempfile::tempdir().unwrap();
+    let (bus, _, _stop) = hub(dir.path(), None).await;
+    let owners: [fn(SocketAddr, SocketAddr) -> PeerSocket; 2] =
+        [|_, _| PeerSocket::Held(own_user()), |_, _| PeerSocket::Held(0)];
+    for peer_socket in owners {
+        let bus = DefaultBus { peer_socket, ..bare(bus.clone()) };
+        match bus.choose().await {
+            DefaultRegistry::Bus(Ok((_, trust))) => assert_eq!(trust, ServerTrust::Owner),
+            DefaultRegistry::Bus(Err(error)) => panic!("{error}"),
+            DefaultRegistry::Directory(_) => panic!("the data directory"),
+        }
+    }
+}
+
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn the_owner_of_a_server_is_found_when_it_has_accepted_the_connection() {
+    let dir = tempfile::tempdir().unwrap();
+    let (bus, _, _stop) = hub(dir.path(), None).await;
+    let bus = DefaultBus { peer_socket: socket_owner::peer_socket, ..bare(bus) };
+    assert_eq!(bus.connect().await.unwrap().1, ServerTrust::Owner);
+
+    static LOOKUPS: AtomicU32 = AtomicU32::new(0);
+    let peer_socket = |_, _| match LOOKUPS.fetch_add(1, Ordering::Relaxed) {
+        0..3 => PeerSocket::Unheld,
+        _ => PeerSocket::Held(own_user()),
+    };
+    let bus = DefaultBus { peer_socket, ..bus };
+    assert_eq!(bus.connect().await.unwrap().1, ServerTrust::Owner);
+    assert_eq!(LOOKUPS.load(Ordering::Relaxed), 4);
+}
+
+#[tokio::test]
+async fn the_own_store_precedes_the_server_at_the_default_address() {
+    let dir = tempfile::tempdir().unwrap();
+    let (address, mut received) = impostor("").await;
+    std::fs::write(dir.path().join("skills.db"), "").unwrap();
+    let ours = bus(address, dir.path());
+    for bus in [ours.clone(), bare(ours)] {
+        assert!(matches!(bus.choose().await, DefaultRegistry::Directory(None)));
+    }
+    assert!(received.try_recv().is_err(), "nothing was sent at all");
+}
+
+#[tokio::test]
+async fn the_server_of_the_own_store_is_used_if_it_cannot_listen_in_the_directory() {
+    let dir = tempfile::tempdir().unwrap();
+    let (bus, _file, _stop) = server(dir.path()).await;
+    std::fs::write(dir.path().join("skills.db"), "").unwrap();
+    let bus = DefaultBus { peer_socket: |_, _| PeerSocket::Held(STRANGER), ..bus };
+    match bus.choose().await {
+        DefaultRegistry::Bus(Ok((_, trust))) => assert_eq!(trust, ServerTrust::Proven),
+        _ => panic!("not the server"),
+    }
 }

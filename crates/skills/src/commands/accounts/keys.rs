@@ -27,7 +27,7 @@ pub(crate) async fn run(
     match command {
         KeyCommand::Create(args) => {
             create(&open(target, config, None)?, args)?;
-            let dir = data_dir::locate(target);
+            let dir = data_dir::locate(target)?;
             if config.database.is_none() && !registry_socket::is_served(&dir).await {
                 let sentence = format!(
                     "no server runs on {}; the key works on a server that is started with this --data-dir",

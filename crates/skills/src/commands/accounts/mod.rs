@@ -19,7 +19,7 @@ fn open(target: &Target, config: &Config, master: Option<MasterKeys>) -> Result<
             "give the server's data directory with --data-dir; the server can keep running",
         ));
     }
-    Ok(VaultLocation::new(&data_dir::locate(target), config).open(master)?)
+    Ok(VaultLocation::new(&data_dir::locate(target)?, config).open(master)?)
 }
 
 /// Opens the vault with the master keys.

@@ -54,7 +54,7 @@ pub(in super::super) async fn import(
             StoreAccess::Opened(super::open(target, config).await?)
         }
         None => {
-            let dir = data_dir::locate(target);
+            let dir = data_dir::locate(target)?;
             registry_socket::access(&dir, async || super::open(target, config).await).await?
         }
     };

@@ -40,7 +40,7 @@ async fn open(target: &Target, config: &Config) -> Result<DataDir, Failure> {
         return Err(Failure::new(Code::NeedsDataDir, message)
             .hint("stop the server and give its data directory with --data-dir"));
     }
-    let dir = data_dir::locate(target);
+    let dir = data_dir::locate(target)?;
     let registry = open_registry(open_store(&dir, config).await?, None, config.registry()).await?;
     let master = master_keys()?;
     let location = VaultLocation::new(&dir, config);

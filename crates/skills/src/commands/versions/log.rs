@@ -79,8 +79,8 @@ pub(in super::super) async fn run(
         RegistrySource::Opened(dir) | RegistrySource::Served(dir) => {
             Some(VaultLocation::new(&dir, config))
         }
-        RegistrySource::Database(_) => Some(VaultLocation::new(&data_dir::locate(target), config)),
-        RegistrySource::Bus(_) => None,
+        RegistrySource::Database(_) => Some(VaultLocation::new(&data_dir::locate(target)?, config)),
+        RegistrySource::Bus(_) | RegistrySource::DefaultBus { .. } => None,
     };
     let people = match location.filter(|location| id.is_none() && location.exists()) {
         Some(location) => {

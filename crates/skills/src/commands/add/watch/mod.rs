@@ -61,7 +61,7 @@ pub(super) async fn run(args: AddArgs, target: Target, config: &Config) -> Resul
     super::super::stop_on_signal(shutdown.clone())?;
     // Before the first scan, so that no change is missed.
     let events = FolderEvents::watch(&folders)?;
-    let target = connect::pin_default_bus(target).await;
+    let target = connect::pin_default_bus(target).await?;
     let LongRegistry { skills, host, source } = tokio::select! {
         opened = connect::open_long(&target, config) => opened?,
         () = shutdown.cancelled() => return Ok(()),
