@@ -152,10 +152,11 @@ def git_requests(server, _worker):
     """Asks for one commit tens of thousands of times, with a depth, in a few kilobytes of gzip."""
     refs = http(server.http, "GET", "/git/all.git/info/refs?service=git-upload-pack", source=ATTACKER)
     commit = re.search(rb"([0-9a-f]{40}) (?:HEAD|refs/heads/main)", refs.body)[1]
-    wants = pkt(b"want " + commit + b" multi_ack_detailed side-band-64k ofs-delta\n")
-    wants += pkt(b"want " + commit + b"\n") * WANTS
-    body = gzip.compress(wants + pkt(b"deepen 1\n") + b"0000" + pkt(b"done\n"))
-    headers = [("Content-Type", "application/x-git-upload-pack-request"), ("Content-Encoding", "gzip")]
+    wants = pkt(b"want " + commit + b"\n") * WANTS
+    lines = pkt(b"command=fetch") + b"0001" + wants + pkt(b"deepen 1000\n") + pkt(b"done\n") + b"0000"
+    body = gzip.compress(lines)
+    headers = [("Content-Type", "application/x-git-upload-pack-request"), ("Content-Encoding", "gzip"),
+               ("Git-Protocol", "version=2")]
     return lambda _: http(server.http, "POST", "/git/all.git/git-upload-pack", headers, body, ATTACKER)
 
 
@@ -206,7 +207,8 @@ def pages(server, worker):
     """Opens the pages of large Markdown files and wide tables."""
     wide = "|" + "a|" * 4000 + "\n|" + "-|" * 4000 + "\n" + ("|" + "b|" * 4000 + "\n") * 40
     files = {"links.md": "[a](b)*c* " * (4 * 1024 * 1024 // 10), "wide.md": wide, "quotes.md": ">" * 500_000}
-    assert worker.register("large", DOCUMENT.format(name="large") + wide[:900_000], files) is None
+    error = worker.register("large", DOCUMENT.format(name="large") + wide[:900_000], files)
+    assert error is None, error
     console = Console(server, create(server, "mallory")["key"])
     paths = ["/ui/skills/large", *(f"/ui/skills/large?path={name}" for name in files),
              *(f"/ui/skills/large?tab=files&path={name}" for name in files)]
@@ -287,15 +289,21 @@ def archives(server, worker):
     return one
 
 
-def marketplaces(server, _worker):
-    """Lists the marketplace, which has a plugin for each of many collections."""
+def marketplaces(server, worker):
+    """Lists the marketplace, which has a plugin for each of many collections, while skills change."""
     for number in range(COLLECTIONS):
         body = {"title": f"Collection {number}", "skills": [f"plain-{number % 50}"]}
         stored = admin(server, "PUT", f"/v1/collections/c-{number}?tier=official", body)
         assert stored.status in (200, 201), stored.body
     key = create(server, "mallory")["key"]
     targets = ["/.claude-plugin/marketplace.json", "/git/all.git/info/refs?service=git-upload-pack"]
-    return lambda number: http(server.http, "GET", targets[number % 2], bearer(key), source=ATTACKER)
+
+    def one(number):
+        if number % (4 * THREADS) == 0:
+            worker.register("plain-1", DOCUMENT.format(name="plain-1") + str(number))
+        return http(server.http, "GET", targets[number // THREADS % 2], bearer(key), source=ATTACKER)
+
+    return one
 
 
 def connections(server, _worker):
