@@ -4,10 +4,10 @@
 //! It needs `openat` and its like, so this crate is for Unix systems, as the program is. It knows nothing of bundles.
 
 use std::{
-    ffi::OsStr,
+    ffi::{OsStr, OsString},
     fs,
     io::{self, Read as _},
-    os::fd::OwnedFd,
+    os::{fd::OwnedFd, unix::ffi::OsStrExt as _},
     path::{Component, Path, PathBuf},
 };
 
@@ -194,11 +194,17 @@ impl Dir {
 
     /// Returns the names of its entries. Those that are not UTF-8 are left out.
     pub(crate) fn names(&self) -> io::Result<Vec<String>> {
+        Ok(self.all_names()?.into_iter().flat_map(OsString::into_string).collect())
+    }
+
+    /// Returns the names of its entries, also of those that are not UTF-8.
+    pub(crate) fn all_names(&self) -> io::Result<Vec<OsString>> {
         let mut names = Vec::new();
         for entry in rustix::fs::Dir::read_from(&self.fd)? {
-            match entry?.file_name().to_str() {
-                Ok("." | "..") | Err(_) => {}
-                Ok(name) => names.push(name.to_owned()),
+            let entry = entry?;
+            match entry.file_name().to_bytes() {
+                b"." | b".." => {}
+                name => names.push(OsStr::from_bytes(name).to_owned()),
             }
         }
         Ok(names)

@@ -1,7 +1,6 @@
 //! Finding the bundles at a path.
 
 use std::{
-    ffi::OsStr,
     fs::{self, File},
     io,
     path::Path,
@@ -12,10 +11,11 @@ use ignore::{DirEntry, WalkBuilder};
 use skills_core::{Provenance, SourceKind};
 
 use crate::{
-    BundleCandidate, BundleError, IGNORED_FOLDERS,
+    BundleCandidate, BundleError,
     archive::{self, FileFormat},
     candidate::{SearchedTree, absolute},
     dir::Dir,
+    ignored::is_ignored_folder,
     layout::{self, FileEntry, is_document_name},
     root_document::CacheBudget,
     source::Source,
@@ -185,10 +185,6 @@ fn to_file_entry(root: &Path, entry: &DirEntry) -> Option<FileEntry> {
     // Skips the root itself, which is listed when it is a link.
     let path = entry.path().strip_prefix(root).ok().filter(|path| !path.as_os_str().is_empty())?;
     Some(FileEntry { path: path.to_owned(), source })
-}
-
-pub(crate) fn is_ignored_folder(name: &OsStr) -> bool {
-    IGNORED_FOLDERS.iter().any(|skipped| name == *skipped)
 }
 
 fn is_in_repository(folder: &Path) -> bool {

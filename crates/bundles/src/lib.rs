@@ -3,6 +3,7 @@
 //! - `find_bundles`: bundles at a path, which is a folder, a file or an archive
 //! - `git`: bundles in a repository
 //! - `find_documents`: all root documents at a path, for validation
+//! - `ignored`: folders that are never part of a bundle
 //! - `layout`: grouping of files into bundles; `source`: the bytes of a file
 //! - `candidate`: a bundle that was found, and reading it; `assigned_id`: its id; `contents`: its bytes
 //! - `root_document`: its root document, parsed once
@@ -28,6 +29,7 @@ mod files;
 mod find_bundles;
 mod find_documents;
 mod git;
+mod ignored;
 mod layout;
 pub mod lock;
 mod root_document;
@@ -43,6 +45,7 @@ pub use export::{ExportSummary, export};
 pub use find_bundles::{FoundBundles, find_bundles, find_in_archive};
 pub use find_documents::{DocumentFile, FoundDocuments, find_documents};
 pub use git::{FetchDisplay, FetchLimits, GitRemote, GitSource, PinnedRemote, find_in_repository};
+pub use ignored::is_ignored_path;
 
 use std::path::Path;
 
@@ -53,6 +56,3 @@ fn check_path(folder: &Path, path: &BundlePath) -> Result<(), BundleError> {
     let checked = path.as_str().parse::<BundlePath>();
     checked.map(drop).map_err(|source| BundleError::Rule { path: folder.to_owned(), source })
 }
-
-/// Folders that are never part of a bundle.
-const IGNORED_FOLDERS: [&str; 2] = [".git", "node_modules"];

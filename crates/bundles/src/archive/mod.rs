@@ -20,15 +20,12 @@ use skills_core::{BundlePath, Code, Coded, RuleError, limits::MAX_BUNDLE_BYTES};
 
 pub use self::format::is_archive_name;
 pub(crate) use self::format::{ArchiveFormat, FileFormat, name};
-use crate::{find_bundles::is_ignored_folder, layout::FileEntry, source::Source};
+use crate::{ignored::is_ignored_path, layout::FileEntry, source::Source};
 
 /// Most entries of an archive, folders among them.
 pub const MAX_ENTRIES: usize = 65_536;
 /// Most bytes that an archive may unpack to.
 pub const MAX_UNPACKED_BYTES: u64 = 256 << 20;
-
-/// Folder that macOS adds to archives for resource forks.
-const RESOURCE_FORKS: &str = "__MACOSX";
 
 /// Error of reading an archive.
 #[derive(Debug, thiserror::Error)]
@@ -90,8 +87,7 @@ fn check_entry_path(path: &[u8]) -> Result<Option<BundlePath>, ArchiveError> {
     }
     // Names are checked with their bundle; folders around a bundle may have any name.
     let path = BundlePath::from_stored(inner).map_err(ArchiveError::Path)?;
-    let is_ignored = |part: &str| is_ignored_folder(part.as_ref()) || part == RESOURCE_FORKS;
-    Ok((!inner.split('/').any(is_ignored)).then_some(path))
+    Ok((!is_ignored_path(inner)).then_some(path))
 }
 
 /// Reads a file to its end. Bytes beyond the bundle limit are counted and dropped.

@@ -41,7 +41,8 @@ pub use self::{
 };
 use crate::{
     BundleError, FoundBundles,
-    find_bundles::{in_entries, is_ignored_folder},
+    find_bundles::in_entries,
+    ignored::is_ignored_folder,
     layout::{FileEntry, is_document_name},
     source::{ObjectReader as _, Source},
 };

@@ -1,10 +1,10 @@
-//! Entry of a lockfile: the source of a skill and the hash of its folder.
+//! Entry of a lockfile: the source of a skill and the hashes of its folder.
 
 use serde::{Serialize, Serializer, ser::SerializeMap as _};
 use serde_json::value::RawValue;
 use skills_core::skill::ROOT_PATH;
 
-use super::raw_text;
+use super::{FolderHashes, raw_text};
 
 const SOURCE: &str = "source";
 const SOURCE_URL: &str = "sourceUrl";
@@ -12,9 +12,12 @@ const REFERENCE: &str = "ref";
 const SOURCE_TYPE: &str = "sourceType";
 const SKILL_PATH: &str = "skillPath";
 const HASH: &str = "computedHash";
-const DIGEST: &str = "wellKnownDigest";
+const ARTIFACT_DIGEST: &str = "wellKnownDigest";
+/// Field of this program. `npx skills` keeps it, and leaves it out when it writes an entry anew.
+const BUNDLE_DIGEST: &str = "bundleDigest";
 /// Order of the fields in the format.
-const ORDER: [&str; 7] = [SOURCE, SOURCE_URL, REFERENCE, SOURCE_TYPE, SKILL_PATH, HASH, DIGEST];
+const ORDER: [&str; 8] =
+    [SOURCE, SOURCE_URL, REFERENCE, SOURCE_TYPE, SKILL_PATH, HASH, ARTIFACT_DIGEST, BUNDLE_DIGEST];
 
 /// Host of sources of the type `github`.
 const GITHUB: &str = "https://github.com/";
@@ -65,31 +68,31 @@ impl LockEntry {
 
     /// Creates the entry of a skill.
     #[must_use]
-    pub fn from_source(source: &LockSource, hash: &str) -> Self {
+    pub fn from_source(source: &LockSource, hashes: &FolderHashes) -> Self {
         let mut entry = Self { fields: vec![] };
         let (kind, reference, path) = match source {
             LockSource::Git { url, reference, path } => {
-                entry.set(SOURCE, url);
-                entry.set(SOURCE_URL, url);
+                entry.set_text(SOURCE, url);
+                entry.set_text(SOURCE_URL, url);
                 ("git", reference.as_deref(), Some(path))
             }
             LockSource::GitHub { repository, reference, path } => {
-                entry.set(SOURCE, repository);
+                entry.set_text(SOURCE, repository);
                 ("github", reference.as_deref(), Some(path))
             }
             LockSource::WellKnown { url } => {
-                entry.set(SOURCE, host_name(url));
-                entry.set(SOURCE_URL, url);
+                entry.set_text(SOURCE, host_name(url));
+                entry.set_text(SOURCE_URL, url);
                 ("well-known", None, None)
             }
             LockSource::Local { path } => {
-                entry.set(SOURCE, path);
+                entry.set_text(SOURCE, path);
                 ("local", None, None)
             }
         };
-        entry.set(SOURCE_TYPE, kind);
+        entry.set_text(SOURCE_TYPE, kind);
         if let Some(reference) = reference {
-            entry.set(REFERENCE, reference);
+            entry.set_text(REFERENCE, reference);
         }
         if let Some(folder) = path {
             let document = if folder.is_empty() {
@@ -97,9 +100,9 @@ impl LockEntry {
             } else {
                 format!("{folder}/{ROOT_PATH}")
             };
-            entry.set(SKILL_PATH, &document);
+            entry.set_text(SKILL_PATH, &document);
         }
-        entry.set_hash(hash);
+        entry.set_hashes(hashes);
         entry
     }
 
@@ -134,22 +137,42 @@ impl LockEntry {
         }
     }
 
-    /// Returns the hash of the skill's folder.
+    /// Returns the hash of the skill's folder that `npx skills` computes.
     #[must_use]
     pub fn hash(&self) -> Option<String> {
         self.text(HASH)
     }
 
-    /// Sets the hash of the skill's folder.
-    pub fn set_hash(&mut self, hash: &str) {
-        self.set(HASH, hash);
+    /// Returns the digest of the skill's folder.
+    #[must_use]
+    pub fn digest(&self) -> Option<String> {
+        self.text(BUNDLE_DIGEST)
+    }
+
+    /// Returns whether the entry has a digest of this program, even one that no folder can have.
+    #[must_use]
+    pub fn has_digest(&self) -> bool {
+        self.fields.iter().any(|(name, _)| name == BUNDLE_DIGEST)
+    }
+
+    /// Returns whether a folder has the content of the entry. A digest is required to match where there is one.
+    #[must_use]
+    pub fn pins(&self, hashes: &FolderHashes) -> bool {
+        let is_digest = || self.digest().as_ref() == Some(&hashes.digest);
+        self.hash().as_ref() == Some(&hashes.npx) && (!self.has_digest() || is_digest())
+    }
+
+    /// Sets the hashes of the skill's folder.
+    pub fn set_hashes(&mut self, hashes: &FolderHashes) {
+        self.set_text(HASH, &hashes.npx);
+        self.set_text(BUNDLE_DIGEST, &hashes.digest);
     }
 
     /// Sets the digest of the artifact of a site.
-    pub fn set_digest(&mut self, digest: Option<&str>) {
+    pub fn set_artifact_digest(&mut self, digest: Option<&str>) {
         match digest {
-            Some(digest) => self.set(DIGEST, digest),
-            None => self.fields.retain(|(name, _)| name != DIGEST),
+            Some(digest) => self.set_text(ARTIFACT_DIGEST, digest),
+            None => self.fields.retain(|(name, _)| name != ARTIFACT_DIGEST),
         }
     }
 
@@ -160,7 +183,7 @@ impl LockEntry {
     }
 
     /// Sets a field, at its place in the order of the format if it is new.
-    fn set(&mut self, name: &str, text: &str) {
+    pub(super) fn set_text(&mut self, name: &str, text: &str) {
         let Some(value) = raw_text(text) else { return };
         if let Some((_, old)) = self.fields.iter_mut().find(|(known, _)| known == name) {
             *old = value;
@@ -221,9 +244,10 @@ mod tests {
             LockSource::WellKnown { url: "http://127.0.0.1:8080/x".to_owned() },
             LockSource::Local { path: "./skills/a".to_owned() },
         ] {
-            let entry = LockEntry::from_source(&source, "0");
+            let hashes = FolderHashes { npx: "0".to_owned(), digest: "1".to_owned() };
+            let entry = LockEntry::from_source(&source, &hashes);
             assert_eq!(entry.source(), Ok(source.clone()), "{entry:?}");
-            assert_eq!(entry.hash().as_deref(), Some("0"));
+            assert!(entry.pins(&hashes));
         }
     }
 
@@ -238,6 +262,24 @@ mod tests {
         ] {
             let reason = entry(text).source().expect_err(text);
             assert!(reason.contains(words), "{text}: {reason}");
+        }
+    }
+
+    #[test]
+    fn a_digest_is_required_where_there_is_one() {
+        let hashes = FolderHashes { npx: "0".to_owned(), digest: "sha256:1".to_owned() };
+        for (text, is_pinned) in [
+            (r#"{"computedHash":"0"}"#, true),
+            (r#"{"computedHash":"0","bundleDigest":"sha256:1"}"#, true),
+            (r#"{"computedHash":"0","bundleDigest":"sha256:2"}"#, false),
+            (r#"{"computedHash":"0","bundleDigest":"sha512:1"}"#, false),
+            (r#"{"computedHash":"0","bundleDigest":null}"#, false),
+            (r#"{"computedHash":"0","bundleDigest":["sha256:1"]}"#, false),
+            (r#"{"computedHash":"1","bundleDigest":"sha256:1"}"#, false),
+            (r#"{"bundleDigest":"sha256:1"}"#, false),
+            ("{}", false),
+        ] {
+            assert_eq!(entry(text).pins(&hashes), is_pinned, "{text}");
         }
     }
 

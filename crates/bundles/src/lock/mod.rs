@@ -1,6 +1,6 @@
 //! The lockfile `skills-lock.json` of a project, in the format of `npx skills`.
 //!
-//! - `hash`: hash of a skill's folder
+//! - `hash`: hashes of a skill's folder
 //! - `entry`: entry of one skill
 //!
 //! Fields that this program does not know are kept as they are, so that a file that is read and written is the same,
@@ -10,7 +10,7 @@ mod entry;
 mod hash;
 
 pub use entry::{LockEntry, LockSource};
-pub use hash::{HashedFile, folder_hash, is_copied_by_npx, sort_by_locale};
+pub use hash::{FolderHashes, HashedFile, is_copied_by_npx, npx_hash, sort_by_locale};
 
 use std::{
     collections::BTreeMap,
@@ -226,9 +226,9 @@ mod tests {
         let mut lock = Lockfile::parse(GOLDEN.as_bytes()).unwrap();
         let entry = lock.get_mut("pdf").unwrap();
         let hash = entry.hash().unwrap().to_owned();
-        entry.set_hash("0");
+        entry.set_text("computedHash", "0");
         assert_ne!(lock.to_text().unwrap(), GOLDEN);
-        lock.get_mut("pdf").unwrap().set_hash(&hash);
+        lock.get_mut("pdf").unwrap().set_text("computedHash", &hash);
         let removed = lock.retain(|name| name != "pdf");
         assert_eq!(removed, ["pdf"]);
         let source = LockSource::Git {
@@ -236,8 +236,12 @@ mod tests {
             reference: None,
             path: "skills/pdf".to_owned(),
         };
-        lock.insert("pdf", LockEntry::from_source(&source, &hash));
-        assert_eq!(lock.to_text().unwrap(), GOLDEN);
+        let hashes = FolderHashes { npx: hash, digest: "sha256:0".to_owned() };
+        lock.insert("pdf", LockEntry::from_source(&source, &hashes));
+        let digest = ",\n      \"bundleDigest\": \"sha256:0\"\n    }";
+        let text = lock.to_text().unwrap();
+        assert_eq!(text.matches(digest).count(), 1, "{text}");
+        assert_eq!(text.replace(digest, "\n    }"), GOLDEN);
     }
 
     #[test]

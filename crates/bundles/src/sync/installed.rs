@@ -1,6 +1,10 @@
 //! The skills in a folder, whichever command or person put them there.
 
-use std::{collections::BTreeMap, fs, path::PathBuf};
+use std::{
+    collections::{BTreeMap, HashSet},
+    fs,
+    path::PathBuf,
+};
 
 use skills_agent_skills::frontmatter::is_skill_name;
 use skills_core::{
@@ -14,13 +18,59 @@ use super::{
     record::{RecordEntry, Writer},
 };
 use crate::{
-    BundleError, IGNORED_FOLDERS,
+    BundleError,
     dir::{Dir, FileKind},
-    lock::{HashedFile, folder_hash},
+    ignored::is_ignored_folder,
+    lock::{FolderHashes, HashedFile},
 };
 
 /// Deepest folder of a skill that is read.
 const MAX_DEPTH: usize = 64;
+
+/// Skill in a folder, as it is there now.
+#[derive(Debug, Default)]
+pub struct InstalledSkill {
+    files: Vec<InstalledFile>,
+    /// Paths of entries that no command installs.
+    others: Vec<String>,
+    bytes: usize,
+}
+
+#[derive(Debug)]
+struct InstalledFile {
+    path: String,
+    bytes: Vec<u8>,
+    executable: bool,
+}
+
+impl InstalledSkill {
+    /// Returns the hashes of all files that can be part of a skill.
+    #[must_use]
+    pub fn hashes(&self) -> FolderHashes {
+        FolderHashes::of(&self.files.iter().map(InstalledFile::to_hashed).collect::<Vec<_>>())
+    }
+
+    /// Returns the hashes of the files without some of them.
+    #[must_use]
+    pub fn hashes_without(&self, paths: &[String]) -> FolderHashes {
+        let paths: HashSet<&str> = paths.iter().map(String::as_str).collect();
+        let rest = self.files.iter().filter(|file| !paths.contains(file.path.as_str()));
+        FolderHashes::of(&rest.map(InstalledFile::to_hashed).collect::<Vec<_>>())
+    }
+
+    /// Returns the paths of entries that no command installs: folders that no bundle has, with a slash at the end, links,
+    /// special files and names that are not UTF-8.
+    #[must_use]
+    pub fn other_entries(&self) -> &[String] {
+        &self.others
+    }
+}
+
+impl InstalledFile {
+    fn to_hashed(&self) -> HashedFile<'_> {
+        HashedFile { path: &self.path, bytes: &self.bytes, executable: self.executable }
+    }
+}
 
 impl SyncFolder {
     /// Returns the names of all folders with a root document, sorted.
@@ -41,17 +91,42 @@ impl SyncFolder {
         Ok(names)
     }
 
-    /// Returns the hash of the files in a skill's folder; `None` if there is no such folder. Links, `.git` and
-    /// `node_modules` are left out.
+    /// Reads a skill's folder; `None` if there is no such folder.
     ///
     /// # Errors
     /// When the folder cannot be read, or is larger than a skill can be.
-    pub fn installed_hash(&self, name: &str) -> Result<Option<String>, BundleError> {
-        let hash = |files: FileList| {
-            let files = files.iter().map(|(path, bytes)| (path.as_str(), bytes.as_slice()));
-            folder_hash(&files.collect::<Vec<HashedFile<'_>>>())
-        };
-        Ok(self.installed_files(name)?.map(hash))
+    pub fn installed(&self, name: &str) -> Result<Option<InstalledSkill>, BundleError> {
+        let Some(root) = &self.root else { return Ok(None) };
+        let unreadable = |source| BundleError::Unreadable { path: self.path.join(name), source };
+        if root.kind(name).map_err(unreadable)? != Some(FileKind::Folder) {
+            return Ok(None);
+        }
+        let mut installed = InstalledSkill::default();
+        installed.collect(&root.folder(name).map_err(unreadable)?, "", 0)?;
+        Ok(Some(installed))
+    }
+
+    /// Returns the hashes of a skill's folder; `None` if there is no such folder, or it cannot be read. Such a folder, for
+    /// example one that is too large, was not written by a command.
+    #[must_use]
+    pub fn installed_hashes(&self, name: &str) -> Option<FolderHashes> {
+        Some(self.installed(name).ok().flatten()?.hashes())
+    }
+
+    /// Returns the files of a skill that no command recorded. Without a record of the skill, such as where another program
+    /// installed it, they are not known.
+    #[must_use]
+    pub fn unrecorded_files(&self, name: &str, installed: &InstalledSkill) -> Vec<String> {
+        let Some(entry) = self.record.skills.get(name) else { return vec![] };
+        let paths = installed.files.iter().map(|file| &file.path);
+        paths.filter(|path| !entry.has_path(path)).cloned().collect()
+    }
+
+    /// Returns whether a file or a link has the name of a skill.
+    #[must_use]
+    pub fn is_obstructed(&self, name: &str) -> bool {
+        let kind = self.root.as_ref().and_then(|root| root.kind(name).ok().flatten());
+        kind.is_some_and(|kind| kind != FileKind::Folder)
     }
 
     /// Returns the id in the registry of a skill that a sync wrote.
@@ -67,10 +142,10 @@ impl SyncFolder {
     /// # Errors
     /// When the folder cannot be read.
     pub fn adopt(&mut self, name: &str) -> Result<(), BundleError> {
-        let Some(files) = self.installed_files(name)?.filter(|_| !self.options.dry_run) else {
+        let Some(installed) = self.installed(name)?.filter(|_| !self.options.dry_run) else {
             return Ok(());
         };
-        let digests = files.iter().map(|(path, bytes)| (path.clone(), Digest::of(bytes)));
+        let digests = installed.files.iter().map(|it| (it.path.clone(), Digest::of(&it.bytes)));
         let entry = RecordEntry {
             id: name.to_owned(),
             // Of no version, so that the skill counts as one to be updated.
@@ -96,49 +171,38 @@ impl SyncFolder {
         };
         target.is_some() && others.iter().any(is_target)
     }
-
-    fn installed_files(&self, name: &str) -> Result<Option<FileList>, BundleError> {
-        let Some(root) = &self.root else { return Ok(None) };
-        let unreadable = |source| BundleError::Unreadable { path: self.path.join(name), source };
-        if root.kind(name).map_err(unreadable)? != Some(FileKind::Folder) {
-            return Ok(None);
-        }
-        let mut files = InstalledFiles { files: vec![], bytes: 0 };
-        files.collect(&root.folder(name).map_err(unreadable)?, "", 0)?;
-        Ok(Some(files.files))
-    }
 }
 
-/// Files of a skill: paths and bytes.
-type FileList = Vec<(String, Vec<u8>)>;
-
-struct InstalledFiles {
-    files: FileList,
-    bytes: usize,
-}
-
-impl InstalledFiles {
+impl InstalledSkill {
     fn collect(&mut self, dir: &Dir, prefix: &str, depth: usize) -> Result<(), BundleError> {
         let unreadable = |source| BundleError::Unreadable { path: dir.path().to_owned(), source };
         let too_large = || BundleError::FolderTooLarge { path: dir.path().to_owned() };
-        for name in dir.names().map_err(unreadable)? {
+        for name in dir.all_names().map_err(unreadable)? {
+            let path = format!("{prefix}{}", name.to_string_lossy());
+            let Ok(name) = name.into_string() else {
+                self.others.push(path);
+                continue;
+            };
             match dir.kind(&name).map_err(unreadable)? {
-                Some(FileKind::Folder) if IGNORED_FOLDERS.contains(&name.as_str()) => {}
+                Some(FileKind::Folder) if is_ignored_folder(name.as_ref()) => {
+                    self.others.push(format!("{path}/"));
+                }
                 Some(FileKind::Folder) if depth >= MAX_DEPTH => return Err(too_large()),
                 Some(FileKind::Folder) => {
                     let inner = dir.folder(&name).map_err(unreadable)?;
-                    self.collect(&inner, &format!("{prefix}{name}/"), depth + 1)?;
+                    self.collect(&inner, &format!("{path}/"), depth + 1)?;
                 }
-                Some(FileKind::File { .. }) => {
+                Some(FileKind::File { executable, .. }) => {
                     let left = (MAX_BUNDLE_BYTES - self.bytes) as u64;
                     let bytes = dir.read_file(&name, left + 1).map_err(unreadable)?;
                     self.bytes += bytes.len();
                     if self.bytes > MAX_BUNDLE_BYTES || self.files.len() >= MAX_BUNDLE_FILES {
                         return Err(too_large());
                     }
-                    self.files.push((format!("{prefix}{name}"), bytes));
+                    self.files.push(InstalledFile { path, bytes, executable });
                 }
-                Some(FileKind::Link | FileKind::Special) | None => {}
+                Some(FileKind::Link | FileKind::Special) => self.others.push(path),
+                None => {}
             }
         }
         Ok(())

@@ -14,6 +14,7 @@ mod installed;
 mod location;
 mod record;
 
+pub use installed::InstalledSkill;
 pub use location::FolderLocation;
 pub use record::Writer;
 
@@ -42,6 +43,7 @@ use crate::{
     BundleError,
     dir::Dir,
     files::{NewFile, remove, write},
+    lock::HashedFile,
 };
 
 /// Skill as it should be in the folder.
@@ -86,6 +88,15 @@ impl DesiredSkill {
             executable: *executable,
         });
         others.chain([NewFile { path: ROOT_PATH, bytes: &self.root, executable: false }])
+    }
+
+    /// Returns all files as the hashes of a lockfile cover them.
+    pub fn hashed_files(&self) -> impl Iterator<Item = HashedFile<'_>> {
+        self.files().map(|NewFile { path, bytes, executable }| HashedFile {
+            path,
+            bytes,
+            executable,
+        })
     }
 }
 

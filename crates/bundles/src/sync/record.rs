@@ -72,6 +72,11 @@ impl RecordEntry {
         [&self.files, &self.pending].into_iter().any(|files| files.get(path) == Some(&digest))
     }
 
+    /// Returns whether a sync wrote a file to this path, or may have.
+    pub(super) fn has_path(&self, path: &str) -> bool {
+        self.files.contains_key(path) || self.pending.contains_key(path)
+    }
+
     /// Returns all paths that were written or may have been.
     pub(super) fn paths(&self) -> impl Iterator<Item = &str> {
         let more = self.pending.keys().filter(|path| !self.files.contains_key(*path));

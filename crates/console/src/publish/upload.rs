@@ -4,7 +4,7 @@ use std::{collections::HashMap, io::Write as _, path::Path};
 
 use bytes::Bytes;
 use skills_agent_skills::Bundle;
-use skills_bundles::{BundleError, find_in_archive, is_archive_name};
+use skills_bundles::{BundleError, find_in_archive, is_archive_name, is_ignored_path};
 use skills_core::{BundlePath, RuleError, SkillId, skill::ROOT_PATH};
 use tokio::sync::Mutex;
 
@@ -13,9 +13,6 @@ use crate::{
     error::ConsoleError,
     form::{Form, UploadedFile},
 };
-
-/// Folders that are never part of a bundle.
-const IGNORED_FOLDERS: [&str; 3] = [".git", "node_modules", "__MACOSX"];
 
 /// Files of a bundle, and the name of the folder or archive that they were in.
 pub(super) struct Upload {
@@ -116,9 +113,8 @@ fn unpack(archive: &UploadedFile) -> Result<Upload, ConsoleError> {
 
 /// Groups the files of a folder around its root document.
 fn from_files(files: Vec<UploadedFile>) -> Result<Upload, ConsoleError> {
-    let is_ignored = |name: &str| name.split('/').any(|part| IGNORED_FOLDERS.contains(&part));
     let mut files: Vec<UploadedFile> =
-        files.into_iter().filter(|file| !is_ignored(&file.name)).collect();
+        files.into_iter().filter(|file| !is_ignored_path(&file.name)).collect();
     let depth = |name: &str| name.matches('/').count();
     let root = files.iter().filter(|file| base_name(&file.name) == ROOT_PATH);
     let root = root.min_by_key(|file| depth(&file.name)).map(|file| file.name.clone());

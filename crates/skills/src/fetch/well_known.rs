@@ -9,7 +9,7 @@ use bytes::Bytes;
 use futures_util::{StreamExt as _, stream};
 use serde::Deserialize;
 use skills_agent_skills::frontmatter::is_skill_name;
-use skills_bundles::BundleCandidate;
+use skills_bundles::{BundleCandidate, is_ignored_path};
 use skills_core::{
     BundlePath, Provenance, SourceKind,
     limits::{MAX_BUNDLE_BYTES, MAX_BUNDLE_FILES, MAX_SKILL_BYTES},
@@ -167,7 +167,7 @@ async fn fetch_skill(
     }
 }
 
-/// Downloads the files of a skill one by one, as the earlier format lists them.
+/// Downloads the files of a skill one by one, as the earlier format lists them. Folders that no bundle has are left out.
 async fn fetch_files(
     site: &WebSource,
     index: &Url,
@@ -179,7 +179,7 @@ async fn fetch_files(
     }
     let mut all = Vec::with_capacity(files.len());
     let mut left = MAX_BUNDLE_BYTES;
-    for path in files {
+    for path in files.iter().filter(|path| !is_ignored_path(path)) {
         if path != ROOT_PATH {
             let checked = path.parse::<BundlePath>();
             checked.map_err(|error| failed(name, &error.to_string()))?;

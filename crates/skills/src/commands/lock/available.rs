@@ -7,10 +7,10 @@ use std::{
 
 use skills_bundles::{
     BundleCandidate,
-    lock::{HashedFile, LockSource, Lockfile, folder_hash, is_copied_by_npx},
+    lock::{FolderHashes, HashedFile, LockEntry, LockSource, Lockfile, is_copied_by_npx, npx_hash},
     sync::{DesiredFile, DesiredSkill, check_folder_name},
 };
-use skills_core::{Code, skill::ROOT_PATH};
+use skills_core::Code;
 
 use super::DIR;
 use crate::{
@@ -24,23 +24,38 @@ pub(super) struct LockedSkill {
     pub(super) name: String,
     /// Hash in the lockfile.
     pub(super) locked: Option<String>,
+    /// Digest in the lockfile.
+    pub(super) locked_digest: Option<String>,
     pub(super) available: Result<AvailableSkill, Failure>,
+    is_pinned: bool,
 }
 
 impl LockedSkill {
+    fn new(
+        name: String,
+        entry: Option<&LockEntry>,
+        available: Result<AvailableSkill, Failure>,
+    ) -> Self {
+        let is_pinned =
+            entry.zip(available.as_ref().ok()).is_some_and(|(entry, it)| entry.pins(&it.hashes));
+        let locked = entry.and_then(LockEntry::hash);
+        let locked_digest = entry.and_then(LockEntry::digest);
+        Self { name, locked, locked_digest, available, is_pinned }
+    }
+
     /// Returns whether the source has the content of the lockfile.
-    pub(super) fn is_as_locked(&self) -> bool {
-        self.available.as_ref().is_ok_and(|it| Some(&it.hash) == self.locked.as_ref())
+    pub(super) const fn is_as_locked(&self) -> bool {
+        self.is_pinned
     }
 }
 
 /// A skill as its source has it now.
 pub(super) struct AvailableSkill {
-    pub(super) hash: String,
+    pub(super) hashes: FolderHashes,
     /// Hash of the files that `npx skills` copies from a repository or a folder.
-    pub(super) npx_hash: String,
+    pub(super) copied_hash: String,
     /// Digest of the artifact of a site.
-    pub(super) digest: Option<String>,
+    pub(super) artifact_digest: Option<String>,
     pub(super) desired: DesiredSkill,
 }
 
@@ -94,10 +109,9 @@ pub(super) async fn fetch(
             }
         }
     }
-    let locked = |name: &str| lock.get(name).and_then(|entry| entry.hash());
     let skill = |(name, available): (String, _)| {
-        let locked = locked(&name);
-        LockedSkill { name, locked, available }
+        let entry = lock.get(&name);
+        LockedSkill::new(name, entry, available)
     };
     Ok(found.into_iter().map(skill).collect())
 }
@@ -192,15 +206,10 @@ fn no_longer(name: &str, place: &str) -> Failure {
 async fn read(
     name: String,
     candidate: BundleCandidate,
-    digest: Option<String>,
+    artifact_digest: Option<String>,
 ) -> Result<AvailableSkill, Failure> {
     blocking(move || {
         let (meta, root, others) = candidate.read()?.into_bundle()?.into_parts();
-        let files = others.iter().map(|(path, bytes)| (path.as_str(), bytes.as_ref()));
-        let mut files: Vec<HashedFile<'_>> = files.chain([(ROOT_PATH, root.as_bytes())]).collect();
-        let hash = folder_hash(&files);
-        files.retain(|(path, _)| is_copied_by_npx(path));
-        let npx_hash = folder_hash(&files);
         let files = meta.files.iter().skip(1).zip(others);
         let others = files.map(|(meta, (path, bytes))| {
             let executable = meta.is_executable(&bytes);
@@ -209,7 +218,11 @@ async fn read(
         let others = others.collect();
         let (version, id) = (meta.digest(), name.clone());
         let desired = DesiredSkill { name, id, version, root: root.into(), others };
-        Ok(AvailableSkill { hash, npx_hash, digest, desired })
+        let mut files: Vec<HashedFile<'_>> = desired.hashed_files().collect();
+        let hashes = FolderHashes::of(&files);
+        files.retain(|file| is_copied_by_npx(file.path));
+        let copied_hash = npx_hash(&files);
+        Ok(AvailableSkill { hashes, copied_hash, artifact_digest, desired })
     })
     .await?
 }

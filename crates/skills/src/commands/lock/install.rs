@@ -10,15 +10,15 @@ use std::{
 };
 
 use skills_bundles::{
-    lock::{LOCKFILE, Lockfile},
+    lock::{FolderHashes, LOCKFILE, Lockfile},
     sync::{DesiredSkill, FolderLocation, Options, SyncFolder, SyncOutcome, Writer},
 };
 use skills_core::Code;
 
 use super::{
-    DIR,
+    DIR, Verified,
     available::{self, AvailableSkill, LockedSkill},
-    host, load, open_for_reading,
+    host, load, note_unpinned, open_for_reading,
 };
 use crate::{
     Failure,
@@ -32,7 +32,7 @@ use crate::{
     config::Config,
     fetch::Fetcher,
     interrupt::interruptible_until,
-    output::{self, counted},
+    output::{self, counted, plain},
 };
 
 pub(in super::super) async fn install(args: InstallArgs, config: &Config) -> Result<(), Failure> {
@@ -47,63 +47,91 @@ async fn run(args: InstallArgs, fetcher: Fetcher, is_writing: &AtomicBool) -> Re
     let InstallArgs { dirs, to, frozen, force, dry_run, format, .. } = args;
     let mut lock = load()?;
     let locations = folders::from_args(&dirs, &to, false)?;
-    let stale = stale_skills(&lock, &locations)?;
+    let Wanted { stale, unpinned } = wanted_skills(&lock, &locations)?;
     let names: Vec<String> = lock.entries().map(|(name, _)| name.to_owned()).collect();
-    let skills =
-        if stale.is_empty() { vec![] } else { available::fetch(&lock, &stale, &fetcher).await? };
+    let fetched = if frozen { stale } else { [stale, unpinned.clone()].concat() };
+    let mut skills = match fetched.as_slice() {
+        [] => vec![],
+        names => available::fetch(&lock, names, &fetcher).await?,
+    };
     if frozen {
         check_frozen(&skills)?;
+    } else {
+        skills.retain(|skill| !unpinned.contains(&skill.name) || can_be_pinned(skill));
     }
     let adopted = copied_by_npx(&skills, &locations)?;
     let options = Options { force, dry_run, writer: Writer::Install };
     let mut report = SyncReport::default();
-    let (mut ready, mut changed) = (Vec::new(), Vec::new());
+    let (mut ready, mut pins) = (Vec::new(), Vec::new());
     for skill in skills {
-        if !skill.is_as_locked()
-            && let Ok(AvailableSkill { hash, digest, .. }) = &skill.available
-        {
-            output::notice("changed", &format!("{} has other content than {LOCKFILE}", skill.name));
-            changed.push((skill.name.clone(), hash.clone(), digest.clone()));
-        }
+        let is_as_locked = skill.is_as_locked();
         match skill.available {
-            Ok(available) => ready.push(available.desired),
+            Ok(AvailableSkill { hashes, artifact_digest, desired, .. }) => {
+                if !is_as_locked {
+                    let message = format!("{} has other content than {LOCKFILE}", skill.name);
+                    output::notice("changed", &message);
+                }
+                pins.push((skill.name, Pin { hashes, artifact_digest }));
+                ready.push(desired);
+            }
             Err(failure) => report.rows.push(failed_row(skill.name, failure)),
         }
     }
     is_writing.store(true, Ordering::Relaxed);
-    let written = write_skills(locations, ready, names, options, &lock, adopted).await?;
+    let written = write_skills(locations.clone(), ready, names, options, &lock, adopted).await?;
     report.rows.extend(written);
-    for (name, hash, digest) in changed {
-        set_entry(&mut lock, &report.rows, &name, &hash, digest.as_deref());
-    }
     report.rows.sort_by(|one, other| (&one.folder, &one.name).cmp(&(&other.folder, &other.name)));
     if !dry_run && !frozen {
+        pins.iter().for_each(|(name, pin)| set_entry(&mut lock, &report.rows, name, pin));
         lock.save(Path::new(DIR))?;
     }
+    note_unpinned(&lock);
+    note_extra_paths(&lock, &locations)?;
     print_report(&report, dry_run, format.json)
 }
 
-/// Returns the skills that a folder does not have as the lockfile says.
-fn stale_skills(lock: &Lockfile, locations: &[FolderLocation]) -> Result<Vec<String>, Failure> {
+/// Skills of the lockfile to fetch.
+#[derive(Debug, Default)]
+struct Wanted {
+    /// Skills that a folder does not have as the lockfile says.
+    stale: Vec<String>,
+    /// Other skills whose entry has no digest yet.
+    unpinned: Vec<String>,
+}
+
+/// Returns the skills to fetch.
+fn wanted_skills(lock: &Lockfile, locations: &[FolderLocation]) -> Result<Wanted, Failure> {
     let folders = open_for_reading(locations)?;
-    let mut stale = Vec::new();
+    let mut wanted = Wanted::default();
     for (name, entry) in lock.entries() {
         let paths: Vec<PathBuf> = folders.iter().map(|it| it.path().to_owned()).collect();
         let mut is_current = folders.len() == locations.len();
         for folder in folders.iter().filter(|folder| !folder.is_linked_to(name, &paths)) {
-            // A folder that cannot be read, such as one that is too large, was not written by this command.
-            let hash = folder.installed_hash(name).ok().flatten();
-            is_current &= hash.is_some() && hash == entry.hash();
+            is_current &= folder.installed_hashes(name).is_some_and(|hashes| entry.pins(&hashes));
         }
         if !is_current {
-            stale.push(name.to_owned());
+            wanted.stale.push(name.to_owned());
+        } else if !entry.has_digest() {
+            wanted.unpinned.push(name.to_owned());
         }
     }
-    Ok(stale)
+    Ok(wanted)
 }
 
-/// Returns the folders and names of skills that `npx skills` copied from the locked source. It leaves files out that the
-/// hash in the lockfile counts.
+/// Returns whether a digest of an installed skill can be added to its entry: its source must have the locked content.
+/// Otherwise the skill and its entry stay as they are.
+fn can_be_pinned(skill: &LockedSkill) -> bool {
+    let reason = match &skill.available {
+        Ok(_) if skill.is_as_locked() => return true,
+        Ok(_) => "its source has other content now",
+        Err(failure) => failure.message.as_str(),
+    };
+    output::notice("note", &plain(&format!("no digest for {}: {reason}", skill.name)));
+    false
+}
+
+/// Returns the folders and names of skills that `npx skills` copied from the locked source, as far as its hash shows. Every
+/// file of such a skill can be replaced by that of the source.
 fn copied_by_npx(
     skills: &[LockedSkill],
     locations: &[FolderLocation],
@@ -113,8 +141,10 @@ fn copied_by_npx(
     for skill in skills.iter().filter(|skill| skill.is_as_locked()) {
         let Ok(available) = &skill.available else { continue };
         for folder in &folders {
-            let hash = folder.installed_hash(&skill.name).ok().flatten();
-            if hash.as_ref() == Some(&available.npx_hash) {
+            // From a repository it leaves files out, from a site it loses executable bits.
+            let written_by_npx = [&available.copied_hash, &available.hashes.npx];
+            let hashes = folder.installed_hashes(&skill.name);
+            if hashes.is_some_and(|hashes| written_by_npx.contains(&&hashes.npx)) {
                 copied.insert((folder.path().to_owned(), skill.name.clone()));
             }
         }
@@ -186,20 +216,38 @@ pub(super) async fn write_skills(
     .await?
 }
 
-/// Sets the hash of a skill in the lockfile, if every folder has it now. An edited skill stays at its version.
-pub(super) fn set_entry(
-    lock: &mut Lockfile,
-    rows: &[Row],
-    name: &str,
-    hash: &str,
-    digest: Option<&str>,
-) {
+/// Hashes of a skill for its entry.
+#[derive(Debug)]
+pub(super) struct Pin {
+    pub(super) hashes: FolderHashes,
+    /// Digest of the artifact of a site.
+    pub(super) artifact_digest: Option<String>,
+}
+
+/// Sets the hashes of a skill in the lockfile, if every folder has it now. An edited skill stays at its version.
+pub(super) fn set_entry(lock: &mut Lockfile, rows: &[Row], name: &str, pin: &Pin) {
     let is_kept = |row: &Row| matches!(row.outcome, Ok(SyncOutcome::Skipped(_)) | Err(_));
     if rows.iter().filter(|row| row.name == name).any(is_kept) {
         return;
     }
     if let Some(entry) = lock.get_mut(name) {
-        entry.set_hash(hash);
-        entry.set_digest(digest);
+        if !entry.pins(&pin.hashes) {
+            entry.set_artifact_digest(pin.artifact_digest.as_deref());
+        }
+        entry.set_hashes(&pin.hashes);
     }
+}
+
+/// Prints the paths in the folders of locked skills that nobody installed. They stay.
+fn note_extra_paths(lock: &Lockfile, locations: &[FolderLocation]) -> Result<(), Failure> {
+    for folder in open_for_reading(locations)? {
+        for (name, entry) in lock.entries() {
+            let Ok(Some(found)) = Verified::compare(name, entry, &folder, &[]) else { continue };
+            for path in found.extra {
+                let place = output::path(&folder.path().join(name).join(path));
+                output::notice("extra", &plain(&format!("nobody installed {place}")));
+            }
+        }
+    }
+    Ok(())
 }

@@ -18,11 +18,11 @@ pub(super) use self::{
     write::write,
 };
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use serde_json::json;
+use serde_json::{Value, json};
 use skills_bundles::{
-    lock::{LOCKFILE, Lockfile},
+    lock::{LOCKFILE, LockEntry, Lockfile},
     sync::{FolderLocation, Options, SyncFolder, Writer},
 };
 use skills_core::Code;
@@ -62,46 +62,152 @@ fn open_for_reading(folders: &[FolderLocation]) -> Result<Vec<SyncFolder>, Failu
     Ok(folders.map(|it| SyncFolder::open_at(it, options)).collect::<Result<_, _>>()?)
 }
 
+/// Prints the skills whose entries have no digest, which is how `npx skills` writes them.
+fn note_unpinned(lock: &Lockfile) {
+    let unpinned = lock.entries().filter(|(_, entry)| !entry.has_digest());
+    let names: Vec<&str> = unpinned.map(|(name, _)| name).collect();
+    if names.is_empty() {
+        return;
+    }
+    let (count, names) = (counted(names.len(), "skill"), names.join(", "));
+    let message = format!(
+        "{count} pinned by the hash of npx skills only, which does not show where a file ends: {names}; \
+         `skills install` adds a digest"
+    );
+    output::notice("note", &plain(&message));
+}
+
+/// Result of comparing a folder with the entry of a skill.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Status {
+    Unchanged,
+    Modified,
+    /// As locked, with more files.
+    Extra,
+    Missing,
+}
+
+impl Status {
+    const fn as_str(self) -> &'static str {
+        match self {
+            Self::Unchanged => "unchanged",
+            Self::Modified => "modified",
+            Self::Extra => "extra",
+            Self::Missing => "missing",
+        }
+    }
+}
+
+/// A skill of the lockfile in a folder.
+struct Verified<'a> {
+    name: &'a str,
+    entry: &'a LockEntry,
+    /// `None` for a skill that no folder has.
+    folder: Option<&'a Path>,
+    status: Status,
+    /// Paths that nobody installed.
+    extra: Vec<String>,
+}
+
+impl<'a> Verified<'a> {
+    /// Compares a folder with an entry; `None` if the folder does not have the skill. `folders` are the paths of all.
+    fn compare(
+        name: &'a str,
+        entry: &'a LockEntry,
+        folder: &'a SyncFolder,
+        folders: &[PathBuf],
+    ) -> Result<Option<Self>, Failure> {
+        let (status, extra) = match folder.installed(name)? {
+            Some(installed) => {
+                let mut extra = installed.other_entries().to_owned();
+                let mut is_pinned = entry.pins(&installed.hashes());
+                if !is_pinned {
+                    let unrecorded = folder.unrecorded_files(name, &installed);
+                    is_pinned = entry.pins(&installed.hashes_without(&unrecorded));
+                    extra.extend(unrecorded);
+                }
+                extra.sort_unstable();
+                let status = if !is_pinned {
+                    Status::Modified
+                } else if extra.is_empty() {
+                    Status::Unchanged
+                } else {
+                    Status::Extra
+                };
+                (status, extra)
+            }
+            None if folder.is_obstructed(name) && !folder.is_linked_to(name, folders) => {
+                (Status::Modified, vec![])
+            }
+            None => return Ok(None),
+        };
+        Ok(Some(Self { name, entry, folder: Some(folder.path()), status, extra }))
+    }
+
+    const fn is_problem(&self) -> bool {
+        !matches!(self.status, Status::Unchanged)
+    }
+
+    fn to_json(&self) -> Value {
+        let mut row = json!({ "name": self.name, "status": self.status.as_str() });
+        if let Some(folder) = self.folder {
+            row["folder"] = json!(folder.to_string_lossy());
+        }
+        if !self.extra.is_empty() {
+            row["extra"] = json!(self.extra);
+        }
+        row["pinned_by"] = json!(if self.entry.has_digest() { "digest" } else { "npx_hash" });
+        row
+    }
+
+    fn print(&self) -> Result<(), Failure> {
+        let home = self.folder.map(|folder| folder.join(self.name));
+        if self.status != Status::Extra {
+            let place = home.as_ref().map_or_else(|| self.name.to_owned(), |it| output::path(it));
+            output::line(&plain(&format!("{} {place}", self.status.as_str())))?;
+        }
+        for path in &self.extra {
+            let place = home.as_ref().map_or_else(PathBuf::new, |home| home.join(path));
+            output::line(&plain(&format!("extra {}", output::path(&place))))?;
+        }
+        Ok(())
+    }
+}
+
 /// Compares the folders with the lockfile.
 pub(super) fn verify(args: &VerifyArgs) -> Result<(), Failure> {
     let lock = load()?;
     let folders = open_for_reading(&super::sync::folders::from_args(&args.dirs, &args.to, false)?)?;
+    let paths: Vec<PathBuf> = folders.iter().map(|it| it.path().to_owned()).collect();
     let mut rows = Vec::new();
     for (name, entry) in lock.entries() {
-        let mut found = false;
+        let before = rows.len();
         for folder in &folders {
-            let Some(hash) = folder.installed_hash(name)? else { continue };
-            found = true;
-            let status = if Some(hash) == entry.hash() { "unchanged" } else { "modified" };
-            rows.push((name.to_owned(), Some(folder.path().to_owned()), status));
+            rows.extend(Verified::compare(name, entry, folder, &paths)?);
         }
-        if !found {
-            rows.push((name.to_owned(), None, "missing"));
+        if rows.len() == before {
+            let (folder, status) = (None, Status::Missing);
+            rows.push(Verified { name, entry, folder, status, extra: vec![] });
         }
     }
-    let problems = rows.iter().filter(|(_, _, status)| *status != "unchanged").count();
+    let problems: Vec<&Verified<'_>> = rows.iter().filter(|row| row.is_problem()).collect();
+    note_unpinned(&lock);
     if args.format.json {
-        let rows = rows.iter().map(|(name, folder, status)| {
-            let mut row = json!({ "name": name, "status": status });
-            if let Some(folder) = folder {
-                row["folder"] = json!(folder.to_string_lossy());
-            }
-            row
-        });
-        output::json(&json!({ "skills": rows.collect::<Vec<_>>(), "problems": problems }))?;
+        let skills: Vec<Value> = rows.iter().map(Verified::to_json).collect();
+        output::json(&json!({ "skills": skills, "problems": problems.len() }))?;
     } else {
-        for (name, folder, status) in rows.iter().filter(|(_, _, status)| *status != "unchanged") {
-            let place = folder.as_ref().map(|folder| folder.join(name));
-            let place = place.map_or_else(|| name.clone(), |place| output::path(&place));
-            output::line(&plain(&format!("{status} {place}")))?;
-        }
+        problems.iter().try_for_each(|row| row.print())?;
         let count = counted(lock.entries().count(), "skill");
-        output::line(&format!("{count} in {LOCKFILE}, {}", counted(problems, "problem")))?;
+        output::line(&format!("{count} in {LOCKFILE}, {}", counted(problems.len(), "problem")))?;
     }
-    if problems == 0 {
+    if problems.is_empty() {
         return Ok(());
     }
-    let message = format!("{} not as in {LOCKFILE}", counted(problems, "skill"));
-    Err(Failure::new(Code::LockMismatch, message)
-        .hint("restore them with `skills install`, or record them with `skills lock`"))
+    let hint = if problems.iter().all(|row| row.status == Status::Extra) {
+        "remove the files that nobody installed"
+    } else {
+        "restore them with `skills install`, or record them with `skills lock`"
+    };
+    let message = format!("{} not as in {LOCKFILE}", counted(problems.len(), "skill"));
+    Err(Failure::new(Code::LockMismatch, message).hint(hint))
 }

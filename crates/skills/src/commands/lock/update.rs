@@ -11,7 +11,7 @@ use std::{
 
 use serde_json::{Value, json};
 use skills_bundles::{
-    lock::{LOCKFILE, Lockfile},
+    lock::{FolderHashes, LOCKFILE, Lockfile},
     sync::{FolderLocation, Options, Writer},
 };
 
@@ -19,7 +19,7 @@ use super::{
     DIR,
     available::{self, AvailableSkill, LockedSkill},
     exists, host,
-    install::{failed_row, set_entry, write_skills},
+    install::{Pin, failed_row, set_entry, write_skills},
     load, open_for_reading,
 };
 use crate::{
@@ -94,16 +94,15 @@ async fn update_lock(
     let locations = folders::from_args(&[], &[], false)?;
     let adopted = unedited(&lock, &locations)?;
     let mut report = SyncReport::default();
-    let (mut ready, mut hashes) = (Vec::new(), Vec::new());
+    let (mut ready, mut pins) = (Vec::new(), Vec::new());
     for skill in skills {
+        let is_as_locked = skill.is_as_locked();
         match skill.available {
-            Ok(AvailableSkill { hash, digest, desired, .. })
-                if Some(&hash) != skill.locked.as_ref() =>
-            {
-                hashes.push((skill.name, hash, digest));
+            Ok(_) if is_as_locked => {}
+            Ok(AvailableSkill { hashes, artifact_digest, desired, .. }) => {
+                pins.push((skill.name, Pin { hashes, artifact_digest }));
                 ready.push(desired);
             }
-            Ok(_) => {}
             Err(failure) => report.rows.push(failed_row(skill.name, failure)),
         }
     }
@@ -111,9 +110,7 @@ async fn update_lock(
     let options = Options { force, dry_run: false, writer: Writer::Install };
     is_writing.store(true, Ordering::Relaxed);
     report.rows.extend(write_skills(locations, ready, names, options, &lock, adopted).await?);
-    for (name, hash, digest) in hashes {
-        set_entry(&mut lock, &report.rows, &name, &hash, digest.as_deref());
-    }
+    pins.iter().for_each(|(name, pin)| set_entry(&mut lock, &report.rows, name, pin));
     lock.save(Path::new(DIR))?;
     print_report(&report, false, format.json)
 }
@@ -127,8 +124,7 @@ fn unedited(
     let mut unedited = HashSet::new();
     for (name, entry) in lock.entries() {
         for folder in &folders {
-            let hash = folder.installed_hash(name).ok().flatten();
-            if hash.is_some() && hash == entry.hash() {
+            if folder.installed_hashes(name).is_some_and(|hashes| entry.pins(&hashes)) {
                 unedited.insert((folder.path().to_owned(), name.to_owned()));
             }
         }
@@ -162,9 +158,14 @@ fn print_plan(skills: &[LockedSkill]) -> Result<(), Failure> {
     for skill in skills.iter().filter(|skill| !skill.is_as_locked()) {
         match &skill.available {
             Ok(available) => {
-                let locked = skill.locked.as_deref().map_or("no hash", short);
-                let line = format!("{} {locked} -> {}", skill.name, short(&available.hash));
-                output::line(&plain(&line))?;
+                let FolderHashes { npx, digest } = &available.hashes;
+                // Other files with the hash of `npx skills` have another digest.
+                let (locked, now) = match &skill.locked {
+                    Some(locked) if locked == npx => (skill.locked_digest.as_deref(), digest),
+                    locked => (locked.as_deref(), npx),
+                };
+                let locked = locked.map_or("no hash", short);
+                output::line(&plain(&format!("{} {locked} -> {}", skill.name, short(now))))?;
             }
             Err(failure) => failure.print(false),
         }
@@ -177,10 +178,12 @@ fn print_plan(skills: &[LockedSkill]) -> Result<(), Failure> {
 
 fn to_json(skills: &[LockedSkill]) -> Value {
     let row = |skill: &LockedSkill| {
-        let mut row = json!({ "name": skill.name, "locked": skill.locked });
+        let (locked, digest) = (&skill.locked, &skill.locked_digest);
+        let mut row = json!({ "name": skill.name, "locked": locked, "locked_digest": digest });
         match &skill.available {
             Ok(available) => {
-                row["available"] = json!(available.hash);
+                row["available"] = json!(available.hashes.npx);
+                row["available_digest"] = json!(available.hashes.digest);
                 row["status"] = json!(if skill.is_as_locked() { "current" } else { "outdated" });
             }
             Err(failure) => {
@@ -199,5 +202,6 @@ fn first_failure(skills: &[LockedSkill]) -> Result<(), Failure> {
 }
 
 fn short(hash: &str) -> &str {
-    hash.get(..SHOWN_DIGITS).unwrap_or(hash)
+    let digits = hash.strip_prefix("sha256:").unwrap_or(hash);
+    digits.get(..SHOWN_DIGITS).unwrap_or(digits)
 }

@@ -9,12 +9,12 @@ use std::{
 use serde_json::json;
 use skills_bundles::{
     is_archive_name,
-    lock::{LOCKFILE, LockEntry, LockSource, Lockfile},
+    lock::{FolderHashes, LOCKFILE, LockEntry, LockSource, Lockfile},
 };
 use skills_core::{Provenance, SourceKind};
 use skills_registry::Catalog;
 
-use super::{DIR, open_for_reading};
+use super::{DIR, note_unpinned, open_for_reading};
 use crate::{
     Failure,
     cli::{LockArgs, Target},
@@ -30,7 +30,7 @@ const GITHUB: &str = "https://github.com/";
 
 /// An installed skill.
 struct Installed {
-    hash: String,
+    hashes: FolderHashes,
     /// Id in the registry, if a sync wrote it.
     id: Option<String>,
 }
@@ -54,11 +54,11 @@ pub(in super::super) async fn write(
     };
     let mut left_out = Vec::new();
     let mut locked = BTreeSet::new();
-    for (name, Installed { hash, id }) in installed {
+    for (name, Installed { hashes, id }) in installed {
         if let Some(entry) = lock.get_mut(&name) {
-            if entry.hash().as_ref() != Some(&hash) {
-                entry.set_hash(&hash);
-                entry.set_digest(None);
+            if !entry.pins(&hashes) {
+                entry.set_hashes(&hashes);
+                entry.set_artifact_digest(None);
             }
         } else {
             let source = match id {
@@ -66,7 +66,7 @@ pub(in super::super) async fn write(
                 None => Err("no command recorded where it came from".to_owned()),
             };
             match source {
-                Ok(source) => lock.insert(&name, LockEntry::from_source(&source, &hash)),
+                Ok(source) => lock.insert(&name, LockEntry::from_source(&source, &hashes)),
                 Err(reason) => {
                     left_out.push((name, reason));
                     continue;
@@ -77,6 +77,7 @@ pub(in super::super) async fn write(
     }
     let removed = lock.retain(|name| locked.contains(name));
     lock.save(Path::new(DIR))?;
+    note_unpinned(&lock);
     if format.json {
         let left_out = left_out
             .iter()
@@ -104,16 +105,17 @@ fn installed_skills(
     let mut all: BTreeMap<String, Installed> = BTreeMap::new();
     for folder in open_for_reading(locations)? {
         for name in folder.installed_skills()? {
-            let Some(hash) = folder.installed_hash(&name)? else { continue };
+            let Some(installed) = folder.installed(&name)? else { continue };
+            let hashes = installed.hashes();
             let id = folder.synced_id(&name).map(str::to_owned);
             match all.get(&name) {
-                Some(first) if first.hash != hash => {
+                Some(first) if first.hashes != hashes => {
                     let place = output::path(&folder.path().join(&name));
                     output::notice("note", &format!("{place} differs from another copy"));
                 }
                 Some(_) => {}
                 None => {
-                    all.insert(name, Installed { hash, id });
+                    all.insert(name, Installed { hashes, id });
                 }
             }
         }

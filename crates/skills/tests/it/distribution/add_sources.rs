@@ -95,6 +95,21 @@ fn a_site_below_a_path_is_added_and_updated() {
 }
 
 #[test]
+fn a_site_that_lists_its_files_obeys_the_exclusions_of_folders() {
+    let project = Project::new();
+    let files = ["SKILL.md", "a.md", "node_modules/x/index.js", "sub/.git/config", "__MACOSX/._a"];
+    for path in files {
+        project.put(&format!("site/.well-known/skills/pdf/{path}"), "x");
+    }
+    project.put("site/.well-known/skills/pdf/SKILL.md", document("pdf", "First."));
+    let index = json!({"skills": [{"name": "pdf", "description": "d", "files": files}]});
+    project.put("site/.well-known/skills/index.json", index.to_string());
+    let site = StaticSite::start(&project.path("site"));
+    let added = project.ok(&["add", &format!("{}/.well-known/skills/index.json", site.origin)]);
+    assert!(added.contains("registered iii://pdf (2 files"), "{added}");
+}
+
+#[test]
 fn copies_in_generated_folders_are_not_preferred() {
     let server = TestServer::new();
     let project = Project::new();

@@ -1,11 +1,15 @@
 //! `skills-lock.json`: written, installed, verified and updated.
 
-use std::{fs, net::TcpListener};
+use std::{
+    fs,
+    net::TcpListener,
+    os::unix::fs::{PermissionsExt as _, symlink},
+};
 
 use serde_json::Value;
 use skills_testkit::{Process, program};
 
-use super::{Project, commit, document};
+use super::{Project, commit, document, git};
 use crate::support::{BINARY, TestServer};
 
 const LOCK: &str = "project/skills-lock.json";
@@ -281,7 +285,7 @@ fn a_link_that_another_installer_made_counts_as_installed() {
     let (project, _) = installed();
     fs::create_dir_all(project.path("project/.claude/skills")).unwrap();
     for name in ["pdf", "xlsx"] {
-        std::os::unix::fs::symlink(
+        symlink(
             format!("../../.agents/skills/{name}"),
             project.path(&format!("project/.claude/skills/{name}")),
         )
@@ -291,4 +295,188 @@ fn a_link_that_another_installer_made_counts_as_installed() {
     project.ok(&["install", "--frozen"]);
     let link = fs::symlink_metadata(project.path("project/.claude/skills/pdf")).unwrap();
     assert!(link.is_symlink(), "it stays a link");
+}
+
+/// Text of `o.txt` that can be split into a text and a script with the same hash of `npx skills`.
+const WHOLE: &str = "Read run.sh#!/bin/sh\necho evil\n";
+
+/// Splits a script out of the text of a skill.
+fn split_script(project: &Project, folder: &str) {
+    project.put(&format!("{folder}/o.txt"), "Read ");
+    project.put(&format!("{folder}/run.sh"), "#!/bin/sh\necho evil\n");
+}
+
+/// Creates a project with a locked and installed skill whose text can be split.
+fn installed_text() -> Project {
+    let project = Project::new();
+    let url = project.repository("host/acme/skills", &["pdf"]);
+    project.put("host/acme/skills/skills/pdf/o.txt", WHOLE);
+    commit(&project.path("host/acme/skills"), "second");
+    project.ok(&["add", &url]);
+    project.ok(&["sync"]);
+    project.ok(&["lock"]);
+    project
+}
+
+/// Removes the digests of the lockfile, as if `npx skills` had written it.
+fn remove_digests(project: &Project) {
+    let text = project.read(LOCK);
+    let lines: Vec<&str> = text.lines().filter(|line| !line.contains("bundleDigest")).collect();
+    let text = lines.join("\n") + "\n";
+    // The field is the last one of an entry.
+    project.put(LOCK, text.replace("\",\n    }", "\"\n    }"));
+}
+
+#[test]
+fn a_script_split_out_of_a_text_is_not_what_is_locked() {
+    let project = installed_text();
+    let text = project.read(LOCK);
+    let folder = "project/.agents/skills/pdf";
+    // In the folder.
+    split_script(&project, folder);
+    let verified = project.run(&["verify"]);
+    assert!(verified.stdout.contains("modified .agents/skills/pdf\n"), "{}", verified.stdout);
+    project.ok(&["install", "--frozen"]);
+    assert_eq!(project.read(&format!("{folder}/o.txt")), WHOLE);
+    assert!(!project.path(&format!("{folder}/run.sh")).exists(), "the script is removed");
+    project.ok(&["verify"]);
+
+    // In the source: nothing is written.
+    split_script(&project, "host/acme/skills/skills/pdf");
+    commit(&project.path("host/acme/skills"), "third");
+    fs::remove_dir_all(project.path("project/.agents")).unwrap();
+    assert_eq!(project.error_code(&["install", "--frozen"]), "lock_mismatch");
+    assert!(!project.path(folder).exists());
+    let row = &project.json(&["outdated"])["skills"][0];
+    assert_eq!(row["status"], "outdated");
+    assert_eq!(row["locked"], row["available"], "the hash of npx skills is the same");
+    let changed = project.run(&["install"]);
+    assert!(changed.stderr.contains("pdf has other content"), "{}", changed.stderr);
+    assert_ne!(project.read(LOCK), text);
+    project.ok(&["verify"]);
+}
+
+#[test]
+fn executable_bits_are_locked() {
+    let project = installed_text();
+    let file = project.path("project/.agents/skills/pdf/o.txt");
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o755)).unwrap();
+    assert_eq!(project.error_code(&["verify"]), "lock_mismatch");
+    project.ok(&["install", "--frozen"]);
+    assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o100, 0);
+    project.ok(&["verify"]);
+}
+
+#[test]
+fn entries_of_npx_are_named_and_get_a_digest_by_an_install() {
+    let project = installed_text();
+    let with_digest = project.read(LOCK);
+    remove_digests(&project);
+    let text = project.read(LOCK);
+    let words = "1 skill pinned by the hash of npx skills only";
+    for arguments in [&["verify"][..], &["install", "--frozen"], &["lock"]] {
+        let ran = project.run(arguments);
+        assert_eq!(ran.code, Some(0), "{arguments:?}: {}", ran.stderr);
+        assert!(ran.stderr.contains(words), "{arguments:?}: {}", ran.stderr);
+        assert_eq!(project.read(LOCK), text, "{arguments:?}");
+    }
+    assert_eq!(project.json(&["verify"])["skills"][0]["pinned_by"], "npx_hash");
+
+    // A source with other content gives no digest, and is not installed.
+    split_script(&project, "host/acme/skills/skills/pdf");
+    project.put("host/acme/skills/skills/pdf/b.txt", "B.");
+    commit(&project.path("host/acme/skills"), "third");
+    let ran = project.run(&["install"]);
+    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+    assert!(
+        ran.stderr.contains("no digest for pdf: its source has other content"),
+        "{}",
+        ran.stderr
+    );
+    assert_eq!(project.read(LOCK), text);
+    git(&project.path("host/acme/skills"), &["reset", "--quiet", "--hard", "HEAD~1"]);
+
+    project.ok(&["install"]);
+    assert_eq!(project.read(LOCK), with_digest);
+    let ran = project.run(&["verify", "--json"]);
+    assert!(ran.stdout.contains("\"pinned_by\": \"digest\"") && ran.stderr.is_empty(), "{ran:?}");
+}
+
+#[test]
+fn an_install_restores_the_executable_bits_that_npx_lost_from_a_site() {
+    let server = TestServer::new();
+    let project = Project::new();
+    project.put("own/pdf/SKILL.md", document("pdf", "First."));
+    project.put("own/pdf/metadata.json", "{}\n");
+    let script = project.path("own/pdf/tool");
+    project.put("own/pdf/tool", "tool\n");
+    fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).unwrap();
+    let (own, url) = (project.path("own"), &server.process.url);
+    project.ok(&["--url", url, "add", own.to_str().unwrap()]);
+    project.ok(&["--url", url, "sync"]);
+    project.ok(&["--url", url, "lock", "--from", &server.process.http]);
+    let with_digest = project.read(LOCK);
+    remove_digests(&project);
+    let copy = project.path("project/.agents/skills/pdf/tool");
+    fs::set_permissions(&copy, fs::Permissions::from_mode(0o644)).unwrap();
+    project.ok(&["verify"]);
+    project.ok(&["install"]);
+    assert_ne!(fs::metadata(&copy).unwrap().permissions().mode() & 0o100, 0);
+    assert_eq!(project.read(LOCK), with_digest);
+    project.ok(&["verify"]);
+}
+
+#[test]
+fn a_digest_that_is_not_one_is_never_ignored() {
+    let project = installed_text();
+    let text = project.read(LOCK);
+    let digest = lock(&project)["skills"]["pdf"]["bundleDigest"].to_string();
+    for other in ["null", "1", "\"\"", "\"sha512:0\"", "[]"] {
+        project.put(LOCK, text.replace(&digest, other));
+        assert_eq!(project.error_code(&["verify"]), "lock_mismatch", "{other}");
+        assert_eq!(project.error_code(&["install", "--frozen"]), "lock_mismatch", "{other}");
+    }
+}
+
+#[test]
+fn verify_reports_files_that_nobody_installed() {
+    let project = installed_text();
+    let folder = "project/.agents/skills/pdf";
+    project.put(&format!("{folder}/notes/json.py"), "evil");
+    project.put(&format!("{folder}/node_modules/x/index.js"), "evil");
+    symlink("/etc/passwd", project.path(&format!("{folder}/link"))).unwrap();
+    let ran = project.run(&["verify"]);
+    let lines: Vec<&str> = ran.stdout.lines().collect();
+    assert_eq!(
+        lines,
+        [
+            "extra .agents/skills/pdf/link",
+            "extra .agents/skills/pdf/node_modules/",
+            "extra .agents/skills/pdf/notes/json.py",
+            "1 skill in skills-lock.json, 1 problem",
+        ]
+    );
+    assert!(ran.stderr.contains("remove the files that nobody installed"), "{}", ran.stderr);
+    assert_eq!(project.error_code(&["verify"]), "lock_mismatch");
+    let json: Value = serde_json::from_str(&project.run(&["verify", "--json"]).stdout).unwrap();
+    assert_eq!(json["skills"][0]["status"], "extra");
+    assert_eq!(json["skills"][0]["extra"].as_array().map(Vec::len), Some(3));
+    // An install leaves them, and says so.
+    let installed = project.run(&["install", "--frozen"]);
+    let words = "nobody installed .agents/skills/pdf/notes/json.py";
+    assert!(installed.stderr.contains(words), "{}", installed.stderr);
+    // An edited file is no matter of more files.
+    project.put(&format!("{folder}/o.txt"), "Edited.");
+    let ran = project.run(&["verify"]);
+    assert!(ran.stdout.starts_with("modified .agents/skills/pdf\nextra "), "{}", ran.stdout);
+}
+
+#[test]
+fn a_link_to_a_skill_elsewhere_is_not_what_is_locked() {
+    let project = installed_text();
+    project.put("elsewhere/pdf/SKILL.md", document("pdf", "Evil."));
+    fs::create_dir_all(project.path("project/.claude/skills")).unwrap();
+    symlink(project.path("elsewhere/pdf"), project.path("project/.claude/skills/pdf")).unwrap();
+    let ran = project.run(&["verify"]);
+    assert!(ran.stdout.contains("modified .claude/skills/pdf\n"), "{}", ran.stdout);
 }
