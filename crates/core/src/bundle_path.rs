@@ -29,6 +29,35 @@ const NUMBERED_DEVICES: [&str; 2] = ["com", "lpt"];
 /// Windows gives to the first.
 const GIT_NAMES: [&str; 2] = [".git", "git~1"];
 
+/// Names that git reads in every folder of a repository. Attributes change the bytes of a checkout. A file of these names that
+/// git finds faulty makes a checked clone of the whole repository fail, and what is faulty differs between its versions.
+const GIT_FILES: [GitFile; 2] = [
+    GitFile { name: ".gitattributes", short: "gitatt", hashed: "gi7d29" },
+    GitFile { name: ".gitmodules", short: "gitmod", hashed: "gi7eba" },
+];
+
+/// File that git reads, with the first characters of the short names that Windows may give to it.
+struct GitFile {
+    name: &'static str,
+    /// Followed by `~` and a digit from 1 to 4.
+    short: &'static str,
+    /// Of which some are followed by `~` and digits, eight characters in all.
+    hashed: &'static str,
+}
+
+impl GitFile {
+    /// Returns whether some file system opens this file by a folded name.
+    fn is_opened_by(&self, name: &str) -> bool {
+        let is_short = |(start, number): (&str, &str)| {
+            let has_digits = number.bytes().all(|byte| byte.is_ascii_digit());
+            let is_first = start == self.short && matches!(number, "1" | "2" | "3" | "4");
+            let is_hashed = name.len() == 8 && self.hashed.starts_with(start) && has_digits;
+            is_first || is_hashed
+        };
+        name == self.name || name.split_once('~').is_some_and(is_short)
+    }
+}
+
 /// Path of a file inside a bundle: relative, with forward slashes, and the same on every system.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct BundlePath(Arc<str>);
@@ -104,6 +133,20 @@ pub fn repository_heads<'a>(paths: impl Iterator<Item = &'a str> + Clone) -> Vec
         has("commondir", false) || (has("objects", true) && has("refs", true))
     });
     heads.collect()
+}
+
+/// Returns whether a file is below or at a name that git reads in a repository: `.gitattributes` or `.gitmodules`, in any
+/// spelling that some file system opens. Such files are content of a bundle, and no part of a repository that is made of it.
+#[must_use]
+pub fn is_read_by_git(path: &str) -> bool {
+    path.split('/').any(|name| {
+        let folded = fold(name);
+        // As for `.git`, compatibility forms of separators end a name.
+        folded.split(['/', '\\', ':']).any(|part| {
+            let part = part.trim_end_matches(['.', ' ']);
+            GIT_FILES.iter().any(|file| file.is_opened_by(part))
+        })
+    })
 }
 
 /// Reason why a [repository's head](repository_heads) is refused.
@@ -328,6 +371,46 @@ mod tests {
             &["docs/commondir"],
         ] {
             assert!(heads(paths).is_empty(), "{paths:?}");
+        }
+    }
+
+    #[test]
+    fn every_spelling_of_a_file_that_git_reads_is_found() {
+        for path in [
+            ".gitattributes",
+            "a/.gitmodules",
+            ".gitmodules/x",
+            ".GitModules",
+            ".gitmodules. .",
+            ".gitattributes:stream",
+            ".git\u{200c}modules",
+            "\u{feff}.gitattributes",
+            ".g\u{131}tmodules",
+            "\u{ff0e}gitmodules",
+            "GITMOD~1",
+            "gitatt~4",
+            "gi7eba~1",
+            "GI7D29~9",
+            "gi7e~123",
+            "~1234567",
+            "gitmod~2 .",
+        ] {
+            assert!(is_read_by_git(path), "{path:?}");
+        }
+        for path in [
+            ".gitignore",
+            ".mailmap",
+            "gitmodules",
+            ".gitmodules.md",
+            "a.gitattributes",
+            "gitmod~5",
+            "gitmod~12",
+            "gi7eba~12",
+            "gi7ebb~1",
+            "docs/gitattributes.md",
+            "~",
+        ] {
+            assert!(!is_read_by_git(path), "{path:?}");
         }
     }
 

@@ -73,7 +73,7 @@ pub(crate) async fn archive(
     let _reservation = budget.try_reserve(bytes.saturating_mul(PACKING_WEIGHT))?;
     let objects = blobs.objects(skills, row).await?;
     let mut files = Vec::with_capacity(objects.files.len());
-    for file in objects.files {
+    for file in objects.files.into_iter().chain(objects.left_out) {
         let bytes = read_file(skills, row, &file.path).await?;
         files.push((file.path, file.mode == EntryMode::Executable, bytes));
     }

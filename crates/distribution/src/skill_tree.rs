@@ -1,4 +1,7 @@
 //! Git objects of one skill: its files with their modes, and the trees of its folders.
+//!
+//! Files that git reads for itself are in no tree: their attributes would change the bytes of a checkout, and one that git
+//! finds faulty would make every checked clone of the whole repository fail.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -7,7 +10,7 @@ use std::{
 
 use bytes::Bytes;
 use parking_lot::Mutex;
-use skills_core::{Digest, skill::ROOT_PATH};
+use skills_core::{Digest, bundle_path::is_read_by_git, skill::ROOT_PATH};
 use skills_git::{EntryMode, ObjectId, ObjectKind, PackWriter, TreeEntry, object::tree};
 use skills_registry::{
     RegistryError, SkillRegistry, SkillRow, available::agent_header, bundles::unwritable_files,
@@ -43,6 +46,8 @@ pub(crate) struct TreeObject {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct SkillObjects {
     pub(crate) files: Vec<FileObject>,
+    /// Files that are in no tree.
+    pub(crate) left_out: Vec<FileObject>,
     /// Trees, the one of the skill's own folder last.
     pub(crate) trees: Vec<TreeObject>,
 }
@@ -136,8 +141,10 @@ impl BlobIds {
             let mode = if is_executable { EntryMode::Executable } else { EntryMode::File };
             files.push(FileObject { path: file.path.clone(), mode, id, bytes: read });
         }
+        let (left_out, files): (Vec<_>, Vec<_>) =
+            files.into_iter().partition(|file: &FileObject| is_read_by_git(&file.path));
         let trees = trees(&files);
-        Ok(SkillObjects { files, trees })
+        Ok(SkillObjects { files, left_out, trees })
     }
 
     fn remember(&self, digest: Digest, known: (ObjectId, bool)) {

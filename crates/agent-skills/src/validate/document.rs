@@ -1,13 +1,17 @@
 //! Checks of the document: size, encoding, fences, YAML.
 
 use super::{
-    BundleFiles, Options, body, extensions, fields, findings::Findings, links, name, rules, scan,
+    BundleFiles, Options, body, extensions, fields,
+    findings::{Findings, quoted},
+    links, name, rules, scan,
 };
 use crate::{
     frontmatter::{self, FrontmatterError, FrontmatterFields},
     markdown::{FrontmatterBlock, find_frontmatter, strip_bom},
 };
-use skills_core::{BundlePath, limits::MAX_SKILL_BYTES, skill::ROOT_PATH};
+use skills_core::{
+    BundlePath, bundle_path::is_read_by_git, limits::MAX_SKILL_BYTES, skill::ROOT_PATH,
+};
 
 /// Fields of a document and the offset of their YAML.
 pub(super) struct Frontmatter {
@@ -86,11 +90,14 @@ fn check_fields(
     extensions::check(frontmatter, findings);
 }
 
-/// Reports file paths that no registry accepts.
+/// Reports file paths that no registry accepts, and those that no repository made of the bundle has.
 fn check_file_paths(files: Option<&[String]>, findings: &mut Findings) {
     for path in files.unwrap_or_default() {
         if let Err(error) = path.parse::<BundlePath>() {
             findings.add(&rules::FILE_PATH, 0, error.to_string());
+        } else if is_read_by_git(path) {
+            let path = quoted(path);
+            findings.add(&rules::GIT_FILE, 0, format!("git reads {path} in every repository"));
         }
     }
 }

@@ -41,6 +41,7 @@ macro_rules! rules {
 rules! {
     FILE_NAME = "file-name", Error, Warning, "rename it to SKILL.md";
     FILE_PATH = "file-path", Error, Error, "rename the file, so that every system can hold it and no tool takes it for its own";
+    GIT_FILE = "git-file", Warning, Warning, "remove the file from the bundle: the git remotes of a server leave it out";
     TOO_LARGE = "too-large", Error, Error, "move what is not always needed to files of the bundle";
     EMPTY = "empty", Error, Error, "start with frontmatter that has a name and a description";
     ENCODING = "encoding", Error, Error, "save the file as UTF-8";

@@ -50,6 +50,19 @@ fn paths_that_no_folder_should_hold_are_errors_in_both_modes() {
 }
 
 #[test]
+fn files_that_no_git_remote_has_are_warnings_in_both_modes() {
+    let files = ["SKILL.md", ".gitattributes", "a/.GITMODULES", ".gitignore"].map(str::to_owned);
+    for mode in [ValidationMode::Strict, ValidationMode::Lenient] {
+        let bundle =
+            BundleFiles { directory: None, document: GOOD.as_bytes(), files: Some(&files) };
+        let report = validate(bundle, Options { mode, ..Options::default() });
+        let found: Vec<_> = report.findings.iter().map(|found| (found.code, found.level)).collect();
+        assert_eq!(found, [("git-file", FindingLevel::Warning); 2], "{mode:?}");
+        assert!(report.findings[1].message.contains("a/.GITMODULES"), "{report:?}");
+    }
+}
+
+#[test]
 fn a_name_that_no_folder_can_have_is_a_warning() {
     let report = judge(Some("con"), &GOOD.replace("pdf", "con"), Options::default());
     assert_eq!(

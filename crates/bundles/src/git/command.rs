@@ -20,12 +20,15 @@ use super::{
     remote::PinnedRemote,
 };
 
-/// Settings that override those of the user: nothing of a repository is executed, and no other program is started.
+/// Settings that override those of the user: nothing of a repository is executed, and no other program is started. Nothing is
+/// checked out either, so that a check of all objects would protect nothing, and one faulty file would make the others
+/// unreachable.
 const SETTINGS: [&str; 10] = [
     "core.hooksPath=/dev/null",
     "core.fsmonitor=false",
     "core.alternateRefsCommand=",
     "submodule.recurse=false",
+    "fetch.fsckObjects=false",
     "fetch.recurseSubmodules=false",
     "fetch.writeCommitGraph=false",
     "gc.auto=0",

@@ -35,6 +35,30 @@ async fn files_are_byte_exact_with_their_executable_bits() {
 }
 
 #[tokio::test]
+async fn files_that_git_reads_for_itself_are_in_no_tree() {
+    let site = Site::new();
+    let files: [(&str, &[u8], Option<bool>); 6] = [
+        (".gitattributes", b"* text eol=crlf\n", None),
+        (".gitignore", b"*.pyc\n", None),
+        ("a/.GITMODULES", b"[submodule \"../x\"]\n", None),
+        ("a/b.md", b"B\n", None),
+        ("gitmod~1/c.md", b"C\n", None),
+        (".gitmodules/d.md", b"D\n", None),
+    ];
+    site.put_bundle("pdf", skill("pdf", "Text."), &files).await;
+    let (main, objects) = site.clone_view(&ANYONE, "all").await;
+    let cloned = objects.files(&main);
+    let paths = cloned.keys().filter_map(|path| path.strip_prefix("skills/pdf/"));
+    assert_eq!(paths.collect::<Vec<_>>(), [".gitignore", "SKILL.md", "a/b.md"]);
+    let archive = site.get(&ANYONE, "/archive/official/pdf/1.zip").await;
+    assert_eq!(archive.status, 200);
+    for (path, _, _) in files {
+        let bytes = path.as_bytes();
+        assert!(archive.body.windows(bytes.len()).any(|name| name == bytes), "{path}");
+    }
+}
+
+#[tokio::test]
 async fn the_tree_has_what_every_client_reads() {
     let site = Site::new();
     site.put(&Layer::Official, "pdf", "Text.").await;
