@@ -156,6 +156,7 @@ def git_job(bench, failure):
         site.check(len(list(pool.map(clone, range(16)))) == 16, "16 clones at once")
 
     views(site)
+    refused_files(site, url)
     same_log(site, url)
 
 
@@ -184,6 +185,61 @@ def views(site):
             site.skills("key", "revoke", entry["id"])
     revoked = site.attempt("git", "fetch", cwd=folder / "mine-ann")
     site.check(revoked.returncode != 0, "a revoked key is refused")
+
+
+# Names that git reads in every folder of a repository, on some file system, and names that look like them.
+GIT_NAMES = [".gitattributes", ".gitmodules", ".GITMODULES", ".GitAttributes", "gitmod~1", "GITATT~4", "gi7eba~1", "GI7D29~9",
+             "gi7e~123", "~1234567", ".git\u200cmodules", "\ufeff.gitattributes", ".gitmodules/inner",
+             "gitmod~5", "gi7eba~12", "gitmodules", ".gitmodules.md", ".gitignore", ".mailmap"]
+# Content that git refuses as either of them.
+REFUSED = "[submodule \"../x\"]\n\turl = -u./payload\n* " + "x" * 3000 + "\n"
+
+
+def refused_files(site, url):
+    """Files that git refuses are in no tree: a checked clone, fetch or push of all skills succeeds."""
+    folder = site.bench.folder
+    skill = site.write("hostile", "One.")
+    for number, name in enumerate(GIT_NAMES):
+        path = skill / str(number) / name
+        path.parent.mkdir(parents=True)
+        path.write_text(REFUSED)
+    site.skills("add", skill)
+    checked = ["-c", "transfer.fsckObjects=true"]
+    for options in ["--depth", "1"], ["-c", "protocol.version=0"], []:
+        name = f"checked-{len(options)}-{options[-1] if options else ''}"
+        site.run("git", *checked, "clone", *options, url, name)
+        site.run("git", "fsck", "--strict", cwd=folder / name)
+    site.run("git", *checked, "fetch", url, cwd=folder / "v2")
+    site.run("git", "init", "-q", "--bare", "host")
+    site.run("git", "config", "receive.fsckObjects", "true", cwd=folder / "host")
+    site.run("git", "push", folder / "host", "HEAD:refs/heads/main", cwd=folder / name)
+    # Each name by itself, as git judges it.
+    clone = folder / name / "skills" / "hostile"
+    for number, name in enumerate(GIT_NAMES):
+        judge = folder / f"judge-{number}"
+        site.run("git", "init", "-q", judge)
+        blob = subprocess.run(["git", "hash-object", "-w", "--stdin"], cwd=judge, input=REFUSED, env=site.env(),
+                              capture_output=True, text=True, check=True).stdout.strip()
+        kind, inner = "blob", name
+        if "/" in name:
+            inner, leaf = name.split("/")
+            blob = tree(site, judge, "blob", blob, leaf)
+            kind = "tree"
+        commit = site.run("git", "-c", "user.name=a", "-c", "user.email=a@example.com", "commit-tree", "-m", "x",
+                          tree(site, judge, kind, blob, inner), cwd=judge).strip()
+        site.run("git", "update-ref", "refs/heads/main", commit, cwd=judge)
+        refused = site.attempt("git", "fsck", "--strict", cwd=judge).returncode != 0
+        site.check(not (refused and (clone / str(number) / name).exists()), f"git refuses {name!r}, which is in the tree")
+    # Those that mean nothing to git stay.
+    kept = {name for number, name in enumerate(GIT_NAMES) if (clone / str(number) / name).exists()}
+    site.check(kept == set(GIT_NAMES[-6:]), f"the tree has {kept}")
+
+
+def tree(site, repository, kind, id, name):
+    mode = {"blob": "100644", "tree": "040000"}[kind]
+    entry = f"{mode} {kind} {id}\t{name}\0"
+    return subprocess.run(["git", "mktree", "-z"], cwd=repository, input=entry, env=site.env(), capture_output=True, text=True,
+                          check=True).stdout.strip()
 
 
 def same_log(site, url):
@@ -258,6 +314,49 @@ def lockfiles(site, folder):
         text = lock.read_bytes()
         npx(project, "update", "--yes")
         site.check(lock.read_bytes() == text, f"{name}: npx changes the lockfile after an update")
+        digests(site, own, npx, project, name, address, source)
+
+
+def digests(site, own, npx, project, name, address, source):
+    """The digest of the lockfile survives `npx skills`, and differs where its hash is the same."""
+    lock = project / "skills-lock.json"
+    entry = lambda: json.loads(lock.read_text())["skills"]["sheet"]
+    digest = entry()["bundleDigest"]
+    other = address.replace("/skill/sheet", "/skill/pdf")
+    npx(project, "add", other, "--skill", "pdf", "--agent", "claude-code", "--yes", "--copy")
+    site.check(entry()["bundleDigest"] == digest, f"{name}: npx dropped the digest of an entry that it did not change")
+    # A script split out of a text: the same content for npx, another for this program.
+    whole, script = source / "split.md", source / "split.sh"
+    for step in "whole", "split":
+        whole.write_text("Read split.sh#!/bin/sh\n" if step == "whole" else "Read ")
+        if step == "split":
+            script.write_text("#!/bin/sh\n")
+        site.skills("add", source)
+        if step == "whole":
+            own(project, "update", "--yes")
+            hash = entry()["computedHash"]
+    site.check("1 outdated" in own(project, "outdated", "sheet"), f"{name}: the split is not seen")
+    # An update of npx may leave a link to the other folder.
+    for folder in ".claude", ".agents":
+        shutil.rmtree(project / folder, ignore_errors=True)
+    (project / ".claude").mkdir()
+    frozen = site.attempt(site.bench.server_binary, "install", "--frozen", cwd=project, SKILLS_DATA_DIR=site.bench.folder / "none")
+    written = [path for path in project.rglob("split.sh")]
+    site.check(frozen.returncode != 0 and not written, f"{name}: the split is installed: {frozen.stderr}")
+    npx(project, "update", "--yes")
+    site.check(entry()["computedHash"] == hash, f"{name}: npx sees the split")
+    # An entry that npx writes anew has no digest until the next install.
+    script.unlink()
+    whole.write_text("Changed.\n")
+    site.skills("add", source)
+    npx(project, "update", "--yes")
+    npx(project, "add", address, "--skill", "sheet", "--agent", "claude-code", "--yes", "--copy")
+    site.check("bundleDigest" not in entry(), f"{name}: npx kept the digest of other content")
+    verified = site.attempt(site.bench.server_binary, "verify", cwd=project, SKILLS_DATA_DIR=site.bench.folder / "none")
+    site.check("hash of npx skills only" in verified.stderr, f"{name}: {verified.stderr}")
+    own(project, "install")
+    site.check("bundleDigest" in entry(), f"{name}: an install adds no digest")
+    own(project, "verify")
 
 
 def claude_job(bench, folder, failure):
