@@ -230,6 +230,44 @@ def a_server_without_tls_is_refused_where_tls_is_required(program, database, fol
     assert not listed(program, base + "prefer&channel_binding=require", folder)
 
 
+def own_address():
+    """Returns an address of this machine that other machines can reach, or None."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.connect(("203.0.113.1", 9))  # Sends nothing.
+        except OSError:
+            return None
+        address = probe.getsockname()[0]
+        return None if address.startswith("127.") else address
+
+
+def require_auth_decides_how_a_server_may_have_the_client_log_in(program, database, folder):
+    database.sql("SET password_encryption = 'md5'", f"ALTER ROLE skills PASSWORD '{PASSWORD}'")
+    database.sql("SET password_encryption = 'scram-sha-256'", "CREATE ROLE scram LOGIN SUPERUSER "
+                 f"PASSWORD '{PASSWORD}'")
+    base = f"postgres://USER:{QUOTED}@127.0.0.1:{database.port}/skills?sslmode=SSL&require_auth="
+    logins = {"trust": "none", "password": "password", "md5": "md5", "scram-sha-256": "scram-sha-256"}
+    for method, name in logins.items():
+        database.reconfigure(access=f"local all all trust\nhost all all all {method}\n")
+        user = "scram" if method == "scram-sha-256" else "skills"
+        url = base.replace("USER", user)
+        for allowed, expected in ((name, True), (f"!{name}", False), (",".join(logins.values()), True), ("", True),
+                                  (",".join(set(logins.values()) - {name}), False)):
+            for ssl_mode in ("prefer", "disable"):
+                assert listed(program, url.replace("SSL", ssl_mode) + allowed, folder) == expected, (method, allowed)
+    # A connection that leaves this machine without TLS.
+    if address := own_address():
+        database.reconfigure("listen_addresses = '*'\n", access="local all all trust\nhost all all all password\n")
+        url = base.replace("USER", "skills").replace("127.0.0.1", address)
+        for ssl_mode, allowed, expected in (("prefer", "", False), ("allow", "", False), ("prefer", "!md5", False),
+                                            ("prefer", "password", True), ("disable", "", True)):
+            found = listed(program, url.replace("SSL", ssl_mode) + allowed, folder)
+            assert found == expected, (ssl_mode, allowed)
+        _, _, said = command(program, "list", "--json", store=url.replace("SSL", "prefer"), env={"HOME": folder})
+        error = json.loads(said)["error"]
+        assert "in the clear" in error["message"] and "require_auth=password" in error["hint"], error
+
+
 def the_password_is_in_no_output(program, database, folder):
     start_with_tls(database, folder)
     store = f"postgres://skills:{QUOTED}@localhost:{database.port}/skills"
@@ -251,4 +289,5 @@ def the_password_is_in_no_output(program, database, folder):
 if __name__ == "__main__":
     run_checks([every_sslmode_does_what_it_says, passwords_are_bound_to_the_certificate,
                 versions_of_tls_can_be_limited, a_certificate_that_is_not_trusted_ends_a_server_at_once,
-                a_server_without_tls_is_refused_where_tls_is_required, the_password_is_in_no_output])
+                a_server_without_tls_is_refused_where_tls_is_required,
+                require_auth_decides_how_a_server_may_have_the_client_log_in, the_password_is_in_no_output])

@@ -15,13 +15,15 @@ use tokio::{
     time::{Instant, timeout},
 };
 use tokio_postgres::{
-    AsyncMessage, Client, Connection, SimpleQueryMessage, Socket,
-    config::{Host, LoadBalanceHosts},
+    AsyncMessage, Client, Connection, SimpleQueryMessage,
+    config::{Host, LoadBalanceHosts, TargetSessionAttrs},
 };
 
 use crate::{
     DatabaseUrl, PgError, PoolConfig,
-    tls::{MakeTls, PgTlsStream},
+    error::NOT_READ_ONLY,
+    stream::{self, PgStream},
+    tls::TlsClient,
     url::{HostAddress, KEEPALIVES_COUNT, KEEPALIVES_IDLE, KEEPALIVES_INTERVAL, TCP_USER_TIMEOUT},
 };
 
@@ -38,7 +40,7 @@ const PLANNER: &str = "SET enable_seqscan = off; SET enable_hashjoin = off; \
 #[derive(Clone)]
 pub(crate) struct Connector {
     url: DatabaseUrl,
-    tls: MakeTls,
+    tls: TlsClient,
     set_up: String,
     /// Time limit of one host, from looking its name up to the end of the set-up.
     host_limit: Duration,
@@ -55,7 +57,7 @@ pub(crate) struct Connected {
 /// Connection whose session is prepared, and whose socket is not served yet.
 struct Prepared {
     client: Client,
-    connection: Connection<Socket, PgTlsStream<Socket>>,
+    connection: Connection<PgStream, PgStream>,
     backend: i32,
     is_standby: bool,
 }
@@ -70,7 +72,8 @@ impl Connector {
              SET idle_in_transaction_session_timeout = {}; SET tcp_user_timeout = {}; \
              SET tcp_keepalives_idle = {}; SET tcp_keepalives_interval = {}; \
              SET tcp_keepalives_count = {KEEPALIVES_COUNT}; {PLANNER}; \
-             SELECT pg_backend_pid(), pg_is_in_recovery()",
+             SELECT pg_backend_pid(), pg_is_in_recovery(), \
+             current_setting('transaction_read_only')",
             url.schema(),
             config.statement_timeout.as_millis(),
             config.lock_timeout.as_millis(),
@@ -81,7 +84,7 @@ impl Connector {
         );
         let connect = url.config.get_connect_timeout().copied().unwrap_or_default();
         let host_limit = connect + HANDSHAKE_TIMEOUT;
-        Ok(Self { tls: MakeTls::new(&url.tls)?, url, set_up, host_limit })
+        Ok(Self { tls: TlsClient::new(&url.tls)?, url, set_up, host_limit })
     }
 
     /// Returns the time limit of [`connect`](Self::connect).
@@ -170,8 +173,9 @@ impl Connector {
 
     /// Connects to one address and prepares the session.
     async fn prepare(&self, address: &HostAddress) -> Result<Prepared, PgError> {
-        let connected = self.url.config_of(address).connect(self.tls.clone()).await;
-        let (client, mut connection) = connected.map_err(|error| PgError::from_connect(&error))?;
+        let config = self.url.config_of(address);
+        let stream = PgStream::open(address, &config, &self.tls, &self.url.auth).await?;
+        let (client, mut connection) = stream::log_in(stream, &config).await?;
         let set_up = {
             let set_up = pin!(client.simple_query(&self.set_up));
             let ended = pin!(serve_until_end(&mut connection));
@@ -181,7 +185,18 @@ impl Connector {
             }
         };
         let answer = set_up?;
-        let (backend, is_standby) = (backend_in(&answer), is_standby_in(&answer));
+        let is_set = |column: usize| ["t", "on"].map(Some).contains(&value_in(&answer, column));
+        let (is_standby, is_read_only) = (is_set(1), is_set(2));
+        match (config.get_target_session_attrs(), is_read_only) {
+            (TargetSessionAttrs::ReadWrite, true) => {
+                return Err(PgError::ReadOnly("database does not allow writes".to_owned()));
+            }
+            (TargetSessionAttrs::ReadOnly, false) => {
+                return Err(PgError::Unavailable(NOT_READ_ONLY.to_owned()));
+            }
+            _ => {}
+        }
+        let backend = value_in(&answer, 0).and_then(|id| id.parse().ok()).unwrap_or_default();
         Ok(Prepared { client, connection, backend, is_standby })
     }
 }
@@ -213,7 +228,7 @@ async fn within<T>(
 }
 
 /// Serves a connection until it ends, and returns the reason.
-async fn serve_until_end(connection: &mut Connection<Socket, PgTlsStream<Socket>>) -> PgError {
+async fn serve_until_end(connection: &mut Connection<PgStream, PgStream>) -> PgError {
     loop {
         match poll_fn(|context| connection.poll_message(context)).await {
             Some(Ok(_)) => {}
@@ -223,20 +238,11 @@ async fn serve_until_end(connection: &mut Connection<Socket, PgTlsStream<Socket>
     }
 }
 
-/// Returns the process id that the last statement of the set-up selects.
-fn backend_in(answer: &[SimpleQueryMessage]) -> i32 {
-    let id = answer.iter().find_map(|message| match message {
-        SimpleQueryMessage::Row(row) => row.get(0)?.parse().ok(),
+/// Returns a value that the last statement of the set-up selects.
+fn value_in(answer: &[SimpleQueryMessage], column: usize) -> Option<&str> {
+    answer.iter().find_map(|message| match message {
+        SimpleQueryMessage::Row(row) => row.get(column),
         _ => None,
-    });
-    id.unwrap_or_default()
-}
-
-/// Returns whether the last statement of the set-up found a standby.
-fn is_standby_in(answer: &[SimpleQueryMessage]) -> bool {
-    answer.iter().any(|message| match message {
-        SimpleQueryMessage::Row(row) => row.get(1) == Some("t"),
-        _ => false,
     })
 }
 
@@ -248,6 +254,7 @@ mod tests {
         sync::{
             Arc,
             atomic::{AtomicBool, AtomicUsize, Ordering},
+            mpsc::{self, Receiver},
         },
         thread,
     };
@@ -314,15 +321,12 @@ mod tests {
             Login::Accepted { backend, is_standby } => (backend, is_standby),
         };
         stream.write_all(&[message(b'R', &[0; 4]), READY.to_vec()].concat()).ok()?;
-        while let Some(sql) = read_message(stream, true) {
+        while read_message(stream, true).is_some() {
             if is_silent.load(Ordering::SeqCst) {
                 continue;
             }
-            let values = if sql.starts_with(b"SHOW transaction_read_only") {
-                vec![if is_standby { "on".to_owned() } else { "off".to_owned() }]
-            } else {
-                vec![backend.to_string(), if is_standby { "t" } else { "f" }.to_owned()]
-            };
+            let (standby, read_only) = if is_standby { ("t", "on") } else { ("f", "off") };
+            let values = [backend.to_string(), standby.to_owned(), read_only.to_owned()];
             let count = u16::try_from(values.len()).unwrap().to_be_bytes();
             let mut columns = count.to_vec();
             let mut row = count.to_vec();
@@ -455,6 +459,53 @@ mod tests {
             assert!(error.is_unavailable(), "{error}");
             assert!(error.to_string().contains(&format!("{wrong}: refused with 28P01")), "{error}");
         }
+    }
+
+    /// Starts a server that declines TLS and asks for the password in the clear, and returns what it is given.
+    fn asking_server() -> (String, Receiver<Vec<u8>>) {
+        let (listener, address) = listener();
+        let (given, passwords) = mpsc::channel();
+        thread::spawn(move || {
+            for stream in listener.incoming() {
+                let (mut stream, given) = (stream.unwrap(), given.clone());
+                thread::spawn(move || {
+                    if read_message(&mut stream, false)? == [4, 210, 22, 47] {
+                        stream.write_all(b"N").ok()?;
+                        read_message(&mut stream, false)?;
+                    }
+                    stream.write_all(&message(b'R', &[0, 0, 0, 3])).ok()?;
+                    given.send(read_message(&mut stream, true)?).ok()
+                });
+            }
+        });
+        (address, passwords)
+    }
+
+    #[test]
+    fn a_login_that_require_auth_does_not_allow_is_not_answered() {
+        let (address, passwords) = asking_server();
+        let try_url = |parameters: &str| {
+            let url = format!("postgres://me:s3cret@{address}/x?{parameters}").parse().unwrap();
+            connect(&Connector::new(&url, &PoolConfig::default()).unwrap()).unwrap_err()
+        };
+        for parameters in [
+            "require_auth=scram-sha-256",
+            "require_auth=!password",
+            "require_auth=none&sslmode=disable",
+            "require_auth=md5,none&sslmode=allow",
+        ] {
+            let error = try_url(parameters);
+            let PgError::Configuration(text) = &error else { panic!("{parameters}: {error}") };
+            assert!(text.contains("the login password, which require_auth"), "{text}");
+            assert!(passwords.try_recv().is_err(), "{parameters}");
+        }
+        // The first one that is answered: the connection does not leave this machine.
+        assert!(try_url("require_auth=password,none").is_unavailable());
+        assert_eq!(passwords.recv().unwrap(), b"s3cret\0");
+        let (trusting, url) = (primary(1), "x?require_auth=!none");
+        let url = format!("postgres://me:s3cret@{trusting}/{url}&sslmode=disable").parse().unwrap();
+        let error = connect(&Connector::new(&url, &PoolConfig::default()).unwrap()).unwrap_err();
+        assert!(error.to_string().contains("asks for no login"), "{error}");
     }
 
     #[test]

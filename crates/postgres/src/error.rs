@@ -5,11 +5,13 @@ use std::{error::Error as _, io};
 use tokio_postgres::error::{Severity, SqlState};
 use tokio_rustls::rustls;
 
+use crate::auth::AuthRefusal;
+
 /// Start of the text of an error about a missing privilege. The rest is the message of the server, in its language.
 const DENIED: &str = "the user lacks a privilege: ";
 
-/// Message of the client library about a primary where a standby is asked for.
-const NOT_READ_ONLY: &str = "database is not read only";
+/// Message about a primary where a standby is asked for.
+pub(crate) const NOT_READ_ONLY: &str = "database is not read only";
 
 /// Error of a database.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -94,6 +96,12 @@ impl PgError {
             Self::Configuration(text) if text.contains("cannot read ") => {
                 Some("check the files of sslrootcert, sslcert and sslkey of the database URL")
             }
+            Self::Configuration(text) if text.contains("in the clear") => Some(
+                "use sslmode=verify-full, or on a network that you trust sslmode=disable or require_auth=password",
+            ),
+            Self::Configuration(text) if text.contains("require_auth") => Some(
+                "correct require_auth of the database URL, or the methods of the server (pg_hba.conf)",
+            ),
             Self::Configuration(text) if text.contains("certificate") => Some(
                 "check the certificate of the server, and sslrootcert and sslmode of the database URL",
             ),
@@ -211,19 +219,28 @@ impl PgError {
                 other => other,
             };
         }
+        let refusal =
+            find_io(error).and_then(|error| error.get_ref()?.downcast_ref::<AuthRefusal>());
+        if let Some(refusal) = refusal {
+            return Self::Configuration(refusal.to_string());
+        }
         let is_settings = ["invalid configuration", "authentication error"]
             .iter()
             .any(|prefix| text.starts_with(prefix));
-        match find_io(error) {
-            _ if is_untrusted(error) || is_settings => Self::Configuration(text),
-            Some(io)
-                if io.kind() == io::ErrorKind::PermissionDenied
-                    && text.contains("does not allow writes") =>
-            {
-                Self::ReadOnly(text)
-            }
-            // Refused by the server's answer to the request for TLS, not by a broken connection.
-            None if text.contains("server does not support TLS") => Self::Configuration(text),
+        if is_settings { Self::Configuration(text) } else { Self::Unavailable(text) }
+    }
+
+    /// Converts an error of the TLS handshake.
+    pub(crate) fn from_handshake(error: &io::Error) -> Self {
+        let text = format!("error performing TLS handshake: {error}");
+        let reason = error.get_ref().and_then(|error| error.downcast_ref::<rustls::Error>());
+        match reason {
+            // The server's certificate was refused.
+            Some(
+                rustls::Error::InvalidCertificate(_)
+                | rustls::Error::PeerIncompatible(_)
+                | rustls::Error::NoCertificatesPresented,
+            ) => Self::Configuration(text),
             _ => Self::Unavailable(text),
         }
     }
@@ -261,19 +278,6 @@ fn find_io(error: &tokio_postgres::Error) -> Option<&io::Error> {
     None
 }
 
-/// Returns whether the server's certificate was refused.
-fn is_untrusted(error: &tokio_postgres::Error) -> bool {
-    let refusal = find_io(error).and_then(|error| error.get_ref()?.downcast_ref::<rustls::Error>());
-    matches!(
-        refusal,
-        Some(
-            rustls::Error::InvalidCertificate(_)
-                | rustls::Error::PeerIncompatible(_)
-                | rustls::Error::NoCertificatesPresented
-        )
-    )
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -306,6 +310,8 @@ mod tests {
             ("cannot read /nope: No such file or directory", "sslrootcert"),
             ("a:1: cannot read /nope: gone; b:2: no such database", "sslrootcert"),
             ("invalid peer certificate: UnknownIssuer", "sslrootcert"),
+            (&AuthRefusal::ClearPassword.to_string(), "sslmode=disable or require_auth=password"),
+            (&AuthRefusal::NoLogin.to_string(), "require_auth"),
             ("password authentication failed for user \"x\"", "password"),
         ] {
             let hint = PgError::Configuration(text.to_owned()).hint();

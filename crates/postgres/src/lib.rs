@@ -10,6 +10,7 @@
 //! A pool has a runtime of its own: sockets are served by its thread, and callers block on theirs. So a pool can be
 //! used from plain threads and from threads of another runtime alike. Async code calls it on a blocking thread.
 
+mod auth;
 mod backends;
 mod block_on;
 mod channel_binding;
@@ -19,6 +20,7 @@ mod listener;
 mod migrate;
 mod pool;
 mod session;
+mod stream;
 mod tls;
 mod url;
 mod verifier;

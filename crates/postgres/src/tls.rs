@@ -1,25 +1,16 @@
 //! TLS of connections, by rustls.
 
-use std::{
-    io,
-    path::Path,
-    pin::Pin,
-    sync::Arc,
-    task::{Context, Poll},
-};
+use std::{path::Path, sync::Arc};
 
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio_postgres::tls::{ChannelBinding, MakeTlsConnect, TlsConnect, TlsStream};
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_rustls::{
     TlsConnector,
-    client::TlsStream as RustlsStream,
+    client::TlsStream,
     rustls::{
         self, ClientConfig, RootCertStore,
         client::{WebPkiServerVerifier, danger::ServerCertVerifier},
         crypto::ring,
-        pki_types::{
-            CertificateDer, InvalidDnsNameError, PrivateKeyDer, ServerName, pem::PemObject as _,
-        },
+        pki_types::{CertificateDer, PrivateKeyDer, ServerName, pem::PemObject as _},
         version::{TLS12, TLS13},
     },
 };
@@ -31,11 +22,11 @@ use crate::{
     verifier::AnyNameVerifier,
 };
 
-/// Maker of TLS connections.
+/// TLS of connections to one database.
 #[derive(Clone)]
-pub(crate) struct MakeTls(Arc<ClientConfig>);
+pub(crate) struct TlsClient(Arc<ClientConfig>);
 
-impl MakeTls {
+impl TlsClient {
     pub(crate) fn new(settings: &TlsSettings) -> Result<Self, PgError> {
         let installed = std::env::home_dir().map(|home| home.join(".postgresql/root.crt"));
         Self::with_installed(settings, installed.filter(|path| path.is_file()).as_deref())
@@ -93,6 +84,23 @@ impl MakeTls {
         config.enable_sni = settings.sends_name;
         Ok(Self(Arc::new(config)))
     }
+
+    /// Encrypts a stream. Returns the binding of the login to the certificate of the server, too.
+    pub(crate) async fn connect<S: AsyncRead + AsyncWrite + Unpin>(
+        &self,
+        host: &str,
+        stream: S,
+    ) -> Result<(TlsStream<S>, Option<Vec<u8>>), PgError> {
+        let name = ServerName::try_from(host.to_owned()).map_err(|error| {
+            PgError::Configuration(format!("{host} cannot be in a certificate: {error}"))
+        })?;
+        let handshake = TlsConnector::from(Arc::clone(&self.0)).connect(name, stream).await;
+        let stream = handshake.map_err(|error| PgError::from_handshake(&error))?;
+        let certificates = stream.get_ref().1.peer_certificates();
+        let certificate = certificates.and_then(<[_]>::first);
+        let binding = certificate.and_then(|certificate| server_end_point(certificate));
+        Ok((stream, binding))
+    }
 }
 
 fn unreadable(path: &Path, reason: &str) -> PgError {
@@ -128,78 +136,6 @@ fn load_roots(path: Option<&Path>) -> Result<RootCertStore, PgError> {
     Ok(roots)
 }
 
-impl<S: AsyncRead + AsyncWrite + Unpin + Send + 'static> MakeTlsConnect<S> for MakeTls {
-    type Stream = PgTlsStream<S>;
-    type TlsConnect = PgTlsConnect;
-    type Error = InvalidDnsNameError;
-
-    fn make_tls_connect(&mut self, domain: &str) -> Result<PgTlsConnect, InvalidDnsNameError> {
-        // A Unix socket has no name and no TLS; the name is not used then.
-        let name = if domain.is_empty() { "localhost" } else { domain };
-        let name = ServerName::try_from(name.to_owned())?;
-        Ok(PgTlsConnect { connector: TlsConnector::from(Arc::clone(&self.0)), name })
-    }
-}
-
-/// Handshake of one connection.
-pub(crate) struct PgTlsConnect {
-    connector: TlsConnector,
-    name: ServerName<'static>,
-}
-
-impl<S: AsyncRead + AsyncWrite + Unpin + Send + 'static> TlsConnect<S> for PgTlsConnect {
-    type Stream = PgTlsStream<S>;
-    type Error = io::Error;
-    type Future = Pin<Box<dyn Future<Output = io::Result<PgTlsStream<S>>> + Send>>;
-
-    fn connect(self, stream: S) -> Self::Future {
-        let handshake = self.connector.connect(self.name, stream);
-        Box::pin(async move { handshake.await.map(PgTlsStream) })
-    }
-}
-
-/// Encrypted connection.
-pub(crate) struct PgTlsStream<S>(RustlsStream<S>);
-
-impl<S: AsyncRead + AsyncWrite + Unpin> TlsStream for PgTlsStream<S> {
-    fn channel_binding(&self) -> ChannelBinding {
-        let certificates = self.0.get_ref().1.peer_certificates();
-        let certificate = certificates.and_then(<[_]>::first);
-        match certificate.and_then(|certificate| server_end_point(certificate)) {
-            Some(binding) => ChannelBinding::tls_server_end_point(binding),
-            None => ChannelBinding::none(),
-        }
-    }
-}
-
-impl<S: AsyncRead + AsyncWrite + Unpin> AsyncRead for PgTlsStream<S> {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        buffer: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.0).poll_read(context, buffer)
-    }
-}
-
-impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for PgTlsStream<S> {
-    fn poll_write(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        bytes: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.0).poll_write(context, bytes)
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.0).poll_flush(context)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.0).poll_shutdown(context)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -208,7 +144,7 @@ mod tests {
     fn root_certificates_are_those_of_the_mode() {
         let settings = |text: &str| text.parse::<crate::DatabaseUrl>().unwrap().tls;
         let missing = Path::new("/nonexistent/root.crt");
-        let read = |text: &str, installed| MakeTls::with_installed(&settings(text), installed);
+        let read = |text: &str, installed| TlsClient::with_installed(&settings(text), installed);
         for mode in ["require", "verify-ca", "verify-full"] {
             let url = format!("postgres://a/x?sslmode={mode}");
             let error = read(&url, Some(missing)).err();

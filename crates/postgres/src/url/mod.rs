@@ -16,6 +16,7 @@ use tokio_postgres::{
 };
 
 use self::parameters::{OwnParameters, parameter};
+use crate::auth::AuthRules;
 
 /// Time limit of connecting to one address, unless the URL has one.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
@@ -145,6 +146,8 @@ pub struct DatabaseUrl {
     /// Set if a standby is preferred and any other host is good enough.
     pub(crate) prefers_standby: bool,
     pub(crate) tls: TlsSettings,
+    /// Methods by which a server may have the client log in.
+    pub(crate) auth: AuthRules,
     schema: String,
 }
 
@@ -251,7 +254,8 @@ impl FromStr for DatabaseUrl {
             let reason = "search_path has letters, digits and underscores, at most 40";
             return Err(parameter("options", reason));
         }
-        Ok(Self { config, hosts, prefers_standby, tls, schema })
+        let auth = own.auth_rules()?;
+        Ok(Self { config, hosts, prefers_standby, tls, auth, schema })
     }
 }
 

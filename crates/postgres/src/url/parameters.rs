@@ -12,6 +12,7 @@ use super::{
     DEFAULT_PORT, HostAddress, KEEPALIVES_COUNT, KEEPALIVES_IDLE, KEEPALIVES_INTERVAL,
     TCP_USER_TIMEOUT, TlsSettings, TlsVersions, UrlError, Verification,
 };
+use crate::auth::AuthRules;
 
 /// Parameters of libpq that have no effect here: the values that may be given, any if there are none, and what is said of
 /// others.
@@ -27,14 +28,13 @@ const WITHOUT_EFFECT: [(&str, &[&str], &str); 8] = [
 ];
 
 /// Parameters of libpq that are refused, since a connection without them is not the one that is asked for.
-pub(super) const REFUSED: [(&str, &str); 8] = [
+pub(super) const REFUSED: [(&str, &str); 7] = [
     ("passfile", "write the password into the URL or PGPASSWORD"),
     ("service", "write the parameters of the service into the URL"),
     ("servicefile", "write the parameters of the service into the URL"),
     ("sslpassword", "sslkey has to be a file without a passphrase"),
     ("sslcrl", "lists of revoked certificates are not supported"),
     ("sslcrldir", "lists of revoked certificates are not supported"),
-    ("require_auth", "it is not supported; channel_binding=require and sslmode=verify-full are"),
     ("requirepeer", "it is not supported"),
 ];
 
@@ -57,6 +57,7 @@ pub(super) struct OwnParameters {
     tls_minimum: Option<String>,
     tls_maximum: Option<String>,
     server_name: Option<String>,
+    required_auth: Option<String>,
 }
 
 impl OwnParameters {
@@ -79,6 +80,7 @@ impl OwnParameters {
             "ssl_min_protocol_version" => Some(&mut self.tls_minimum),
             "ssl_max_protocol_version" => Some(&mut self.tls_maximum),
             "sslsni" => Some(&mut self.server_name),
+            "require_auth" => Some(&mut self.required_auth),
             _ => None,
         }
     }
@@ -148,6 +150,12 @@ impl OwnParameters {
         };
         let versions = self.tls_versions()?;
         Ok(TlsSettings { verification, root_certificate, client_certificate, versions, sends_name })
+    }
+
+    /// Returns the methods by which a server may have the client log in.
+    pub(super) fn auth_rules(&self) -> Result<AuthRules, UrlError> {
+        let rules = AuthRules::parse(self.required_auth.as_deref().unwrap_or_default());
+        rules.map_err(|reason| parameter("require_auth", reason))
     }
 
     fn tls_versions(&self) -> Result<TlsVersions, UrlError> {

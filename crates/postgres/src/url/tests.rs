@@ -137,6 +137,17 @@ fn channel_binding_needs_tls() {
 }
 
 #[test]
+fn require_auth_names_methods() {
+    let rules = |value: &str| parse(&format!("postgres://a/x?require_auth={value}"));
+    assert_eq!(rules("").unwrap().auth, parse("postgres://a/x").unwrap().auth);
+    assert_ne!(rules("scram-sha-256,none").unwrap().auth, AuthRules::default());
+    for value in ["gss", "sspi,password", "scram", "md5,!none"] {
+        let error = rules(value).unwrap_err();
+        assert!(error.to_string().contains("require_auth"), "{error}");
+    }
+}
+
+#[test]
 fn a_socket_directory_is_a_host() {
     let url = parse("postgres:///x?host=/run/postgresql&port=5433").unwrap();
     assert_eq!(url.to_string(), "postgres://[/run/postgresql]:5433/x");
