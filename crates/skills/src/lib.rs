@@ -39,6 +39,7 @@ mod memory;
 mod output;
 mod pending_registry;
 mod presence;
+mod private_file;
 mod process_limits;
 mod progress;
 mod publication_batch;

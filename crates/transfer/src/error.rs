@@ -115,7 +115,7 @@ pub const fn sqlite_code(error: &DatabaseError) -> Code {
         DatabaseError::Busy { .. } => Code::StoreInUse,
         DatabaseError::NewerSchema { .. } => Code::StoreNewerSchema,
         DatabaseError::Corrupt { .. } => Code::StoreCorrupt,
-        DatabaseError::Io { .. } => Code::StoreIo,
+        DatabaseError::Io { .. } | DatabaseError::Special { .. } => Code::StoreIo,
         DatabaseError::DiskFull { .. } => Code::StoreFull,
         DatabaseError::Other(_) => Code::StoreError,
     }

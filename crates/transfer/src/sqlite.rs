@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use rusqlite::{Connection, OpenFlags, params_from_iter, types::Value as SqlValue};
-use skills_sqlite::{DatabaseError, check_version, harden};
+use rusqlite::{Connection, params_from_iter, types::Value as SqlValue};
+use skills_sqlite::{Access, DatabaseError, check_version, connect};
 
 use crate::{Row, SqliteForm, Table, TableSink, TableSource, TransferError, Value, Visit};
 
@@ -21,15 +21,14 @@ impl SqliteSnapshot {
     /// When there is no such file, or one of another version.
     pub fn open(path: &Path, schema_version: i64) -> Result<Self, TransferError> {
         std::fs::metadata(path).map_err(|error| DatabaseError::io("read", path, error))?;
+        let connection = connect(path, Access::Read)?;
         let open = || {
-            let connection = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
-            harden(&connection)?;
             connection.execute_batch("BEGIN")?;
             // The first read fixes the snapshot.
             let version = connection.pragma_query_value(None, "user_version", |row| row.get(0))?;
-            Ok((connection, version))
+            Ok(version)
         };
-        let (connection, version): (_, i64) =
+        let version: i64 =
             open().map_err(|error: rusqlite::Error| DatabaseError::new(path, &error))?;
         check_version(path, version, schema_version)?;
         if version < schema_version {

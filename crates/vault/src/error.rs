@@ -183,7 +183,7 @@ impl Coded for VaultError {
                 DatabaseError::Busy { .. } => Code::VaultBusy,
                 DatabaseError::NewerSchema { .. } => Code::VaultNewerSchema,
                 DatabaseError::Corrupt { .. } => Code::VaultCorrupt,
-                DatabaseError::Io { .. } => Code::VaultIo,
+                DatabaseError::Io { .. } | DatabaseError::Special { .. } => Code::VaultIo,
                 DatabaseError::DiskFull { .. } => Code::VaultFull,
                 DatabaseError::Other(_) => Code::VaultError,
             },

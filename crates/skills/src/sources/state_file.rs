@@ -9,7 +9,7 @@ use std::{
 use skills_core::Code;
 
 use super::state::{SourceState, busy};
-use crate::Failure;
+use crate::{Failure, private_file::options};
 
 /// Folder of the data directory.
 const FOLDER: &str = "sources";
@@ -29,23 +29,23 @@ impl StateFile {
     /// When another process imports it, or the folder cannot be written.
     pub(super) fn open(data_dir: &Path, name: &str) -> Result<(Self, SourceState), Failure> {
         let folder = data_dir.join(FOLDER);
+        let lock = folder.join(format!("{name}.lock"));
         let unwritable = |error: io::Error| {
-            Failure::new(Code::Unwritable, format!("cannot write {}: {error}", folder.display()))
+            Failure::new(Code::Unwritable, format!("cannot write {}: {error}", lock.display()))
         };
         fs::create_dir_all(&folder).map_err(unwritable)?;
-        let lock = File::options()
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .open(folder.join(format!("{name}.lock")))
-            .map_err(unwritable)?;
-        match lock.try_lock() {
+        if fs::symlink_metadata(&folder).map_err(unwritable)?.is_symlink() {
+            return Err(unwritable(io::Error::other("its folder is a link")));
+        }
+        let opened = options().write(true).create(true).truncate(false).open(&lock);
+        let opened = opened.map_err(unwritable)?;
+        match opened.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => return Err(busy("process", name)),
             Err(TryLockError::Error(error)) => return Err(unwritable(error)),
         }
         let state = read(data_dir, name).unwrap_or_default();
-        Ok((Self { path: path(data_dir, name), _lock: lock }, state))
+        Ok((Self { path: path(data_dir, name), _lock: opened }, state))
     }
 
     /// Replaces the file atomically.

@@ -19,9 +19,7 @@ pub(super) struct BlobReaders(Vec<Mutex<Connection>>);
 
 impl BlobReaders {
     /// Opens as many connections as threads can use, up to four: each has a page cache of two megabytes.
-    pub(super) fn open(
-        connect: impl Fn() -> rusqlite::Result<Connection>,
-    ) -> rusqlite::Result<Self> {
+    pub(super) fn open<E>(connect: impl Fn() -> Result<Connection, E>) -> Result<Self, E> {
         let threads = std::thread::available_parallelism().map_or(1, usize::from);
         let connections = (0..threads.min(4)).map(|_| connect().map(Mutex::new));
         Ok(Self(connections.collect::<Result<_, _>>()?))

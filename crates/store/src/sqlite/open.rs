@@ -2,14 +2,17 @@
 
 use std::{
     fs::{self, File, TryLockError},
-    io::{self, Read as _},
+    io::Read as _,
     path::{Path, PathBuf},
 };
 
 use parking_lot::Mutex;
-use rusqlite::{Connection, OpenFlags};
+use rusqlite::Connection;
 use skills_core::Timestamp;
-use skills_sqlite::{DatabaseError, check_version, create_private_dir, harden, open_private_file};
+use skills_sqlite::{
+    Access, DatabaseError, check_version, connect, create_private_dir, open_existing_file,
+    open_private_file,
+};
 
 use super::{
     CHECKPOINT_PAGES, SqliteStore, Writer, blob_readers::BlobReaders, migrate, store_error,
@@ -58,7 +61,7 @@ fn create_file(dir: &Path, path: &Path) -> Result<(), StoreError> {
     let _ = fs::remove_file(&draft);
     let _ = fs::remove_file(dir.join("skills.db.new-journal"));
     open_private_file(&draft)?;
-    let connection = Connection::open(&draft).map_err(|error| store_error(path, &error))?;
+    let connection = connect(&draft, Access::Write)?;
     create(&connection).map_err(|error| store_error(path, &error))?;
     drop(connection);
     let renamed = fs::rename(&draft, path).and_then(|()| File::open(dir)?.sync_all());
@@ -70,8 +73,7 @@ fn open_file(path: PathBuf, lock: File, check: bool) -> Result<SqliteStore, Stor
     open_private_file(&path)?;
 
     let sql = |error: rusqlite::Error| store_error(&path, &error);
-    let mut connection = Connection::open(&path).map_err(sql)?;
-    harden(&connection).map_err(sql)?;
+    let mut connection = connect(&path, Access::Write)?;
     let version: i64 =
         connection.query_row("PRAGMA user_version", [], |row| row.get(0)).map_err(sql)?;
     check_version(&path, version, SCHEMA_VERSION)?;
@@ -88,17 +90,11 @@ fn open_file(path: PathBuf, lock: File, check: bool) -> Result<SqliteStore, Stor
         _ => {}
     }
     connection.execute_batch(INDEXES).map_err(sql)?;
-    let reader = Mutex::new(connect_reader(&path).map_err(sql)?);
-    let history_reader = Mutex::new(connect_reader(&path).map_err(sql)?);
-    let blob_readers = BlobReaders::open(|| connect_reader(&path)).map_err(sql)?;
+    let reader = Mutex::new(connect(&path, Access::Read)?);
+    let history_reader = Mutex::new(connect(&path, Access::Read)?);
+    let blob_readers = BlobReaders::open(|| connect(&path, Access::Read))?;
     let writer = Mutex::new(Writer::resume(connection).map_err(sql)?);
     Ok(SqliteStore { path, reader, history_reader, blob_readers, writer, _lock: lock })
-}
-
-fn connect_reader(path: &Path) -> rusqlite::Result<Connection> {
-    let reader = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
-    harden(&reader)?;
-    Ok(reader)
 }
 
 /// Checks the structure of the whole file.
@@ -130,11 +126,7 @@ fn lock(dir: &Path) -> Result<File, StoreError> {
 /// be checked; `None` if there is no file.
 fn inspect_header(path: &Path) -> Result<Option<bool>, DatabaseError> {
     let io = |source| DatabaseError::io("read", path, source);
-    let mut file = match File::open(path) {
-        Ok(file) => file,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(io(error)),
-    };
+    let Some(mut file) = open_existing_file(path)? else { return Ok(None) };
     let mut header = Vec::with_capacity(100);
     (&mut file).take(100).read_to_end(&mut header).map_err(io)?;
     let corrupt =

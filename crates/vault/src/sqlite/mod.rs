@@ -67,8 +67,7 @@ impl SqliteBackend {
         let path = dir.join(FILE_NAME);
         open_private_file(&path)?;
         let (writer, reader) = open::connect_when_free(&path)?;
-        let connection =
-            open::connect_reader(&path).map_err(|error| DatabaseError::new(&path, &error))?;
+        let connection = open::connect_reader(&path)?;
         let key_reader = Mutex::new(KeyReader { connection, version: 0, checked: None });
         let (reader, writer) = (Mutex::new(reader), Mutex::new(writer));
         Ok(Self { path, key_reader, reader, writer, writes: AtomicU64::new(0) })

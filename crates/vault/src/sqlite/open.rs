@@ -6,8 +6,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-use rusqlite::{Connection, OpenFlags, TransactionBehavior};
-use skills_sqlite::{DatabaseError, check_version, harden};
+use rusqlite::{Connection, TransactionBehavior};
+use skills_sqlite::{Access, DatabaseError, check_version};
 
 use crate::VaultError;
 
@@ -73,8 +73,7 @@ pub(super) fn connect_when_free(path: &Path) -> Result<(Connection, Connection),
 }
 
 fn connect(path: &Path) -> Result<(Connection, Connection), OpenError> {
-    let mut writer = Connection::open(path)?;
-    harden(&writer)?;
+    let mut writer = skills_sqlite::connect(path, Access::Write)?;
     writer.busy_timeout(BUSY_TIMEOUT)?;
     let number = |connection: &Connection, name: &str| {
         connection.pragma_query_value(None, name, |row| row.get::<_, i64>(0))
@@ -114,10 +113,9 @@ fn connect(path: &Path) -> Result<(Connection, Connection), OpenError> {
 }
 
 /// Opens a connection for reading.
-pub(super) fn connect_reader(path: &Path) -> rusqlite::Result<Connection> {
-    let reader = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
-    harden(&reader)?;
-    reader.busy_timeout(BUSY_TIMEOUT)?;
+pub(super) fn connect_reader(path: &Path) -> Result<Connection, DatabaseError> {
+    let reader = skills_sqlite::connect(path, Access::Read)?;
+    reader.busy_timeout(BUSY_TIMEOUT).map_err(|error| DatabaseError::new(path, &error))?;
     Ok(reader)
 }
 

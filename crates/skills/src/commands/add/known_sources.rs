@@ -8,15 +8,14 @@ use std::{
     collections::HashSet,
     fs::{self, File},
     io::{self, Read as _, Write as _},
-    os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _},
+    os::unix::fs::{DirBuilderExt as _, MetadataExt as _},
     path::{Path, PathBuf},
 };
 
-use rustix::fs::OFlags;
 use serde::{Deserialize, Serialize};
 use skills_core::Provenance;
 
-use crate::{connect::RegistrySource, data_dir, fetch::ChosenBy};
+use crate::{connect::RegistrySource, data_dir, fetch::ChosenBy, private_file::options};
 
 /// Name of the file.
 const FILE_NAME: &str = "known-sources.jsonl";
@@ -79,7 +78,7 @@ impl KnownSources {
         if let Some(dir) = path.parent() {
             fs::DirBuilder::new().recursive(true).mode(0o700).create(dir)?;
         }
-        let mut file = options().append(true).create(true).mode(0o600).open(path)?;
+        let mut file = options().append(true).create(true).open(path)?;
         check_private(&file)?;
         if file.metadata()?.len().saturating_add(text.len() as u64) > MAX_BYTES {
             file.set_len(0)?;
@@ -97,14 +96,6 @@ impl KnownSources {
             location: source.location.clone(),
         }
     }
-}
-
-/// Returns options that follow no link and wait for no pipe.
-fn options() -> fs::OpenOptions {
-    let mut options = File::options();
-    let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
-    options.custom_flags(i32::try_from(flags.bits()).unwrap_or_default());
-    options
 }
 
 fn read(path: &Path) -> io::Result<String> {
