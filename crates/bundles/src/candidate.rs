@@ -19,7 +19,7 @@ use skills_core::{
 
 use crate::{
     AssignedId, BundleContents, BundleError,
-    dir::{Dir, OpenError, is_executable, read_at_most},
+    dir::{Dir, OpenError, is_executable, open_named, read_at_most},
     layout::Group,
     root_document::{CacheBudget, RootDocument},
     source::{FileBytes, Source},
@@ -326,7 +326,7 @@ impl BundleCandidate {
                 let file = match (&self.base, source) {
                     (Some((base, _)), Source::OnDiskAt(target)) => base.open_file(target),
                     (Some((base, inner)), _) => base.open_file(&inner.join(path)),
-                    (None, _) => fs::File::open(full()).map_err(OpenError::Io),
+                    (None, _) => open_named(&full()),
                 };
                 let file = match file {
                     Ok(file) => file,

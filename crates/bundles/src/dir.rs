@@ -7,11 +7,16 @@ use std::{
     ffi::{OsStr, OsString},
     fs,
     io::{self, Read as _},
-    os::{fd::OwnedFd, unix::ffi::OsStrExt as _},
+    os::{
+        fd::{AsFd, OwnedFd},
+        unix::ffi::OsStrExt as _,
+    },
     path::{Component, Path, PathBuf},
 };
 
-use rustix::fs::{AtFlags, FileType, Mode, OFlags, mkdirat, openat, renameat, statat, unlinkat};
+use rustix::fs::{
+    AtFlags, CWD, FileType, Mode, OFlags, mkdirat, openat, renameat, statat, unlinkat,
+};
 
 /// Permissions of new files and folders, before the process's umask.
 const FILE_MODE: u32 = 0o666;
@@ -50,6 +55,32 @@ impl From<OpenError> for io::Error {
             OpenError::Special => Self::other("it is not a regular file"),
             OpenError::Io(error) => error,
         }
+    }
+}
+
+/// Opens a regular file that the user named. Links in its path are followed; opening a pipe or a device in its place
+/// neither blocks nor has an effect.
+///
+/// # Errors
+/// When it cannot be read, or is not a regular file.
+pub fn open_named_file(path: &Path) -> io::Result<fs::File> {
+    Ok(open_named(path)?)
+}
+
+pub(crate) fn open_named(path: &Path) -> Result<fs::File, OpenError> {
+    open_regular(CWD, path.as_os_str(), OFlags::empty())
+}
+
+/// Opens a regular file of a directory for reading.
+fn open_regular(dir: impl AsFd, name: &OsStr, flags: OFlags) -> Result<fs::File, OpenError> {
+    // Opening a pipe without a writer must not block.
+    let flags = flags | OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+    let file: fs::File = openat(dir, name, flags, Mode::empty()).map_err(open_error)?.into();
+    // Checks the handle: the name may refer to something else by now.
+    match file.metadata() {
+        Ok(metadata) if metadata.is_file() => Ok(file),
+        Ok(_) => Err(OpenError::Special),
+        Err(error) => Err(OpenError::Io(error)),
     }
 }
 
@@ -153,16 +184,7 @@ impl Dir {
     }
 
     fn open_leaf(&self, name: &OsStr) -> Result<fs::File, OpenError> {
-        // Opening a pipe without a writer must not block.
-        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-        let file: fs::File =
-            openat(&self.fd, name, flags, Mode::empty()).map_err(open_error)?.into();
-        // Checks the handle: the name may refer to something else by now.
-        match file.metadata() {
-            Ok(metadata) if metadata.is_file() => Ok(file),
-            Ok(_) => Err(OpenError::Special),
-            Err(error) => Err(OpenError::Io(error)),
-        }
+        open_regular(&self.fd, name, OFlags::NOFOLLOW)
     }
 
     /// Reads a regular file up to a number of bytes.

@@ -14,7 +14,7 @@ use crate::{
     BundleCandidate, BundleError,
     archive::{self, FileFormat},
     candidate::{SearchedTree, absolute},
-    dir::Dir,
+    dir::{Dir, open_named_file},
     ignored::is_ignored_folder,
     layout::{self, FileEntry, is_document_name},
     root_document::CacheBudget,
@@ -53,7 +53,7 @@ pub fn find_bundles(path: &Path) -> Result<FoundBundles, BundleError> {
     if fs::metadata(path).map_err(unreadable)?.is_dir() {
         return in_folder(path).map_err(unreadable)?.or_none(path);
     }
-    let mut file = File::open(path).map_err(unreadable)?;
+    let mut file = open_named_file(path).map_err(unreadable)?;
     match FileFormat::detect(&mut file, path).map_err(unreadable)? {
         FileFormat::Archive(_) => {
             let location = absolute(path).to_string_lossy().into_owned();

@@ -13,6 +13,7 @@ use crate::{
     BundleError,
     archive::{self, ArchiveFormat, FileFormat},
     candidate,
+    dir::open_named_file,
     find_bundles::{entry_error, folder_name, walk},
     layout::{self, Document, is_document_name},
     source::Source,
@@ -50,7 +51,7 @@ pub fn find_documents(path: &Path) -> Result<FoundDocuments, BundleError> {
         if path.file_name().is_some_and(is_document_name) {
             return Ok(FoundDocuments { documents: vec![named(path)], faults: vec![] });
         }
-        let mut file = File::open(path).map_err(unreadable)?;
+        let mut file = open_named_file(path).map_err(unreadable)?;
         return match FileFormat::detect(&mut file, path).map_err(unreadable)? {
             FileFormat::Archive(format) => in_archive(path, file, format)?.or_none(path),
             FileFormat::Text => Err(BundleError::NoDocument { path: path.to_owned() }),

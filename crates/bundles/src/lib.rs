@@ -40,6 +40,7 @@ pub use archive::is_archive_name;
 pub use assigned_id::AssignedId;
 pub use candidate::{BundleCandidate, FileStamp};
 pub use contents::BundleContents;
+pub use dir::open_named_file;
 pub use error::BundleError;
 pub use export::{ExportSummary, export};
 pub use find_bundles::{FoundBundles, find_bundles, find_in_archive};

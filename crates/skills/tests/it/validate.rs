@@ -279,7 +279,7 @@ fn unreadable_paths_are_reported() {
     assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
     let ran = validate(dir.path(), &["pipe"]);
     assert!(
-        ran.stdout.contains("error[unreadable]: cannot read the file: not a regular"),
+        ran.stdout.contains("error[unreadable]: cannot read the file: it is not a regular"),
         "{ran:?}"
     );
 }

@@ -41,11 +41,12 @@ impl ArchiveReader {
     /// # Errors
     /// [`TransferError::BadArchive`], [`TransferError::NewerArchive`], and when the file cannot be read.
     pub fn open(path: &Path) -> Result<Self, TransferError> {
-        let file = File::open(path).map_err(|error| TransferError::io("read", path, error))?;
-        let is_file = file.metadata().is_ok_and(|metadata| metadata.is_file());
-        if !is_file {
+        let read_error = |error| TransferError::io("read", path, error);
+        // Before it is opened, which would wait for the other end of a pipe.
+        if !std::fs::metadata(path).map_err(read_error)?.is_file() {
             return Err(TransferError::BadArchive("it is not a file".to_owned()));
         }
+        let file = File::open(path).map_err(read_error)?;
         let first = ArchiveHeader {
             format: FORMAT,
             version: String::new(),

@@ -9,6 +9,7 @@ use std::{
 };
 
 use futures_util::future::join_all;
+use skills_bundles::open_named_file;
 use skills_core::{
     Code, Coded, Digest, Layer, SkillId,
     keyspace::{CreditsAccount, KeyspaceLine, LogicalKey},
@@ -132,9 +133,12 @@ fn open_file(file: &Path) -> Result<Box<dyn BufRead + Send>, Failure> {
     }
     let unreadable = |error: io::Error| {
         Failure::new(Code::Unreadable, format!("cannot read {}: {error}", output::path(file)))
-            .hint("give a file written by `skills export --kv`")
+            .hint("give a file written by `skills export --kv`, or - for standard input")
     };
-    Ok(Box::new(BufReader::new(File::open(file).map_err(unreadable)?)))
+    // A pipe that the process was given has a writer; opening another one would wait for one.
+    let is_given = ["/dev/stdin", "/dev/fd", "/proc/self/fd"].iter().any(|it| file.starts_with(it));
+    let opened = if is_given { File::open(file) } else { open_named_file(file) };
+    Ok(Box::new(BufReader::new(opened.map_err(unreadable)?)))
 }
 
 pub(super) fn next_batch(mut lines: Input) -> io::Result<(Vec<(usize, RawLine)>, Input)> {

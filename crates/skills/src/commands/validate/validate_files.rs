@@ -1,14 +1,13 @@
 //! Reads and validates documents in parallel.
 
 use std::{
-    fs::{self, File},
     io::{self, Read as _},
     path::{Path, PathBuf},
 };
 
 use bytes::Bytes;
 use skills_agent_skills::validate::{self, Finding, FindingLevel, Options, ValidationReport};
-use skills_bundles::{BundleError, DocumentFile, FoundDocuments};
+use skills_bundles::{BundleError, DocumentFile, FoundDocuments, open_named_file};
 use skills_core::limits::MAX_SKILL_BYTES;
 
 use crate::{Failure, blocking::par_map};
@@ -49,13 +48,10 @@ fn validate_one(surveyed: &DocumentFile, options: Options) -> FileReport {
     FileReport { path: surveyed.document.clone(), report }
 }
 
-/// Reads a document up to the size limit. Pipes are rejected, because opening one would block.
+/// Reads a document up to the size limit.
 pub(super) fn read(path: &Path) -> io::Result<Vec<u8>> {
-    if !fs::metadata(path)?.is_file() {
-        return Err(io::Error::other("not a regular file"));
-    }
     let mut bytes = Vec::new();
-    File::open(path)?.take(MAX_SKILL_BYTES as u64 + 1).read_to_end(&mut bytes)?;
+    open_named_file(path)?.take(MAX_SKILL_BYTES as u64 + 1).read_to_end(&mut bytes)?;
     Ok(bytes)
 }
 

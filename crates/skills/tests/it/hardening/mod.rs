@@ -7,6 +7,7 @@ mod function_access;
 mod git_programs;
 mod live_client_limits;
 mod memory_budget;
+mod planted_files;
 mod printed_tokens;
 mod remote_content;
 mod resource_limits;
