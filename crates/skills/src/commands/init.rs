@@ -1,7 +1,7 @@
 //! `init`: creates a skill that passes strict validation.
 
 use std::{
-    fs, io,
+    fmt, fs, io,
     os::unix::fs::PermissionsExt as _,
     path::{Path, PathBuf},
 };
@@ -11,7 +11,7 @@ use skills_agent_skills::{
     frontmatter::NameAlphabet,
     validate::{self, BundleFiles, FindingLevel, Options, ValidationMode},
 };
-use skills_core::Code;
+use skills_core::{Code, bundle_path::check_name};
 
 use crate::{
     Failure,
@@ -104,12 +104,17 @@ fn check(name: &str, files: &[NewFile]) -> Result<(), Failure> {
     let document = files.first().map_or("", |file| &file.text).as_bytes();
     let bundle = BundleFiles { directory: Some(name), document, files: Some(&paths) };
     let report = validate::validate(bundle, options);
-    match report.findings.iter().find(|finding| finding.level == FindingLevel::Error) {
-        None => Ok(()),
-        Some(finding) => {
-            let message = format!("{name:?} cannot be the name of a skill: {}", finding.message);
-            Err(Failure::new(Code::InvalidInput, message).hint(finding.hint.clone()))
-        }
+    let refused = |reason: &dyn fmt::Display, hint: String| {
+        let message = format!("{name:?} cannot be the name of a skill: {reason}");
+        Err(Failure::new(Code::InvalidInput, message).hint(hint))
+    };
+    if let Some(finding) = report.findings.iter().find(|it| it.level == FindingLevel::Error) {
+        return refused(&finding.message, finding.hint.clone());
+    }
+    // A legal name, for which sync and export write no folder.
+    match check_name(name) {
+        Ok(()) => Ok(()),
+        Err(error) => refused(&error, "choose another name".to_owned()),
     }
 }
 

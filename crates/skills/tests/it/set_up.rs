@@ -115,6 +115,19 @@ fn a_new_skill_passes_strict_validation_and_can_be_added() {
     assert!(!dir.parent().unwrap().join("escape").exists());
 }
 
+#[test]
+fn a_name_that_sync_leaves_out_is_refused_by_init() {
+    let dir = tempfile::tempdir().unwrap();
+    for name in ["con", "nul", "com1", "lpt9"] {
+        let ran = skills(dir.path(), &["init", "--json", name]);
+        assert_eq!(ran.code, Some(1), "{name}: {}", ran.stderr);
+        let error: Value = serde_json::from_str(&ran.stderr).unwrap();
+        assert_eq!(error["error"]["code"], "invalid_input", "{name}");
+        assert_eq!(error["error"]["hint"], "choose another name", "{name}");
+    }
+    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0, "nothing was made");
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_prompt_is_added_and_rendered_by_its_function() {
     let server = TestServer::new();
