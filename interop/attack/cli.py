@@ -1,5 +1,6 @@
 """Attacks on the command line: terminal escapes, credentials for other servers, closed pipes."""
 
+import json
 import os
 import pty
 import select
@@ -10,7 +11,7 @@ import time
 from ports import wait_until_free
 
 from .client import LiveClient, Worker
-from .registry import HostileRegistry, Refused, content, contract_registry
+from .registry import HostileRegistry, Refused, StrangersRegistry, content, contract_registry
 
 ESCAPES = "\x1b]52;c;b3duZWQ=\x07\x1b]0;owned\x07\x1b[2J\x1b[H\x1b]8;;http://evil.example\x1b\\x\x1b]8;;\x1b\\\x9b31m\x90q\x9c\r\x08\x7f"
 TEXT = f"# Title {ESCAPES}\n\nText {ESCAPES} more.\n"
@@ -24,6 +25,12 @@ def run(report, server):
     report.attack("12a2", "terminal escapes from a hostile registry", lambda check: hostile_terminal(check, server))
     report.attack("12d", "credentials for a foreign listener", lambda check: credentials(check, server))
     report.attack("12e", "credentials for a named address", lambda check: named(check, server))
+    if os.geteuid() == 0:
+        report.attack("12s", "registry of another user at the default address", lambda check: stranger(check, server))
+        report.attack("12t", "data directory of another user", lambda check: planted(check, server))
+    else:
+        report.left_out("processes and files of another user (they need root)")
+    report.attack("12u", "another registry of the same user at the default address", lambda check: project(check, server))
     report.attack("12j", "export --kv | head", lambda check: closed_pipe(check, server))
     report.attack("12q", "program in the source of a skill", lambda check: source_programs(check, server))
     report.attack("12r", "file and local network in the source of a skill", lambda check: source_files(check, server))
@@ -126,6 +133,90 @@ def named(check, server):
     with HostileRegistry(contract_registry(["fine"])) as registry:
         server.command("list", III_URL=registry.url, **CREDENTIALS)
         check.that("III_TOKEN" in leaked(registry), "the token is not sent to III_URL")
+
+
+def home_with(server, name, skill=None):
+    """Makes a home directory, with a skill in its default data directory."""
+    home = server.folder / name
+    home.mkdir()
+    if skill:
+        add(server, home, skill)
+    return home
+
+
+def add(server, home, skill, cwd=None):
+    path = home / f"{skill}.md"
+    path.write_text(f"# {skill}\n\nText.\n")
+    return server.command("add", str(path), cwd=cwd or home, home=home)
+
+
+def stranger(check, server):
+    """A listener of another user at the default address gets and gives nothing."""
+    own, new = home_with(server, "own", "mine"), home_with(server, "new")
+    asked = [{"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
+        "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "a", "version": "1"}}},
+        {"jsonrpc": "2.0", "method": "notifications/initialized"}, {"jsonrpc": "2.0", "id": 2, "method": "resources/list"}]
+    wait_until_free(f"127.0.0.1:{DEFAULT_PORT}")
+    functions = contract_registry(["evil"]) | {"skills::register": lambda _: {"id": "x", "registered_at": "now"}}
+    with StrangersRegistry(functions, DEFAULT_PORT) as registry:
+        for arguments in [["list"], ["list", "--json"], ["sync", "out"]]:
+            ran = server.command(*arguments, cwd=own, home=own)
+            check.that(ran.returncode == 0 and "mine" in ran.stdout, f"own {arguments[0]}: {ran.stderr[:160]!r}")
+            check.that("evil" not in ran.stdout, f"own {arguments[0]}: the stranger's skill")
+        check.that(add(server, own, "second").returncode == 0, "own add fails")
+        for arguments in [["list"], ["list", "--json"], ["sync", "out"], ["read", "iii://evil"]]:
+            ran = server.command(*arguments, cwd=new, home=new)
+            check.that(ran.returncode != 0 and "evil" not in ran.stdout, f"new {arguments[0]}: {ran.stdout[:160]!r}")
+            check.that("another user" in ran.stderr and "--url" in ran.stderr, f"new {arguments[0]}: {ran.stderr[:200]!r}")
+        ran = server.command("import", "--from-state", cwd=new, home=new)
+        check.that("unproven_server" in ran.stderr or "another user" in ran.stderr, f"engine: {ran.stderr[:160]!r}")
+        ran = add(server, new, "first")
+        check.that(ran.returncode == 0 and "another user" in ran.stderr, f"new add: {ran.stderr[:160]!r}")
+        check.that("first" in server.command("list", cwd=new, home=new).stdout, "the new store does not hold what was added")
+        third = home_with(server, "third")
+        text = "".join(json.dumps(message) + "\n" for message in asked)
+        ran = server.command("mcp", cwd=third, home=third, input=text)
+        check.that("iii://skills" in ran.stdout and "evil" not in ran.stdout, f"mcp: {ran.stdout[-200:]!r}")
+        check.that("another user" in ran.stderr, f"mcp: {ran.stderr[:160]!r}")
+        named = server.command("--url", f"ws://127.0.0.1:{DEFAULT_PORT}", "list", cwd=new, home=new)
+        check.that("evil" in named.stdout, f"an address that was named: {named.stderr[:160]!r}")
+    handshakes = len(registry.heads)
+    check.that(handshakes == 1, f"{handshakes} handshakes reached it, 1 was to the named address")
+
+
+def planted(check, server):
+    """`./data` of another user is not chosen; one that is named is."""
+    place, home = server.folder / "shared", home_with(server, "victim", "mine")
+    place.mkdir()
+    (place / "evil.md").write_text("# evil\n\nText.\n")
+    server.command("--data-dir", "data", "add", "evil.md", cwd=place)
+    for path in [place / "data", *(place / "data").iterdir()]:
+        os.chown(path, StrangersRegistry.USER, StrangersRegistry.USER)
+    ran = server.command("list", cwd=place, home=home)
+    check.that("mine" in ran.stdout and "evil" not in ran.stdout, f"chosen: {ran.stdout[:160]!r}")
+    check.that("another user" in ran.stderr and "--data-dir data" in ran.stderr, f"says {ran.stderr[:160]!r}")
+    check.that("evil" in server.command("--data-dir", "data", "list", cwd=place, home=home).stdout, "cannot be named")
+    (place / "data").rename(place / "elsewhere")
+    (place / "data").symlink_to(home / ".local/share/skills")
+    os.chown(place / "data", StrangersRegistry.USER, StrangersRegistry.USER, follow_symlinks=False)
+    ran = server.command("list", cwd=place, home=home)
+    check.that("another user" in ran.stderr, f"a link of another user: {ran.stderr[:160]!r}")
+
+
+def project(check, server):
+    """A server of the same user is used only without an own store, and named on stderr."""
+    own, new = home_with(server, "owner", "mine"), home_with(server, "fresh")
+    wait_until_free(f"127.0.0.1:{DEFAULT_PORT}")
+    with HostileRegistry(contract_registry(["project"]), DEFAULT_PORT) as registry:
+        ran = server.command("list", cwd=own, home=own)
+        check.that("mine" in ran.stdout and not ran.stderr, f"own: {ran.stdout[:120]!r} {ran.stderr[:120]!r}")
+        check.that(not registry.heads, "the own store does not come first")
+        ran = server.command("list", cwd=new, home=new)
+        check.that("project" in ran.stdout, f"new: {ran.stderr[:160]!r}")
+        check.that(ran.stderr.count("\n") == 1 and f"127.0.0.1:{DEFAULT_PORT}" in ran.stderr, f"new says {ran.stderr[:160]!r}")
+        ran = server.command("list", "--json", cwd=new, home=new)
+        check.that(json.loads(ran.stdout)["skills"][0]["id"] == "project", f"new as JSON: {ran.stdout[:160]!r}")
+        check.that(json.loads(ran.stderr)["notice"]["kind"] == "registry", f"new as JSON says {ran.stderr[:160]!r}")
 
 
 def closed_pipe(check, server):

@@ -3,6 +3,8 @@
 import base64
 import contextlib
 import hashlib
+import json
+import os
 import socket
 import threading
 
@@ -37,6 +39,9 @@ class HostileRegistry:
         return self
 
     def __exit__(self, *_):
+        # Otherwise the thread that waits for connections keeps the port.
+        with contextlib.suppress(OSError):
+            self.listener.shutdown(socket.SHUT_RDWR)
         self.listener.close()
 
     def accept(self):
@@ -82,6 +87,48 @@ class HostileRegistry:
             return {"result": function(frame.get("data") or {})}
         except Refused as refused:
             return {"error": {"code": refused.code, "message": str(refused)}}
+
+
+class StrangersRegistry:
+    """A hostile registry in a process of another user; needs root. `heads` and `calls` are known when it has ended."""
+
+    USER = 65534
+
+    def __init__(self, functions, port):
+        self.heads, self.calls = [], []
+        self.answer, write = os.pipe()
+        wait, self.stop = os.pipe()
+        self.child = os.fork()
+        if self.child == 0:
+            os.close(self.stop)
+            try:
+                os.setgroups([])
+                os.setgid(self.USER)
+                os.setuid(self.USER)
+                registry = HostileRegistry(functions, port)
+                os.write(write, b"\n")
+                os.read(wait, 1)
+                os.write(write, json.dumps([registry.heads, registry.calls]).encode())
+            finally:
+                os._exit(0)
+        os.close(write)
+        os.close(wait)
+        if not os.read(self.answer, 1):
+            self.end()
+            raise OSError(f"port {port} cannot be listened on")
+
+    def end(self):
+        os.close(self.stop)
+        with open(self.answer, "rb") as answer:
+            said = answer.read()
+        os.waitpid(self.child, 0)
+        return said
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.heads, self.calls = json.loads(self.end())
 
 
 def content(text):

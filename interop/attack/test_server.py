@@ -71,8 +71,8 @@ class TestServer:
             return f"the server ended with status {self.process.child.returncode}"
         return "the server panicked" if "panicked at" in self.log() else None
 
-    def command(self, *arguments, cwd=None, home=None, **env):
+    def command(self, *arguments, cwd=None, home=None, input=None, **env):
         """Runs `skills …` with a clean environment."""
         environment = {"PATH": os.environ["PATH"], "HOME": str(home or self.folder), **env}
-        return subprocess.run([self.binary, *arguments], cwd=cwd or self.folder, env=environment,
+        return subprocess.run([self.binary, *arguments], cwd=cwd or self.folder, env=environment, input=input,
                               timeout=COMMAND_SECONDS, capture_output=True, text=True, errors="replace")

@@ -35,18 +35,32 @@ pub(crate) fn locate(target: &Target) -> Result<PathBuf, Failure> {
     // A directory that cannot be searched may hold a store: opening it reports the reason.
     let is_used = STORE_FILES.iter().any(|name| !matches!(has_file(local, name), Ok(false)));
     let stranger = if is_used { other_owner(local) } else { None };
+    let (dir, refusal) = default_dir(is_used, stranger, user_dir())?;
+    if let Some(refusal) = refusal {
+        NOTICE.call_once(|| output::notice("ignored", &refusal));
+    }
+    Ok(dir)
+}
+
+/// Returns the default data directory, and the reason why `./data` is not used although it holds a store.
+fn default_dir(
+    is_local_used: bool,
+    stranger: Option<u32>,
+    user_dir: Option<PathBuf>,
+) -> Result<(PathBuf, Option<String>), Failure> {
     let Some(stranger) = stranger else {
-        let user_dir = if is_used { None } else { user_dir() };
-        return Ok(user_dir.unwrap_or_else(|| local.to_owned()));
+        let user_dir = user_dir.filter(|_| !is_local_used);
+        return Ok((user_dir.unwrap_or_else(|| LOCAL_DIR.into()), None));
     };
     let refusal = format!("the data directory ./{LOCAL_DIR} belongs to another user ({stranger})");
     let hint = format!("if you trust its content, name it: --data-dir {LOCAL_DIR}");
-    let Some(user_dir) = user_dir() else {
-        let message = format!("{refusal}, and HOME is not set");
-        return Err(Failure::new(Code::StoreIo, message).hint(hint));
-    };
-    NOTICE.call_once(|| output::notice("ignored", &format!("{refusal}; {hint}")));
-    Ok(user_dir)
+    match user_dir {
+        Some(user_dir) => Ok((user_dir, Some(format!("{refusal}; {hint}")))),
+        None => {
+            let message = format!("{refusal}, and HOME is not set");
+            Err(Failure::new(Code::StoreIo, message).hint(hint))
+        }
+    }
 }
 
 /// Returns the owner of a directory, or of the link to it, that is neither this user nor root.
@@ -115,6 +129,23 @@ pub(crate) fn user_dir() -> Option<PathBuf> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_local_data_directory_of_another_user_is_not_chosen() {
+        let (user_dir, stranger) = (Some(PathBuf::from("/home/ann/skills")), Some(65_534));
+        let chosen = |is_used, stranger, user_dir| default_dir(is_used, stranger, user_dir);
+        assert_eq!(chosen(true, None, user_dir.clone()).unwrap(), (LOCAL_DIR.into(), None));
+        assert_eq!(chosen(false, None, None).unwrap(), (LOCAL_DIR.into(), None));
+        let (dir, refusal) = chosen(true, stranger, user_dir.clone()).unwrap();
+        assert_eq!(Some(dir), user_dir);
+        assert!(refusal.unwrap().contains("another user (65534)"));
+        let failure = chosen(true, stranger, None).unwrap_err();
+        assert_eq!(failure.code, Code::StoreIo);
+        assert_eq!(failure.hint.unwrap(), "if you trust its content, name it: --data-dir data");
+        let own = tempfile::tempdir().unwrap();
+        assert_eq!(other_owner(own.path()), None);
+        assert_eq!(other_owner(Path::new("/")), None, "root");
+    }
 
     #[test]
     fn a_store_is_found_by_its_file() {
