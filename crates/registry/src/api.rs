@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use bytes::Bytes;
+use futures_util::StreamExt as _;
 use serde_json::{Map, Value};
 use skills_agent_skills::Bundle;
 use skills_core::{
@@ -19,7 +20,7 @@ use skills_store::NO_HISTORY;
 use crate::{
     BundlePublication, Catalog, ChangeEvents, CollectRequest, Collected, CollectionInfo,
     ConnectedWorker, DiffRequest, Explanation, ExposedFunction, HistoryPage, HistoryRequest,
-    LabelRequest, LogPage, LogRequest, PublishRequest, Published, RegistryError, RejectedRows,
+    LabelRequest, LogPage, LogRequest, OwnedChangeEvent, OwnedChangeEvents, PublishRequest, Published, RegistryError, RejectedRows,
     RollbackRequest, SkillLogPage, SkillLogRequest, SkillRow, VersionInfo, VersionState,
     YankRequest,
     diff::VersionDiff,
@@ -169,6 +170,12 @@ pub trait SkillRegistry: Send + Sync {
     }
     /// Subscribes to change events from now on.
     fn changes(&self) -> ChangeEvents;
+    /// Subscribes to the change events of all callers from now on, for a surface that notifies many of them from one
+    /// subscription. Only its owner may be notified of an event that has one. A registry with a fixed caller has the events
+    /// of that caller.
+    fn changes_by_owner(&self) -> OwnedChangeEvents {
+        self.changes().map(OwnedChangeEvent::from).boxed()
+    }
     /// Lists the skills that their ids resolve to, sorted by id.
     async fn skills(&self) -> Result<Vec<SkillInfo>, RegistryError> {
         Ok(self.catalog().await?.skills_after(None).map(|row| row.as_ref().into()).collect())

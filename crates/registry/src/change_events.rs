@@ -48,6 +48,24 @@ pub enum ChangeEvent {
 /// Stream of change events from the time of the subscription, in commit order. It ends with the registry.
 pub type ChangeEvents = BoxStream<'static, ChangeEvent>;
 
+/// Change event with the callers that may see it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OwnedChangeEvent {
+    /// Owner of the private layer that changed, who alone may see the event; `None` for events that every caller may see.
+    pub owner: Option<Owner>,
+    /// The event.
+    pub event: ChangeEvent,
+}
+
+impl From<ChangeEvent> for OwnedChangeEvent {
+    fn from(event: ChangeEvent) -> Self {
+        Self { owner: None, event }
+    }
+}
+
+/// Stream of change events of all callers, in commit order. It ends with the registry.
+pub type OwnedChangeEvents = BoxStream<'static, OwnedChangeEvent>;
+
 /// Debounce of the notifications of clients. Short, so that a client is notified of a change well within 50 ms.
 pub const NOTIFY_DEBOUNCE: Debounce = Debounce::window(Duration::from_millis(5));
 
@@ -60,18 +78,16 @@ pub(crate) struct EventSources {
 }
 
 impl EventSources {
-    /// Returns the events that a caller may see: changes of a private layer are events for its owner alone.
+    /// Returns the events of the layers that `sees` accepts.
     pub(crate) fn into_events(
         self,
-        owner: Option<Owner>,
+        sees: impl Fn(&Layer) -> bool + Send + 'static,
         affects_tools: impl Fn(&Change) -> bool + Send + 'static,
         prefix: Prefix,
-    ) -> ChangeEvents {
+    ) -> OwnedChangeEvents {
         let stored = feed_items(self.changes).flat_map(move |item| {
             let events = match item {
-                FeedItem::Item(ChangeItem::Change { change, .. })
-                    if is_visible(&change.key.layer, owner.as_ref()) =>
-                {
+                FeedItem::Item(ChangeItem::Change { change, .. }) if sees(&change.key.layer) => {
                     let tools = change.affects_served && affects_tools(&change);
                     let tools = tools.then_some(ChangeEvent::Tools);
                     // The shorter name without the prefix may resolve to something else as well.
@@ -80,12 +96,14 @@ impl EventSources {
                     let version = version.flat_map(|version| {
                         names().map(move |id| ChangeEvent::SkillVersion { id, version })
                     });
-                    names().map(ChangeEvent::of(&change)).chain(version).chain(tools).collect()
+                    let events = names().map(ChangeEvent::of(&change)).chain(version).chain(tools);
+                    let owner = private_owner(&change.key.layer);
+                    events.map(|event| OwnedChangeEvent { owner: owner.cloned(), event }).collect()
                 }
                 FeedItem::Item(ChangeItem::Change { .. }) => vec![],
                 // Versions that are not served may be different too.
                 FeedItem::Item(ChangeItem::Reset(_)) | FeedItem::Missed(_) => {
-                    vec![ChangeEvent::Everything]
+                    vec![ChangeEvent::Everything.into()]
                 }
             };
             stream::iter(events)
@@ -95,13 +113,15 @@ impl EventSources {
             FeedItem::Missed(_) => ChangeEvent::Everything,
         });
         let refreshes = repeat_on_change(self.tools_refreshes, ChangeEvent::Tools);
-        let events = stream::select(stream::select(stored, live), refreshes);
-        match self.functions {
+        let public = stream::select(live, refreshes);
+        let public = match self.functions {
             Some(functions) => {
-                stream::select(events, repeat_on_change(functions, ChangeEvent::Functions)).boxed()
+                let functions = repeat_on_change(functions, ChangeEvent::Functions);
+                stream::select(public, functions).boxed()
             }
-            None => events.boxed(),
-        }
+            None => public.boxed(),
+        };
+        stream::select(stored, public.map(OwnedChangeEvent::from)).boxed()
     }
 }
 
@@ -135,12 +155,17 @@ fn withdrawn_version(change: &Change) -> Option<u64> {
     }
 }
 
-/// Returns whether a caller with the private layer of `owner`, if any, sees a layer.
-fn is_visible(layer: &Layer, owner: Option<&Owner>) -> bool {
+/// Returns the owner of a private layer.
+const fn private_owner(layer: &Layer) -> Option<&Owner> {
     match layer {
-        Layer::Private(other) => owner == Some(other),
-        Layer::Official | Layer::Market => true,
+        Layer::Private(owner) => Some(owner),
+        Layer::Official | Layer::Market => None,
     }
+}
+
+/// Returns whether a caller with the private layer of `owner`, if any, sees a layer.
+pub(crate) fn is_visible(layer: &Layer, owner: Option<&Owner>) -> bool {
+    private_owner(layer).is_none_or(|other| owner == Some(other))
 }
 
 impl ChangeEvent {

@@ -68,7 +68,9 @@ pub use api::{
     VersionImport, publish_one,
 };
 pub use catalog::{Catalog, CollectionRow, ExplainedLayer, Explanation, PromptRow, SkillRow};
-pub use change_events::{ChangeEvent, ChangeEvents, NOTIFY_DEBOUNCE};
+pub use change_events::{
+    ChangeEvent, ChangeEvents, NOTIFY_DEBOUNCE, OwnedChangeEvent, OwnedChangeEvents,
+};
 pub use error::{HandlerProblem, RegistryError};
 pub use feed::{ChangeFeed, FeedItem, FeedSubscription};
 pub use functions::ExposedFunction;

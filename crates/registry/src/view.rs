@@ -14,10 +14,10 @@ use skills_core::{
 use crate::{
     BundlePublication, Catalog, Change, ChangeEvents, CollectRequest, Collected, ConnectedWorker,
     DiffRequest, Document, Explanation, ExposedFunction, HistoryPage, HistoryRequest, LabelRequest,
-    LogPage, LogRequest, PromptInfo, PromptRow, PublishRequest, Published, Registry, RegistryError,
+    LogPage, LogRequest, OwnedChangeEvent, OwnedChangeEvents, PromptInfo, PromptRow, PublishRequest, Published, Registry, RegistryError,
     RenderedPrompt, Resource, RollbackRequest, SkillInfo, SkillLogPage, SkillLogRequest,
     SkillRegistry, SkillRow, VersionInfo, VersionState, YankRequest,
-    change_events::EventSources,
+    change_events::{EventSources, is_visible},
     diff::VersionDiff,
     functions,
     live::LiveOperation,
@@ -68,7 +68,8 @@ impl Registry {
         RegistryView { registry: Arc::clone(self), caller: caller.clone() }
     }
 
-    fn change_events(&self, caller: &Caller) -> ChangeEvents {
+    /// Subscribes to the change events of the layers that `sees` accepts.
+    fn subscribe(&self, sees: impl Fn(&Layer) -> bool + Send + 'static) -> OwnedChangeEvents {
         let publisher = self.publisher();
         let sources = EventSources {
             changes: publisher.changes.subscribe(),
@@ -83,8 +84,13 @@ impl Registry {
             let publisher = publisher.upgrade();
             publisher.is_some_and(|it| it.catalog.load().change_affects_tools(change))
         };
-        let prefix = self.config().prefix.clone();
-        let events = sources.into_events(caller.owner().cloned(), affects_tools, prefix);
+        sources.into_events(sees, affects_tools, self.config().prefix.clone())
+    }
+
+    fn change_events(&self, caller: &Caller) -> ChangeEvents {
+        let owner = caller.owner().cloned();
+        let events = self.subscribe(move |layer| is_visible(layer, owner.as_ref()));
+        let events = events.map(|owned| owned.event);
         match (self.config().keys.clone(), caller) {
             // The end of the key ends the stream even if nothing changes. The check before each event holds back
             // events between the end of the key and its notice.
@@ -94,7 +100,17 @@ impl Registry {
                     events.take_while(move |_| std::future::ready(keys.is_active(&caller)));
                 events.take_until(ended).boxed()
             }
-            _ => events,
+            _ => events.boxed(),
+        }
+    }
+
+    /// Subscribes to the events of all callers, or of the one that a view is of.
+    fn change_events_by_owner(&self, caller: &Caller) -> OwnedChangeEvents {
+        match caller {
+            Caller::Anonymous => self.subscribe(|_| true),
+            Caller::User(_) | Caller::Admin(_) => {
+                self.change_events(caller).map(OwnedChangeEvent::from).boxed()
+            }
         }
     }
 
@@ -156,6 +172,10 @@ macro_rules! impl_skill_registry {
 
             fn changes(&$self) -> ChangeEvents {
                 $registry.change_events($caller)
+            }
+
+            fn changes_by_owner(&$self) -> OwnedChangeEvents {
+                $registry.change_events_by_owner($caller)
             }
 
             async fn explain(&$self, id: &str) -> Result<Explanation, RegistryError> {

@@ -11,7 +11,10 @@ use std::{
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use futures_util::{StreamExt as _, stream};
+use futures_util::{
+    StreamExt as _,
+    stream::{self, BoxStream},
+};
 use serde_json::{Map, Value};
 use skills_agent_skills::Bundle;
 use skills_core::{
@@ -21,7 +24,8 @@ use skills_core::{
 use skills_registry::{
     BundlePublication, Catalog, ChangeEvent, ChangeEvents, CollectRequest, Collected,
     CollectionInfo, ConnectedWorker, DiffRequest, Document, Explanation, ExposedFunction,
-    HistoryPage, HistoryRequest, LabelRequest, LogPage, LogRequest, PublishRequest, Published,
+    HistoryPage, HistoryRequest, LabelRequest, LogPage, LogRequest, OwnedChangeEvents,
+    PublishRequest, Published,
     RegistryError, RejectedRows, RenderedPrompt, Resource, RollbackRequest, SkillInfo,
     SkillLogPage, SkillLogRequest, SkillRegistry, SkillRow, VersionInfo, VersionState, YankRequest,
     diff::VersionDiff,
@@ -98,6 +102,45 @@ impl PendingRegistry {
     async fn get(&self) -> Result<Arc<dyn SkillRegistry>, RegistryError> {
         view_for(wait(self.opened.clone()).await?, &self.caller)
     }
+
+    /// Follows the changes of the opened registry, and of those that replace it.
+    fn follow<E: From<ChangeEvent> + Send + 'static>(
+        &self,
+        changes: fn(&dyn SkillRegistry) -> BoxStream<'static, E>,
+    ) -> BoxStream<'static, E> {
+        let caller = self.caller.clone();
+        // A view that cannot be created has no changes.
+        let changes = move |skills: &Arc<dyn SkillRegistry>| match view_for(skills.clone(), &caller)
+        {
+            Ok(skills) => changes(&*skills),
+            Err(_) => stream::empty().boxed(),
+        };
+        let mut opened = self.opened.clone();
+        // Subscribes now; the stream below would subscribe only when it is first polled.
+        let current = opened.borrow_and_update().registry().map(&changes);
+        let state = (opened, current, changes);
+        stream::unfold(state, |(mut opened, mut current, changes)| async move {
+            loop {
+                let event = async {
+                    match &mut current {
+                        Some(events) => events.next().await,
+                        None => None,
+                    }
+                };
+                tokio::select! {
+                    // A stream that has ended waits for the next registry.
+                    Some(event) = event => return Some((event, (opened, current, changes))),
+                    changed = opened.changed() => changed.ok()?,
+                }
+                current = opened.borrow_and_update().registry().map(&changes);
+                if current.is_some() {
+                    // Changes between the opening and the subscription are unknown.
+                    return Some((ChangeEvent::Everything.into(), (opened, current, changes)));
+                }
+            }
+        })
+        .boxed()
+    }
 }
 
 /// Waits for the replacement of a registry after an error. Returns whether a read can be repeated.
@@ -166,38 +209,11 @@ impl SkillRegistry for PendingRegistry {
     }
 
     fn changes(&self) -> ChangeEvents {
-        let caller = self.caller.clone();
-        // A view that cannot be created has no changes.
-        let changes = move |skills: &Arc<dyn SkillRegistry>| match view_for(skills.clone(), &caller)
-        {
-            Ok(skills) => skills.changes(),
-            Err(_) => stream::empty().boxed(),
-        };
-        let mut opened = self.opened.clone();
-        // Subscribes now; the stream below would subscribe only when it is first polled.
-        let current = opened.borrow_and_update().registry().map(&changes);
-        let state = (opened, current, changes);
-        stream::unfold(state, |(mut opened, mut current, changes)| async move {
-            loop {
-                let event = async {
-                    match &mut current {
-                        Some(events) => events.next().await,
-                        None => None,
-                    }
-                };
-                tokio::select! {
-                    // A stream that has ended waits for the next registry.
-                    Some(event) = event => return Some((event, (opened, current, changes))),
-                    changed = opened.changed() => changed.ok()?,
-                }
-                current = opened.borrow_and_update().registry().map(&changes);
-                if current.is_some() {
-                    // Changes between the opening and the subscription are unknown.
-                    return Some((ChangeEvent::Everything, (opened, current, changes)));
-                }
-            }
-        })
-        .boxed()
+        self.follow(|skills| skills.changes())
+    }
+
+    fn changes_by_owner(&self) -> OwnedChangeEvents {
+        self.follow(|skills| skills.changes_by_owner())
     }
 
     async fn all_skills(&self) -> Result<Vec<SkillInfo>, RegistryError> {

@@ -10,7 +10,9 @@ use serde_json::json;
 use skills_core::{
     Caller, Coded as _, Digest, Layer, PromptDefinition, Tier, ToolMeta, User, tool::ManifestSource,
 };
-use skills_registry::{ChangeEvent, Registry, RegistryConfig, SkillRegistry, Tool};
+use skills_registry::{
+    ChangeEvent, OwnedChangeEvent, OwnedChangeEvents, Registry, RegistryConfig, SkillRegistry, Tool,
+};
 use skills_store::{MemoryStore, SqliteStore};
 
 use crate::support::on_faulty_store;
@@ -159,6 +161,31 @@ async fn private_changes_notify_only_their_owner() {
     assert_eq!(received(1, &mut feeds).await, [skill("b")]);
     assert_eq!(received(2, &mut feeds).await, [skill("b")]);
     assert!(feeds[2].next().now_or_never().is_none());
+}
+
+#[tokio::test]
+async fn events_of_all_callers_have_the_owner_who_may_see_them() {
+    let registry = open();
+    let ann: Arc<dyn SkillRegistry> = Arc::new(registry.view_for(&user("ann")));
+    let mut all = SkillRegistry::changes_by_owner(&*registry);
+    let mut of_ann = ann.changes_by_owner();
+    registry.register_skill(ME, &layer("bob"), "b", "x".to_owned()).await.unwrap();
+    registry.register_skill(ME, &layer("ann"), "a", "x".to_owned()).await.unwrap();
+    registry.register_skill(ME, &Layer::Official, "o", "y".to_owned()).await.unwrap();
+    let skill = |owner: Option<&str>, id: &str| OwnedChangeEvent {
+        owner: owner.map(|owner| owner.parse().unwrap()),
+        event: ChangeEvent::Skill(id.into()),
+    };
+    let next = async |events: &mut OwnedChangeEvents| {
+        tokio::time::timeout(Duration::from_secs(30), events.next()).await.unwrap().unwrap()
+    };
+    for expected in [skill(Some("bob"), "b"), skill(Some("ann"), "a"), skill(None, "o")] {
+        assert_eq!(next(&mut all).await, expected);
+    }
+    // The view of one caller has no others to tell apart.
+    for expected in [skill(None, "a"), skill(None, "o")] {
+        assert_eq!(next(&mut of_ann).await, expected);
+    }
 }
 
 #[tokio::test]
