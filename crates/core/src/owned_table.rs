@@ -5,7 +5,7 @@
 
 use std::{
     borrow::Borrow,
-    collections::{HashMap, HashSet},
+    collections::{BTreeMap, HashMap},
     fmt,
     hash::Hash,
     sync::{Arc, Weak},
@@ -45,7 +45,8 @@ pub struct OwnedTable<K, V, O>(Arc<Shared<K, V, O>>);
 
 struct Shared<K, V, O> {
     limits: TableLimits,
-    /// Rank of an entry: entries of the lowest rank are evicted first, the oldest among them.
+    /// Rank of an entry, which depends on its value alone: entries of the lowest rank are evicted first, the oldest among
+    /// them.
     rank: fn(&V) -> u8,
     on_removal: OnRemoval<K, V>,
     table: Mutex<Entries<K, V, O>>,
@@ -53,7 +54,8 @@ struct Shared<K, V, O> {
 
 struct Entries<K, V, O> {
     entries: HashMap<K, Entry<V, O>>,
-    owners: HashMap<O, HashSet<K>>,
+    /// Keys of each owner, in the order in which they are evicted.
+    owners: HashMap<O, BTreeMap<EvictionOrder, K>>,
     /// Number of the next use.
     next_use: u64,
     is_swept: bool,
@@ -64,7 +66,14 @@ struct Entry<V, O> {
     value: V,
     inserted: Instant,
     last_used: Instant,
-    /// Position in the order of uses.
+    order: EvictionOrder,
+}
+
+/// Position of an entry among those of its owner; the lowest is evicted first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct EvictionOrder {
+    rank: u8,
+    /// Number of the last use.
     used: u64,
 }
 
@@ -122,13 +131,13 @@ where
         if table.entries.len() >= limits.total {
             removed.extend(table.take_expired(limits));
         }
-        let held = table.owners.get(&owner).map_or(0, HashSet::len);
+        let held = table.owners.get(&owner).map_or(0, BTreeMap::len);
         let is_full = table.entries.len() >= limits.total;
         if held >= limits.per_owner || (is_full && held > 0) {
-            removed.extend(table.evict(&owner, self.0.rank));
+            removed.extend(table.evict(&owner));
         }
         let inserted = if table.entries.len() < limits.total {
-            table.insert(owner, key, value);
+            table.insert(owner, key, value, self.0.rank);
             Ok(())
         } else {
             Err(TableFull)
@@ -161,7 +170,7 @@ where
             if bytes > memory.capacity() {
                 return Err(refused);
             }
-            let Some(evicted) = self.0.table.lock().evict(owner, self.0.rank) else {
+            let Some(evicted) = self.0.table.lock().evict(owner) else {
                 return Err(refused);
             };
             self.removed([evicted]);
@@ -174,13 +183,7 @@ where
         K: Borrow<Q>,
         Q: Eq + Hash + ?Sized,
     {
-        let mut table = self.0.table.lock();
-        let next_use = table.next_use;
-        let entry = table.entries.get_mut(key).filter(|entry| !entry.is_expired(&self.0.limits))?;
-        (entry.last_used, entry.used) = (Instant::now(), next_use);
-        let result = change(&entry.owner, &mut entry.value);
-        table.next_use += 1;
-        Some(result)
+        self.change(key, true, change)
     }
 
     /// Looks at an entry without using it. Returns `None` if there is none, or it has expired.
@@ -189,9 +192,30 @@ where
         K: Borrow<Q>,
         Q: Eq + Hash + ?Sized,
     {
-        let mut table = self.0.table.lock();
-        let entry = table.entries.get_mut(key).filter(|entry| !entry.is_expired(&self.0.limits))?;
-        Some(look(&entry.owner, &mut entry.value))
+        self.change(key, false, look)
+    }
+
+    fn change<Q, R>(&self, key: &Q, is_use: bool, change: impl FnOnce(&O, &mut V) -> R) -> Option<R>
+    where
+        K: Borrow<Q>,
+        Q: Eq + Hash + ?Sized,
+    {
+        let Entries { entries, owners, next_use, .. } = &mut *self.0.table.lock();
+        let entry = entries.get_mut(key).filter(|entry| !entry.is_expired(&self.0.limits))?;
+        let result = change(&entry.owner, &mut entry.value);
+        let mut order = EvictionOrder { rank: (self.0.rank)(&entry.value), ..entry.order };
+        if is_use {
+            (entry.last_used, order.used) = (Instant::now(), *next_use);
+            *next_use += 1;
+        }
+        if order != entry.order
+            && let Some(keys) = owners.get_mut(&entry.owner)
+            && let Some(key) = keys.remove(&entry.order)
+        {
+            keys.insert(order, key);
+            entry.order = order;
+        }
+        Some(result)
     }
 
     /// Removes and returns an entry that matches. Returns `None` if there is none, or it has expired.
@@ -236,7 +260,7 @@ where
         let table = self.0.table.lock();
         let mut entries: Vec<_> = table.entries.values().collect();
         entries.retain(|entry| !entry.is_expired(&self.0.limits));
-        entries.sort_unstable_by_key(|entry| std::cmp::Reverse(entry.used));
+        entries.sort_unstable_by_key(|entry| std::cmp::Reverse(entry.order.used));
         entries.into_iter().map(|entry| map(&entry.owner, &entry.value)).collect()
     }
 
@@ -276,11 +300,12 @@ where
     K: Clone + Eq + Hash,
     O: Clone + Eq + Hash,
 {
-    fn insert(&mut self, owner: O, key: K, value: V) {
-        let (now, used) = (Instant::now(), self.next_use);
+    fn insert(&mut self, owner: O, key: K, value: V, rank: fn(&V) -> u8) {
+        let (now, order) =
+            (Instant::now(), EvictionOrder { rank: rank(&value), used: self.next_use });
         self.next_use += 1;
-        self.owners.entry(owner.clone()).or_default().insert(key.clone());
-        self.entries.insert(key, Entry { owner, value, inserted: now, last_used: now, used });
+        self.owners.entry(owner.clone()).or_default().insert(order, key.clone());
+        self.entries.insert(key, Entry { owner, value, inserted: now, last_used: now, order });
     }
 
     fn remove<Q>(&mut self, key: &Q) -> Option<(K, V)>
@@ -290,7 +315,7 @@ where
     {
         let (stored, entry) = self.entries.remove_entry(key)?;
         if let Some(keys) = self.owners.get_mut(&entry.owner) {
-            keys.remove(key);
+            keys.remove(&entry.order);
             if keys.is_empty() {
                 self.owners.remove(&entry.owner);
             }
@@ -299,10 +324,9 @@ where
     }
 
     /// Removes the entry of an owner that goes first.
-    fn evict(&mut self, owner: &O, rank: fn(&V) -> u8) -> Option<(K, V)> {
-        let keys = self.owners.get(owner)?.iter();
-        let order = |key: &&K| self.entries.get(*key).map(|it| (rank(&it.value), it.used));
-        let first = keys.min_by_key(order)?.clone();
+    fn evict(&mut self, owner: &O) -> Option<(K, V)> {
+        let (_, first) = self.owners.get(owner)?.first_key_value()?;
+        let first = first.clone();
         self.remove(&first)
     }
 

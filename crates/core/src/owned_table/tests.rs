@@ -50,6 +50,20 @@ fn entries_of_the_lowest_rank_are_evicted_first() {
 }
 
 #[test]
+fn the_rank_of_an_entry_follows_its_value() {
+    let table = OwnedTable::with_eviction(LIMITS, |rank: &u8| *rank, |_, _| ());
+    for key in 1..4 {
+        table.insert("ann", key, 1).unwrap();
+    }
+    table.peek(&3, |_, rank| *rank = 0).unwrap();
+    table.update(&1, |_, rank| *rank = 0).unwrap();
+    table.insert("ann", 4, 1).unwrap();
+    assert!(table.peek(&3, |_, _| ()).is_none(), "looking at it is no use");
+    table.insert("ann", 5, 1).unwrap();
+    assert!(table.peek(&1, |_, _| ()).is_none() && table.peek(&2, |_, _| ()).is_some());
+}
+
+#[test]
 fn old_entries_of_an_owner_make_room_in_its_memory() {
     let memory = MemoryBudget::new(100);
     let table = OwnedTable::new(LIMITS);
