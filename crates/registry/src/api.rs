@@ -20,9 +20,9 @@ use skills_store::NO_HISTORY;
 use crate::{
     BundlePublication, Catalog, ChangeEvents, CollectRequest, Collected, CollectionInfo,
     ConnectedWorker, DiffRequest, Explanation, ExposedFunction, HistoryPage, HistoryRequest,
-    LabelRequest, LogPage, LogRequest, OwnedChangeEvent, OwnedChangeEvents, PublishRequest, Published, RegistryError, RejectedRows,
-    RollbackRequest, SkillLogPage, SkillLogRequest, SkillRow, VersionInfo, VersionState,
-    YankRequest,
+    LabelRequest, LogPage, LogRequest, OwnedChangeEvent, OwnedChangeEvents, PublishRequest,
+    Published, RegistryError, RejectedRows, RollbackRequest, SkillLogPage, SkillLogRequest,
+    SkillRow, VersionInfo, VersionState, YankRequest,
     diff::VersionDiff,
     live::LiveOperation,
     search::{SearchPage, SearchRequest},

@@ -14,9 +14,10 @@ use skills_core::{
 use crate::{
     BundlePublication, Catalog, Change, ChangeEvents, CollectRequest, Collected, ConnectedWorker,
     DiffRequest, Document, Explanation, ExposedFunction, HistoryPage, HistoryRequest, LabelRequest,
-    LogPage, LogRequest, OwnedChangeEvent, OwnedChangeEvents, PromptInfo, PromptRow, PublishRequest, Published, Registry, RegistryError,
-    RenderedPrompt, Resource, RollbackRequest, SkillInfo, SkillLogPage, SkillLogRequest,
-    SkillRegistry, SkillRow, VersionInfo, VersionState, YankRequest,
+    LogPage, LogRequest, OwnedChangeEvent, OwnedChangeEvents, PromptInfo, PromptRow,
+    PublishRequest, Published, Registry, RegistryError, RenderedPrompt, Resource, RollbackRequest,
+    SkillInfo, SkillLogPage, SkillLogRequest, SkillRegistry, SkillRow, VersionInfo, VersionState,
+    YankRequest,
     change_events::{EventSources, is_visible},
     diff::VersionDiff,
     functions,

@@ -120,7 +120,6 @@ impl ClawHubError {
             Self::Registry(error) => registry_status(error),
             Self::Limit(error) => limit_status(error),
             Self::Upload(UploadError::FileTooLarge) => StatusCode::PAYLOAD_TOO_LARGE,
-            Self::Upload(UploadError::TooMany) => StatusCode::TOO_MANY_REQUESTS,
             Self::Upload(UploadError::Full) => StatusCode::SERVICE_UNAVAILABLE,
             Self::Upload(UploadError::Unknown | UploadError::Size | UploadError::Digest) => {
                 StatusCode::BAD_REQUEST
@@ -151,7 +150,7 @@ impl ClawHubError {
             Self::Registry(error) => error.code(),
             Self::Limit(error) => error.code(),
             Self::Upload(UploadError::FileTooLarge) => Code::BodyTooLarge,
-            Self::Upload(UploadError::TooMany | UploadError::Full) => Code::Overloaded,
+            Self::Upload(UploadError::Full) => Code::Overloaded,
             Self::Upload(UploadError::Unknown | UploadError::Size | UploadError::Digest)
             | Self::Body(_)
             | Self::RootDocument

@@ -55,7 +55,7 @@ const RESET: HeaderName = HeaderName::from_static("ratelimit-reset");
 struct ClawHubState {
     distribution: Arc<DistributionState>,
     versions: SkillVersionCache,
-    uploads: Arc<Uploads>,
+    uploads: Uploads,
 }
 
 /// Returns the routes of the API, and those that take the files of a publish.
@@ -63,7 +63,7 @@ pub(crate) fn routes(distribution: &Arc<DistributionState>) -> [RouteGroup; 2] {
     let state = Arc::new(ClawHubState {
         distribution: Arc::clone(distribution),
         versions: SkillVersionCache::default(),
-        uploads: Arc::default(),
+        uploads: Uploads::default(),
     });
     let api = Router::new()
         .route("/.well-known/clawhub.json", get(reading::well_known))

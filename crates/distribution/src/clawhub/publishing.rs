@@ -1,6 +1,6 @@
 //! The three steps of a publish: announce each file, send it, and publish all of them as one version.
 
-use std::{sync::Arc, time::Instant};
+use std::sync::Arc;
 
 use axum::{
     Json,
@@ -14,7 +14,7 @@ use serde::Deserialize;
 use skills_agent_skills::Bundle;
 use skills_core::{
     BundlePath, Caller, Digest, Label, Provenance, SkillId, SourceKind, Tier, Timestamp,
-    VersionSelector,
+    VersionSelector, WorkAccount,
     limits::{MAX_BUNDLE_FILES, MAX_LABELS},
     skill::ROOT_PATH,
     version::LATEST,
@@ -27,7 +27,7 @@ use super::{
     error::ClawHubError,
     owner,
     request::ApiRequest,
-    uploads::{Announcement, ReceiveError, UploadReference},
+    uploads::{Announcement, Content, UploadReference},
     wire::{PublishResponse, UploadUrl, UploadedFile},
 };
 use crate::plugin_version::PluginVersion;
@@ -46,7 +46,9 @@ pub(super) async fn upload_url(
     require_publisher(&request.caller)?;
     let Json(AnnouncedFile { path, size, sha256 }) = body?;
     let file = Announcement { path: path.parse()?, size, sha256 };
-    let ticket = request.state.uploads.announce(&request.caller, file, Instant::now())?;
+    let account = WorkAccount::current();
+    let uploads = &request.state.uploads;
+    let ticket = uploads.announce(&request.caller, file, account.held_memory())?;
     let upload_url = format!("{}/api/v1/uploads/{}", request.base_url(), ticket.id);
     Ok(Json(UploadUrl { upload_url, upload_ticket: ticket.secret }))
 }
@@ -57,13 +59,9 @@ pub(super) async fn upload(
     body: Bytes,
 ) -> Result<Json<UploadedFile>, ClawHubError> {
     require_publisher(&request.caller)?;
-    let (Path(storage_id), share) = (id?, request.share());
+    let (Path(storage_id), account) = (id?, WorkAccount::current());
     let uploads = &request.state.uploads;
-    let received = uploads.receive(&request.caller, &storage_id, &body, &share, Instant::now());
-    received.map_err(|error| match error {
-        ReceiveError::Upload(error) => ClawHubError::from(error),
-        ReceiveError::OverBudget(error) => error.into(),
-    })?;
+    uploads.receive(&request.caller, &storage_id, &body, account.held_memory())?;
     Ok(Json(UploadedFile { storage_id }))
 }
 
@@ -128,10 +126,10 @@ async fn publish_files(
     body: &PublishBody,
 ) -> Result<PublishResponse, ClawHubError> {
     let publication = check(request, body)?;
-    let contents = request.state.uploads.contents(&request.caller, &body.files, Instant::now())?;
+    let contents = request.state.uploads.contents(&request.caller, &body.files)?;
     request.count_change().await?;
     let Publication { tier, id, version, labels, message, provenance } = publication;
-    let bundle = bundle(contents)?;
+    let bundle = bundle(&contents)?;
     let bundle = bundle.with_author_version(version.to_string()).with_provenance(provenance);
     check_agent_skill(&id, tier, &bundle)?;
     let expected_version = check_version(request, tier, &id, version, &bundle).await?;
@@ -187,13 +185,14 @@ fn provenance(source: &PublishSource) -> Result<Provenance, ClawHubError> {
     Ok(Provenance { path, reference, commit, ..location }.check()?)
 }
 
-fn bundle(contents: Vec<(BundlePath, Bytes)>) -> Result<Bundle<Bytes>, ClawHubError> {
+fn bundle(contents: &[(BundlePath, Arc<Content>)]) -> Result<Bundle<Bytes>, ClawHubError> {
     let (mut root, mut files) = (None, Vec::with_capacity(contents.len()));
-    for (path, bytes) in contents {
+    for (path, content) in contents {
         if path.as_str() == ROOT_PATH && root.is_none() {
-            root = Some(String::from_utf8(bytes.into()).map_err(|_| ClawHubError::RootDocument)?);
+            let text = str::from_utf8(&content.bytes).map_err(|_| ClawHubError::RootDocument)?;
+            root = Some(text.to_owned());
         } else {
-            files.push((path, bytes));
+            files.push((path.clone(), content.bytes.clone()));
         }
     }
     Ok(Bundle::new(root.ok_or(ClawHubError::RootDocument)?, files)?)
