@@ -21,8 +21,9 @@ use crate::{
 
 pub use side_band::SideBand;
 
-/// Most wants of a request: a client names a ref or a commit once.
-const MAX_WANTS: usize = 1 << 16;
+/// Most wants of a request beside the refs, of which a client may want every one: it names a commit by its id where it has
+/// written that down.
+const MAX_UNLISTED_WANTS: usize = 1024;
 
 /// Name of this server in the protocol.
 const AGENT: &str = concat!("agent=skills/", env!("CARGO_PKG_VERSION"));
@@ -95,33 +96,64 @@ impl Advertisement {
     }
 }
 
+/// Ids in the order of a request, each once.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct UniqueIds {
+    ids: Vec<ObjectId>,
+    known: HashSet<ObjectId>,
+}
+
+impl UniqueIds {
+    fn insert(&mut self, id: ObjectId) {
+        if self.known.insert(id) {
+            self.ids.push(id);
+        }
+    }
+
+    fn as_slice(&self) -> &[ObjectId] {
+        &self.ids
+    }
+
+    fn iter(&self) -> impl Iterator<Item = &ObjectId> {
+        self.ids.iter()
+    }
+
+    const fn len(&self) -> usize {
+        self.ids.len()
+    }
+
+    const fn is_empty(&self) -> bool {
+        self.ids.is_empty()
+    }
+}
+
 /// Limit on the history that a client wants.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(crate) struct Deepen {
+pub(crate) struct Deepen<'a> {
     /// Number of commits from each want, or from the client's boundary if `is_relative`.
     pub(crate) depth: Option<u64>,
     pub(crate) is_relative: bool,
     /// Earliest time.
     pub(crate) since: Option<u64>,
     /// Refs whose commits are left out.
-    pub(crate) excluded: Vec<String>,
+    pub(crate) excluded: HashSet<&'a str>,
 }
 
-impl Deepen {
-    pub(crate) const fn is_requested(&self) -> bool {
+impl Deepen<'_> {
+    pub(crate) fn is_requested(&self) -> bool {
         self.depth.is_some() || self.since.is_some() || !self.excluded.is_empty()
     }
 }
 
-/// Request of a client for objects.
+/// Request of a client for objects. Names are slices of its body.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Fetch {
-    pub(crate) wants: Vec<ObjectId>,
-    pub(crate) want_refs: Vec<String>,
-    pub(crate) haves: Vec<ObjectId>,
+pub struct Fetch<'a> {
+    pub(crate) wants: UniqueIds,
+    pub(crate) want_refs: HashSet<&'a str>,
+    pub(crate) haves: UniqueIds,
     /// Commits whose parents the client lacks.
     pub(crate) shallow: HashSet<ObjectId>,
-    pub(crate) deepen: Deepen,
+    pub(crate) deepen: Deepen<'a>,
     pub(crate) is_done: bool,
     pub(crate) is_thin: bool,
     dialect: Dialect,
@@ -141,23 +173,26 @@ pub(crate) enum Dialect {
 
 /// Request of a client after the first one.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Request {
+pub enum Request<'a> {
     /// List of refs, with the response.
     References(Vec<u8>),
     /// Objects.
-    Fetch(Box<Fetch>),
+    Fetch(Box<Fetch<'a>>),
     /// Nothing: the client has ended the exchange.
     Nothing,
 }
 
-impl Request {
+impl<'a> Request<'a> {
+    /// Memory of a parsed request for each byte of its body.
+    pub const WEIGHT: usize = 3;
+
     /// Parses the body of a request.
     ///
     /// # Errors
     /// When it breaks the protocol.
     pub fn parse(
         version: Version,
-        body: &[u8],
+        body: &'a [u8],
         graph: &dyn CommitGraph,
     ) -> Result<Self, ProtocolError> {
         match version {
@@ -187,21 +222,27 @@ pub enum Outcome {
     },
 }
 
-impl Fetch {
+impl<'a> Fetch<'a> {
     /// Decides what the client gets.
     ///
     /// # Errors
-    /// When the request names no commit.
+    /// When the request names no commit, or more of them than there are refs and [`MAX_UNLISTED_WANTS`].
     pub fn answer(mut self, graph: &dyn CommitGraph) -> Result<Outcome, ProtocolError> {
         let references = graph.references();
-        for name in std::mem::take(&mut self.want_refs) {
-            match references.iter().find(|reference| reference.name == name) {
-                Some(reference) => self.wants.push(reference.id),
-                None => return Ok(self.failure(&format!("unknown ref {}", quoted(&name)))),
+        for reference in &references {
+            if self.want_refs.remove(&*reference.name) {
+                self.wants.insert(reference.id);
             }
         }
+        if let Some(unknown) = self.want_refs.iter().min() {
+            return Ok(self.failure(&format!("unknown ref {}", quoted(unknown))));
+        }
+        let max_wants = references.len() + MAX_UNLISTED_WANTS;
         if self.wants.is_empty() {
             return Err(ProtocolError::NoWants);
+        }
+        if self.wants.len() > max_wants {
+            return Err(ProtocolError::TooManyWants(max_wants));
         }
         if let Some(unknown) = self.wants.iter().find(|want| graph.commit(want).is_none()) {
             return Ok(self.failure(&format!("not our ref {unknown}")));
@@ -226,18 +267,10 @@ impl Fetch {
         Outcome::Reply(reply)
     }
 
-    fn add_want(&mut self, id: &str) -> Result<(), ProtocolError> {
-        if self.wants.len() >= MAX_WANTS {
-            return Err(ProtocolError::TooManyWants(MAX_WANTS));
-        }
-        self.wants.push(object_id(id)?);
-        Ok(())
-    }
-
     /// Reads a line that both dialects have. Returns whether it is one.
-    fn read_shared(&mut self, key: &str, value: &str) -> Result<bool, ProtocolError> {
+    fn read_shared(&mut self, key: &str, value: &'a str) -> Result<bool, ProtocolError> {
         match key {
-            "have" => self.haves.push(object_id(value)?),
+            "have" => self.haves.insert(object_id(value)?),
             "shallow" => {
                 self.shallow.insert(object_id(value)?);
             }
@@ -250,7 +283,9 @@ impl Fetch {
                 let since = value.parse().map_err(|_| ProtocolError::Depth(quoted(value)))?;
                 self.deepen.since = Some(since);
             }
-            "deepen-not" => self.deepen.excluded.push(value.to_owned()),
+            "deepen-not" => {
+                self.deepen.excluded.insert(value);
+            }
             "deepen-relative" => self.deepen.is_relative = true,
             "done" => self.is_done = true,
             _ => return Ok(false),
@@ -267,3 +302,6 @@ fn object_id(text: &str) -> Result<ObjectId, ProtocolError> {
 fn key_value(line: &str) -> (&str, &str) {
     line.split_once(' ').unwrap_or((line, ""))
 }
+
+#[cfg(test)]
+mod tests;

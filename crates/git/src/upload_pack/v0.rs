@@ -1,7 +1,7 @@
 //! Protocol versions 0 and 1 over stateless requests: each repeats what was said before.
 
 use super::{
-    AGENT, CommitGraph, Dialect, Fetch, Outcome, Request, SideBand, Version, key_value,
+    AGENT, CommitGraph, Dialect, Fetch, Outcome, Request, SideBand, Version, key_value, object_id,
     plan::History,
 };
 use crate::{
@@ -53,7 +53,7 @@ pub(super) fn advertisement(version: Version, graph: &dyn CommitGraph) -> Vec<u8
     body
 }
 
-pub(super) fn parse(body: &[u8]) -> Result<Request, ProtocolError> {
+pub(super) fn parse(body: &[u8]) -> Result<Request<'_>, ProtocolError> {
     let mut fetch = Fetch::default();
     let (mut acks, mut no_done, mut side_band) = (Acks::Single, false, SideBand::None);
     for packet in Packets::new(body) {
@@ -72,7 +72,7 @@ pub(super) fn parse(body: &[u8]) -> Result<Request, ProtocolError> {
         }
         let (id, capabilities) = key_value(value);
         let is_first = fetch.wants.is_empty();
-        fetch.add_want(id)?;
+        fetch.wants.insert(object_id(id)?);
         for capability in capabilities.split(' ').filter(|_| is_first) {
             match capability {
                 "multi_ack_detailed" => acks = Acks::Detailed,
@@ -99,7 +99,7 @@ pub(super) fn parse(body: &[u8]) -> Result<Request, ProtocolError> {
 }
 
 pub(super) fn respond(
-    fetch: &Fetch,
+    fetch: &Fetch<'_>,
     common: Vec<ObjectId>,
     history: History,
     acks: Acks,

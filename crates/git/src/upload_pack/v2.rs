@@ -1,7 +1,7 @@
 //! Protocol version 2: commands with sections.
 
 use super::{
-    AGENT, CommitGraph, Fetch, MAX_WANTS, Outcome, Request, SideBand, key_value, plan::History,
+    AGENT, CommitGraph, Fetch, Outcome, Request, SideBand, key_value, object_id, plan::History,
 };
 use crate::{
     ObjectId, Packet, ProtocolError,
@@ -21,7 +21,10 @@ pub(super) fn capabilities() -> Vec<u8> {
     body
 }
 
-pub(super) fn parse(body: &[u8], graph: &dyn CommitGraph) -> Result<Request, ProtocolError> {
+pub(super) fn parse<'a>(
+    body: &'a [u8],
+    graph: &dyn CommitGraph,
+) -> Result<Request<'a>, ProtocolError> {
     let mut packets = Packets::new(body);
     let mut command = None;
     loop {
@@ -87,7 +90,7 @@ fn list_references(
     Ok(body)
 }
 
-fn parse_fetch(packets: Packets<'_>) -> Result<Fetch, ProtocolError> {
+fn parse_fetch(packets: Packets<'_>) -> Result<Fetch<'_>, ProtocolError> {
     let mut fetch = Fetch::default();
     for packet in packets {
         let line = match packet? {
@@ -97,9 +100,9 @@ fn parse_fetch(packets: Packets<'_>) -> Result<Fetch, ProtocolError> {
         };
         let (key, value) = key_value(line);
         match key {
-            "want" => fetch.add_want(value)?,
-            "want-ref" if fetch.want_refs.len() < MAX_WANTS => {
-                fetch.want_refs.push(value.to_owned());
+            "want" => fetch.wants.insert(object_id(value)?),
+            "want-ref" => {
+                fetch.want_refs.insert(value);
             }
             "thin-pack" => fetch.is_thin = true,
             "no-progress" | "include-tag" | "ofs-delta" | "sideband-all" | "wait-for-done" => {}
@@ -110,7 +113,7 @@ fn parse_fetch(packets: Packets<'_>) -> Result<Fetch, ProtocolError> {
     Ok(fetch)
 }
 
-pub(super) fn respond(fetch: &Fetch, common: Vec<ObjectId>, history: History) -> Outcome {
+pub(super) fn respond(fetch: &Fetch<'_>, common: Vec<ObjectId>, history: History) -> Outcome {
     let mut head = Vec::new();
     if !fetch.is_done {
         write_line(&mut head, "acknowledgments");
