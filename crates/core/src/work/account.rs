@@ -5,7 +5,7 @@ use std::{
     sync::{Arc, LazyLock},
 };
 
-use tokio::sync::Semaphore;
+use tokio::{runtime::Handle, sync::Semaphore};
 
 use super::{StopFlag, WorkError, WorkKind, WorkPermit, WorkPool};
 use crate::budget::MemoryBudget;
@@ -175,6 +175,26 @@ impl WorkAccount {
         let account = &*self.0;
         WorkPermit::acquire(kind, account.memory.try_reserve(bytes)?, &account.own, &account.all)
             .await
+    }
+
+    /// Returns a permit if one is free now. Work that has a permit may use more threads in this way, since it does not wait
+    /// for them.
+    ///
+    /// # Errors
+    /// When the memory or the threads are in use.
+    pub fn try_permit(&self, kind: WorkKind, bytes: usize) -> Result<WorkPermit, WorkError> {
+        let account = &*self.0;
+        let reservation = account.memory.try_reserve(bytes)?;
+        WorkPermit::try_acquire(kind, reservation, &account.own, &account.all)
+    }
+
+    /// Drives a future on the blocking thread of work, on this account: reads that it waits for are work of the same
+    /// caller. They must not be of the [pool](WorkKind::pool) of the work that drives it.
+    ///
+    /// # Panics
+    /// On a thread that belongs to no runtime, or that drives tasks.
+    pub fn block_on<F: Future>(&self, future: F) -> F::Output {
+        Handle::current().block_on(self.scope(future))
     }
 
     /// Runs work on a blocking thread as soon as the account has a permit for it. The permit is released when the work has

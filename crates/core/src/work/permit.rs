@@ -56,6 +56,20 @@ impl WorkPermit {
         Ok(Self { kind, reservation, _own: own, _all: all, deadline })
     }
 
+    /// Takes permits that are free.
+    pub(super) fn try_acquire(
+        kind: WorkKind,
+        reservation: Reservation,
+        own: &PoolPermits,
+        all: &PoolPermits,
+    ) -> Result<Self, WorkError> {
+        let take = |permits: &PoolPermits| {
+            permits.of(kind.pool()).clone().try_acquire_owned().map_err(|_| WorkError::Busy)
+        };
+        let deadline = Instant::now() + WorkKind::TIME_LIMIT;
+        Ok(Self { kind, reservation, _own: take(own)?, _all: take(all)?, deadline })
+    }
+
     /// Reserves more memory for the work.
     ///
     /// # Errors

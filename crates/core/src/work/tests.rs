@@ -128,3 +128,30 @@ async fn a_caller_that_is_gone_while_it_waits_leaves_no_permit_behind() {
     drop(running);
     assert!(account.permit(COMPUTE, 100).await.is_ok());
 }
+
+#[tokio::test]
+async fn a_permit_that_is_not_waited_for_is_one_that_is_free() {
+    let accounts = accounts(1000);
+    let (one, other) = (accounts.open(), accounts.open());
+    let take = |account: &WorkAccount| account.try_permit(COMPUTE, 10);
+    let mut held: Vec<_> = (0..client_share(8)).map(|_| take(&one).unwrap()).collect();
+    assert_eq!(take(&one).unwrap_err(), WorkError::Busy);
+    assert_eq!(accounts.memory().reserved(), 30, "a refusal reserves nothing");
+    assert_eq!(one.try_permit(COMPUTE, 1000).unwrap_err(), WorkError::OverBudget(OverBudget));
+    held.push(take(&other).unwrap());
+    drop(held);
+    assert!(take(&one).is_ok());
+}
+
+#[tokio::test]
+async fn reads_of_work_are_on_the_account_of_its_caller() {
+    let account = accounts(1 << 20).open();
+    let own = account.clone();
+    let same = account.run(COMPUTE, 0, move |_| {
+        own.block_on(async {
+            let current = WorkAccount::current();
+            (current == own, current.run(IO, 10, |_| 7).await)
+        })
+    });
+    assert_eq!(same.await, Ok((true, Ok(7))));
+}
