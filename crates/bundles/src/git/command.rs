@@ -23,7 +23,7 @@ use super::{
 /// Settings that override those of the user: nothing of a repository is executed, and no other program is started. Nothing is
 /// checked out either, so that a check of all objects would protect nothing, and one faulty file would make the others
 /// unreachable.
-const SETTINGS: [&str; 10] = [
+const SETTINGS: [&str; 11] = [
     "core.hooksPath=/dev/null",
     "core.fsmonitor=false",
     "core.alternateRefsCommand=",

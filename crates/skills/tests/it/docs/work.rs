@@ -24,11 +24,11 @@ fn for_each_source(folder: &Path, visit: &mut impl FnMut(&str, &str)) {
 
 /// Returns the cells of the rows of a table, which follows a heading.
 fn table(page: &str, heading: &str) -> Vec<Vec<String>> {
-    let (_, section) =
-        page.split_once(heading).unwrap_or_else(|| panic!("no heading {heading:?}"));
+    let (_, section) = page.split_once(heading).unwrap_or_else(|| panic!("no heading {heading:?}"));
     let rows = section.lines().skip_while(|line| !line.starts_with('|'));
     let rows = rows.take_while(|line| line.starts_with('|')).skip(2);
-    let cells = |row: &str| row.trim_matches('|').split('|').map(|it| it.trim().to_owned()).collect();
+    let cells =
+        |row: &str| row.trim_matches('|').split('|').map(|it| it.trim().to_owned()).collect();
     rows.map(cells).collect()
 }
 
