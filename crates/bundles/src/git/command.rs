@@ -15,9 +15,8 @@ use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use skills_core::GitProtocol;
 
 use super::{
-    FetchLimits, environment,
+    FetchLimits, GitRoute, environment,
     messages::{self, FetchDisplay, HiddenText, Messages},
-    remote::PinnedRemote,
 };
 
 /// Settings that override those of the user: nothing of a repository is executed, and no other program is started. Nothing is
@@ -48,8 +47,7 @@ const END_TIMEOUT: Duration = Duration::from_secs(2);
 pub(super) struct Git<'a> {
     dir: PathBuf,
     protocol: GitProtocol,
-    /// Server that git is held to.
-    pinned: Option<&'a PinnedRemote>,
+    route: &'a GitRoute,
     /// Terminal, on which git may ask for credentials.
     display: Option<Arc<dyn FetchDisplay>>,
     hidden: HiddenText,
@@ -60,15 +58,15 @@ impl<'a> Git<'a> {
         Self {
             dir: dir.to_owned(),
             protocol,
-            pinned: None,
+            route: &GitRoute::Any,
             display: None,
             hidden: HiddenText::default(),
         }
     }
 
-    /// Holds git to a server.
-    pub(super) fn pinned_to(self, pinned: Option<&'a PinnedRemote>) -> Self {
-        Self { pinned, ..self }
+    /// Limits the servers that git may contact.
+    pub(super) fn on_route(self, route: &'a GitRoute) -> Self {
+        Self { route, ..self }
     }
 
     /// Shows messages on a display, and never the hidden text.
@@ -82,11 +80,11 @@ impl<'a> Git<'a> {
 
     /// Returns the protocols that may be used, also after a rewrite of the URL by the user's settings.
     fn protocols(&self) -> &'static str {
-        match (self.pinned, self.protocol) {
-            (Some(pinned), _) => pinned.protocol().as_str(),
-            (None, GitProtocol::Https | GitProtocol::Ssh) => "https:ssh",
-            (None, GitProtocol::Http) => "https:ssh:http",
-            (None, GitProtocol::File) => "https:ssh:file",
+        match (self.route, self.protocol) {
+            (GitRoute::Pinned(pinned), _) => pinned.protocol().as_str(),
+            (_, GitProtocol::Https | GitProtocol::Ssh) => "https:ssh",
+            (_, GitProtocol::Http) => "https:ssh:http",
+            (_, GitProtocol::File) => "https:ssh:file",
         }
     }
 
@@ -100,8 +98,12 @@ impl<'a> Git<'a> {
         if self.display.is_none() {
             command.env("GIT_TERMINAL_PROMPT", "0");
         }
-        if let Some(pinned) = self.pinned {
-            pinned.apply(&mut command);
+        match self.route {
+            GitRoute::Any => {}
+            GitRoute::WithoutRedirects => {
+                command.args(["-c", "http.followRedirects=false"]);
+            }
+            GitRoute::Pinned(pinned) => pinned.apply(&mut command),
         }
         command.current_dir(&self.dir).stdin(Stdio::null());
         command

@@ -88,7 +88,18 @@ pub struct GitSource {
     protocol: GitProtocol,
     reference: Option<String>,
     path: String,
-    pinned: Option<PinnedRemote>,
+    route: GitRoute,
+}
+
+/// Servers that git may contact for a source.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum GitRoute {
+    /// That of the URL, and those that it redirects to.
+    Any,
+    /// That of the URL alone.
+    WithoutRedirects,
+    /// That of the URL alone, at addresses that were checked.
+    Pinned(PinnedRemote),
 }
 
 impl GitSource {
@@ -99,7 +110,7 @@ impl GitSource {
         let (url, public_url) = (url.into(), public_url.into());
         let protocol = GitProtocol::of_location(&url)?;
         let path = String::new();
-        Some(Self { url, public_url, protocol, reference: None, path, pinned: None })
+        Some(Self { url, public_url, protocol, reference: None, path, route: GitRoute::Any })
     }
 
     /// Selects a branch, tag or commit; by default the branch that the repository shows first.
@@ -114,10 +125,16 @@ impl GitSource {
         Self { path: path.into(), ..self }
     }
 
+    /// Refuses redirects to other servers.
+    #[must_use]
+    pub fn without_redirects(self) -> Self {
+        Self { route: GitRoute::WithoutRedirects, ..self }
+    }
+
     /// Holds git to addresses of [`remote`](Self::remote), without redirects and proxies.
     #[must_use]
     pub fn pinned_to(self, pinned: PinnedRemote) -> Self {
-        Self { pinned: Some(pinned), ..self }
+        Self { route: GitRoute::Pinned(pinned), ..self }
     }
 
     /// Asks git, and ssh, which server they would contact. Nothing is sent to it.
@@ -174,9 +191,11 @@ pub fn find_in_repository(
     display: Option<Arc<dyn FetchDisplay>>,
     limits: &FetchLimits,
 ) -> Result<FoundBundles, BundleError> {
-    let GitSource { url, public_url, protocol, reference, path, pinned } = source;
-    let pinned = pinned.as_ref();
-    let url = pinned.map_or(url.as_str(), PinnedRemote::url);
+    let GitSource { url, public_url, protocol, reference, path, route } = source;
+    let url = match route {
+        GitRoute::Pinned(pinned) => pinned.url(),
+        GitRoute::Any | GitRoute::WithoutRedirects => url,
+    };
     let failed = |reason: String| BundleError::Fetch { url: public_url.clone(), reason };
     let io_error = |error: io::Error| match error.kind() {
         io::ErrorKind::NotFound => BundleError::GitMissing,
@@ -190,7 +209,7 @@ pub fn find_in_repository(
     // Git repeats the URL in its messages.
     let hidden = HiddenText { text: url.to_owned(), replacement: public_url.clone() };
     let progress = if display.is_some() { "--progress" } else { "--quiet" };
-    let git = Git::new(dir.path(), *protocol).pinned_to(pinned).showing(display, hidden);
+    let git = Git::new(dir.path(), *protocol).on_route(route).showing(display, hidden);
     let run = |arguments: &[&str]| git.run(arguments).map_err(io_error)?.map_err(failed);
     run(&["init", "--quiet", "--bare", "--template="])?;
     let wanted = reference.as_deref().unwrap_or("HEAD");

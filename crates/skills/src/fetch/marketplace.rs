@@ -99,9 +99,9 @@ impl Fetcher {
             return Err(failed(&public_url(url), "it is not a repository"));
         };
         let source = source.with_reference(reference);
-        // Only the host that the user named may be in a local network.
+        // Only the host that the user named may be in a local network, and it must not lead to another one there.
         if Url::parse(url).is_ok_and(|url| same_origin(market, &url)) {
-            return Ok(self.find_in_git(source).await?.into());
+            return Ok(self.find_in_git(source.without_redirects()).await?.into());
         }
         if is_local_repository(&source) {
             return Err(local_address(&public_url(url)));

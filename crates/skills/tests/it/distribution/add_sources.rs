@@ -2,6 +2,7 @@
 
 use std::{
     fs,
+    io::{BufRead as _, BufReader, Write as _},
     net::TcpListener,
     os::unix::fs::symlink,
     process::Stdio,
@@ -384,6 +385,36 @@ impl CountingListener {
         });
         Self { port, connections }
     }
+}
+
+#[test]
+fn a_marketplace_cannot_redirect_git_to_another_server() {
+    let project = Project::new();
+    let (market, other) = (TcpListener::bind("127.0.0.1:0").unwrap(), CountingListener::start());
+    let origin = format!("http://{}", market.local_addr().unwrap());
+    let source = json!({"source": "url", "url": format!("{origin}/x.git")});
+    let listing = json!({"plugins": [{"name": "x", "source": source}]}).to_string();
+    let listing = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{listing}", listing.len());
+    let redirect = format!(
+        "HTTP/1.1 302 Found\r\nLocation: http://127.0.0.1:{}/x.git/info/refs?service=git-upload-pack\r\n\
+         Content-Length: 0\r\n\r\n",
+        other.port
+    );
+    thread::spawn(move || {
+        for mut stream in market.incoming().flatten() {
+            // Reads the whole head, so that closing the connection resets nothing.
+            let head: Vec<String> = BufReader::new(&stream)
+                .lines()
+                .map_while(Result::ok)
+                .take_while(|line| !line.is_empty())
+                .collect();
+            let is_listing = head.iter().any(|line| line.contains("marketplace.json"));
+            let _ = stream.write_all(if is_listing { &listing } else { &redirect }.as_bytes());
+        }
+    });
+    let code = project.error_code(&["add", &format!("{origin}/marketplace.json")]);
+    assert_eq!(code, "fetch_failed");
+    assert_eq!(other.connections.load(Ordering::SeqCst), 0);
 }
 
 #[test]
