@@ -122,6 +122,9 @@ const fn credential(target: &Target) -> Option<&'static str> {
     }
 }
 
+/// Lookup of the socket at the other end of a connection, by the addresses of both ends.
+type PeerSocketFn = fn(SocketAddr, SocketAddr) -> PeerSocket;
+
 /// Reason for which the server at the default address is used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ServerTrust {
@@ -147,8 +150,7 @@ pub(crate) struct DefaultBus {
     token: Option<String>,
     /// Name of the credential that is sent.
     credential: Option<&'static str>,
-    /// Returns the socket at the other end of a connection.
-    peer_socket: fn(SocketAddr, SocketAddr) -> PeerSocket,
+    peer_socket: PeerSocketFn,
 }
 
 impl DefaultBus {

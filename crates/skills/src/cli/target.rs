@@ -10,7 +10,7 @@ pub(super) const COMMON_OPTIONS: &str = "Common options";
 /// Location of the registry, and the credentials for it.
 #[derive(Clone, Args)]
 pub struct Target {
-    /// URL of a running bus [env: III_URL] [default: ws://127.0.0.1:49134, if a bus answers there]
+    /// URL of a running bus [env: III_URL] [default: ws://127.0.0.1:49134, if there is no own store and this user's bus answers there]
     #[arg(long, value_name = "URL", global = true, help_heading = COMMON_OPTIONS)]
     pub url: Option<String>,
 

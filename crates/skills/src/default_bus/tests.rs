@@ -175,7 +175,7 @@ async fn a_server_on_another_data_directory_gets_no_credential() {
 async fn a_listener_of_another_user_is_not_used_and_gets_nothing() {
     let dir = tempfile::tempdir().unwrap();
     let (address, mut received) = impostor("").await;
-    let refused: [(fn(SocketAddr, SocketAddr) -> PeerSocket, &str); 2] = [
+    let refused: [(PeerSocketFn, &str); 2] = [
         (|_, _| PeerSocket::Held(STRANGER), "runs as another user (65533)"),
         (|_, _| PeerSocket::Unknown, "runs as a user that cannot be determined"),
     ];
@@ -204,7 +204,7 @@ async fn a_listener_of_another_user_is_not_used_and_gets_nothing() {
 async fn a_server_of_the_same_user_or_of_root_is_used_where_there_is_no_store() {
     let dir = tempfile::tempdir().unwrap();
     let (bus, _, _stop) = hub(dir.path(), None).await;
-    let owners: [fn(SocketAddr, SocketAddr) -> PeerSocket; 2] =
+    let owners: [PeerSocketFn; 2] =
         [|_, _| PeerSocket::Held(own_user()), |_, _| PeerSocket::Held(0)];
     for peer_socket in owners {
         let bus = DefaultBus { peer_socket, ..bare(bus.clone()) };
