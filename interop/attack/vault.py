@@ -28,7 +28,7 @@ def run(report, server):
     report.attack("12o", "damaged secrets", lambda check: damaged(check, server))
     report.attack("12p", "crafted SQLite files", lambda check: crafted(check, server))
     # These cannot be caused from outside the process; tests of the crates cover them.
-    report.left_out("faults inside the process (writer panic, shares of DNS lookups)")
+    report.left_out("faults inside the process (writer panic)")
 
 
 def full_disk(check, server):

@@ -72,13 +72,12 @@ impl AddressGuard {
         &self,
         url: &Url,
         allowed: &[UpstreamOrigin],
-        owner: &str,
     ) -> Result<Target, UpstreamError> {
         let (origin, is_exempt) = self.check_url(url, allowed)?;
         let addresses = if is_exempt {
-            resolve(&*self.resolver, &origin.host, owner).await?
+            resolve(&*self.resolver, &origin.host).await?
         } else {
-            resolve_public(&*self.resolver, &origin.host, owner).await?
+            resolve_public(&*self.resolver, &origin.host).await?
         };
         let port = origin.port;
         let addresses = addresses.into_iter().map(|it| SocketAddr::new(it, port)).collect();
@@ -94,9 +93,8 @@ impl AddressGuard {
 pub async fn resolve_public(
     resolver: &dyn DnsResolver,
     host: &Host,
-    owner: &str,
 ) -> Result<Vec<IpAddr>, UpstreamError> {
-    let addresses = resolve(resolver, host, owner).await?;
+    let addresses = resolve(resolver, host).await?;
     if addresses.iter().copied().all(is_public) {
         return Ok(addresses);
     }
@@ -104,17 +102,13 @@ pub async fn resolve_public(
 }
 
 /// Returns the addresses of a host; at least one.
-async fn resolve(
-    resolver: &dyn DnsResolver,
-    host: &Host,
-    owner: &str,
-) -> Result<Vec<IpAddr>, UpstreamError> {
+async fn resolve(resolver: &dyn DnsResolver, host: &Host) -> Result<Vec<IpAddr>, UpstreamError> {
     let name = match (ip_literal(host), host) {
         (None, Host::Domain(name)) => name,
         (address, _) => return Ok(address.into_iter().collect()),
     };
     let failed = |reason: String| UpstreamError::Connect { host: name.clone(), reason };
-    let found = resolver.resolve(name, owner).await;
+    let found = resolver.resolve(name).await;
     let found = found.map_err(|error| failed(format!("cannot resolve the name: {error}")))?;
     if found.is_empty() {
         return Err(failed("the name has no address".to_owned()));

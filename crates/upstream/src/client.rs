@@ -51,7 +51,7 @@ impl Default for Settings {
             max_response: 1 << 20,
             max_request: 1 << 20,
             max_redirects: 3,
-            resolver: Arc::new(SystemResolver::default()),
+            resolver: Arc::new(SystemResolver),
             extra_roots: vec![],
         }
     }
@@ -172,8 +172,7 @@ impl UpstreamClient {
         let deadline = Instant::now() + self.timeout;
         let traced = traced_request(&request, owner, &redactor);
         let run = async {
-            let response =
-                self.send_following(request, (allowed, owner), deadline, &redactor).await?;
+            let response = self.send_following(request, allowed, deadline, &redactor).await?;
             apply_mapping(implementation, response, self.max_response)
         };
         let run = async {
@@ -193,11 +192,11 @@ impl UpstreamClient {
     async fn send_following(
         &self,
         request: UpstreamRequest,
-        rules: (&[UpstreamOrigin], &str),
+        allowed: &[UpstreamOrigin],
         deadline: Instant,
         redactor: &Redactor,
     ) -> Result<Value, UpstreamError> {
-        let opened = self.open_following(request, rules, deadline, redactor).await?;
+        let opened = self.open_following(request, allowed, deadline, redactor).await?;
         response::read_result(opened.response, self.max_response).await
     }
 
@@ -205,13 +204,13 @@ impl UpstreamClient {
     pub(crate) async fn open_following(
         &self,
         mut request: UpstreamRequest,
-        (allowed, owner): (&[UpstreamOrigin], &str),
+        allowed: &[UpstreamOrigin],
         deadline: Instant,
         redactor: &Redactor,
     ) -> Result<OpenResponse, UpstreamError> {
         let mut redirects = 0;
         loop {
-            let hop = self.send_once(&request, (allowed, owner), deadline, redactor).await;
+            let hop = self.send_once(&request, allowed, deadline, redactor).await;
             let opened = hop.map_err(|error| match error {
                 // After a redirect, the manifest does not name the URL.
                 UpstreamError::InvalidImplementation { reason } if redirects > 0 => {
@@ -235,11 +234,11 @@ impl UpstreamClient {
     async fn send_once(
         &self,
         request: &UpstreamRequest,
-        (allowed, owner): (&[UpstreamOrigin], &str),
+        allowed: &[UpstreamOrigin],
         deadline: Instant,
         redactor: &Redactor,
     ) -> Result<OpenResponse, UpstreamError> {
-        let target = self.guard.target(&request.url, allowed, owner).await?;
+        let target = self.guard.target(&request.url, allowed).await?;
         let host = redactor.redact(&target.origin.host.to_string());
         tracing::debug!(method = %request.method, host, "upstream called");
         self.connector.send(request, &target, deadline).await

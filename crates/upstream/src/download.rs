@@ -30,7 +30,7 @@ impl UpstreamClient {
         let deadline = Instant::now() + self.timeout();
         let run = async {
             let redactor = Redactor::default();
-            let opened = self.open_following(request, (allowed, ""), deadline, &redactor).await?;
+            let opened = self.open_following(request, allowed, deadline, &redactor).await?;
             self.write_body(opened.response, file).await
         };
         let timed_out = UpstreamError::TimedOut { after: self.timeout() };

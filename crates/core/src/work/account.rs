@@ -17,6 +17,9 @@ const MIN_COMPUTE: usize = 8;
 /// I/O permits of a process. Tokio starts at most 512 blocking threads.
 const IO: usize = 192;
 
+/// Lookup permits of a process.
+const LOOKUPS: usize = 64;
+
 /// Returns what one client may have of a total: three eighths. One person may be two clients, with and without a key; two
 /// shares leave a quarter to others.
 #[must_use]
@@ -32,26 +35,30 @@ tokio::task_local! {
 /// Permits of one pool.
 type Permits = Arc<Semaphore>;
 
-/// Permits of both pools.
+/// Permits of all pools.
 #[derive(Debug, Clone)]
 pub(super) struct PoolPermits {
     compute: Permits,
     io: Permits,
+    lookup: Permits,
 }
 
 impl PoolPermits {
-    fn new(compute: usize, io: usize) -> Self {
-        Self { compute: Arc::new(Semaphore::new(compute)), io: Arc::new(Semaphore::new(io)) }
+    fn new(compute: usize, io: usize, lookup: usize) -> Self {
+        let permits = |count| Arc::new(Semaphore::new(count));
+        Self { compute: permits(compute), io: permits(io), lookup: permits(lookup) }
     }
 
     fn unlimited() -> Self {
-        Self::new(Semaphore::MAX_PERMITS, Semaphore::MAX_PERMITS)
+        let all = Semaphore::MAX_PERMITS;
+        Self::new(all, all, all)
     }
 
     pub(super) const fn of(&self, pool: WorkPool) -> &Permits {
         match pool {
             WorkPool::Compute => &self.compute,
             WorkPool::Io => &self.io,
+            WorkPool::Lookup => &self.lookup,
         }
     }
 }
@@ -76,7 +83,7 @@ impl WorkAccounts {
 
     pub(super) fn with_compute_permits(memory: MemoryBudget, compute: usize) -> Self {
         let held = memory.share(memory.capacity() / 2);
-        Self { memory, held, permits: PoolPermits::new(compute, IO), compute }
+        Self { memory, held, permits: PoolPermits::new(compute, IO, LOOKUPS), compute }
     }
 
     /// Opens the account of one client, with its share of memory and threads.
@@ -85,7 +92,11 @@ impl WorkAccounts {
         WorkAccount(Arc::new(Account {
             memory: self.memory.share(client_share(self.memory.capacity())),
             held: self.held.share(client_share(self.held.capacity())),
-            own: PoolPermits::new(client_share(self.compute), client_share(IO)),
+            own: PoolPermits::new(
+                client_share(self.compute),
+                client_share(IO),
+                client_share(LOOKUPS),
+            ),
             all: self.permits.clone(),
         }))
     }

@@ -7,8 +7,10 @@ use std::time::Duration;
 pub enum WorkPool {
     /// Work that keeps a processor busy. Few run at a time, so that the rest of the server gets processor time.
     Compute,
-    /// Work that waits for a disk, a database or a resolver. Many run at a time.
+    /// Work that waits for a disk or a database. Many run at a time.
     Io,
+    /// Lookups of names, which wait for servers that anybody may run.
+    Lookup,
 }
 
 /// Kind of work that a request can cause. Kinds are constants; SECURITY.md lists them.
@@ -28,10 +30,16 @@ impl WorkKind {
         Self { name, pool: WorkPool::Compute }
     }
 
-    /// Creates a kind of work that waits for a disk, a database or a resolver.
+    /// Creates a kind of work that waits for a disk or a database.
     #[must_use]
     pub const fn io(name: &'static str) -> Self {
         Self { name, pool: WorkPool::Io }
+    }
+
+    /// Creates a kind of work that looks up names.
+    #[must_use]
+    pub const fn lookup(name: &'static str) -> Self {
+        Self { name, pool: WorkPool::Lookup }
     }
 
     /// Returns the name, for logs and the list in SECURITY.md.

@@ -1,18 +1,21 @@
-//! Span and access line of every MCP request.
+//! Span, access line and account of every MCP request.
 
 use std::borrow::Cow;
 
 use axum::http::request::Parts;
 use rmcp::{ErrorData, RoleServer, service::RequestContext};
 use serde_json::{Map, Value};
-use skills_core::{CallerKind, RequestId, TracedRequest, request_trace};
+use skills_core::{
+    CallerKind, RequestBudget, RequestId, TracedRequest, WorkAccount, request_trace,
+};
 
 use super::Handler;
 
-/// Description of a request, and the id of the HTTP request that it came with.
+/// Description of a request, and id and account of the HTTP request that it came with.
 pub(super) struct RequestTrace {
     traced: Option<TracedRequest>,
     id: Option<RequestId>,
+    account: Option<WorkAccount>,
 }
 
 impl Handler {
@@ -23,11 +26,13 @@ impl Handler {
         tool: &str,
         context: &RequestContext<RoleServer>,
     ) -> RequestTrace {
-        // rmcp runs handlers in tasks of their own, which do not have the current id.
+        // rmcp runs handlers in tasks of their own, which have neither the current id nor the current account.
         let parts = context.extensions.get::<Parts>();
         let id = parts.and_then(|parts| parts.extensions.get::<RequestId>().cloned());
+        let budget = parts.and_then(|parts| parts.extensions.get::<RequestBudget>());
+        let account = budget.map(|budget| budget.account().clone());
         let caller = CallerKind::from(&self.shared.caller);
-        RequestTrace { traced: TracedRequest::new("mcp", method, tool, caller), id }
+        RequestTrace { traced: TracedRequest::new("mcp", method, tool, caller), id, account }
     }
 }
 
@@ -37,8 +42,10 @@ impl RequestTrace {
         self,
         run: impl Future<Output = Result<T, ErrorData>>,
     ) -> Result<T, ErrorData> {
-        let Self { traced, id } = self;
-        let run = request_trace::trace(traced, error_code, run);
+        let Self { traced, id, account } = self;
+        // A process without an account of the client has one client.
+        let account = account.unwrap_or_else(WorkAccount::process);
+        let run = account.scope(request_trace::trace(traced, error_code, run));
         let Some(id) = id else { return run.await };
         let result = id.clone().scope(run).await;
         result.map_err(|error| with_request_id(error, &id))
@@ -62,8 +69,21 @@ fn with_request_id(mut error: ErrorData, id: &RequestId) -> ErrorData {
 #[cfg(test)]
 mod tests {
     use serde_json::json;
+    use skills_core::{MemoryBudget, WorkAccounts};
 
     use super::*;
+
+    #[tokio::test]
+    async fn a_request_runs_on_the_account_of_its_client() {
+        let account = WorkAccounts::new(MemoryBudget::default()).open();
+        for (account, expected) in
+            [(Some(account.clone()), account), (None, WorkAccount::process())]
+        {
+            let trace = RequestTrace { traced: None, id: None, account };
+            let current = trace.run(async { Ok(WorkAccount::current()) }).await.unwrap();
+            assert_eq!(current, expected);
+        }
+    }
 
     #[test]
     fn every_error_has_the_request_id() {

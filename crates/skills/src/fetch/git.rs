@@ -52,7 +52,7 @@ impl Fetcher {
         })
         .await?;
         let remote = remote?;
-        let resolved = resolve_public(&*self.resolver, remote.host(), "").await;
+        let resolved = resolve_public(&*self.resolver, remote.host()).await;
         let addresses = resolved.map_err(|error| match error {
             UpstreamError::RefusedAddress { .. } => local_address(&shown),
             error => failed(&shown, &error.to_string()).hint(
@@ -110,7 +110,7 @@ mod tests {
 
     #[async_trait]
     impl DnsResolver for FixedResolver {
-        async fn resolve(&self, _: &str, _: &str) -> io::Result<Vec<IpAddr>> {
+        async fn resolve(&self, _: &str) -> io::Result<Vec<IpAddr>> {
             Ok(self.0.clone())
         }
     }

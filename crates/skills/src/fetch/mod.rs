@@ -59,7 +59,7 @@ impl Fetcher {
     pub(crate) fn new(host: &str, insecure: bool, json: bool, cancelled: Arc<AtomicBool>) -> Self {
         let interactive = !json && std::io::stderr().is_terminal();
         let limits = FetchLimits { cancelled, ..FetchLimits::default() };
-        let resolver = Arc::new(SystemResolver::default());
+        let resolver = Arc::new(SystemResolver);
         Self { host: host.to_owned(), insecure, interactive, limits, resolver }
     }
 

@@ -93,7 +93,7 @@ async fn the_timeout_covers_name_resolution() {
     struct Never;
     #[async_trait::async_trait]
     impl DnsResolver for Never {
-        async fn resolve(&self, _: &str, _: &str) -> io::Result<Vec<IpAddr>> {
+        async fn resolve(&self, _: &str) -> io::Result<Vec<IpAddr>> {
             std::future::pending().await
         }
     }

@@ -51,7 +51,7 @@ impl FakeResolver {
 
 #[async_trait::async_trait]
 impl DnsResolver for FakeResolver {
-    async fn resolve(&self, host: &str, _: &str) -> io::Result<Vec<IpAddr>> {
+    async fn resolve(&self, host: &str) -> io::Result<Vec<IpAddr>> {
         let lookups = self.lookups.fetch_add(1, Ordering::SeqCst);
         let lists = self.answers.get(host).ok_or(io::ErrorKind::NotFound)?;
         Ok(lists[lookups.min(lists.len() - 1)].clone())

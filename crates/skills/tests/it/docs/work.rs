@@ -36,7 +36,11 @@ fn table(page: &str, heading: &str) -> Vec<Vec<String>> {
 fn security_lists_all_work_that_a_request_can_cause() {
     let mut work = BTreeSet::new();
     for_each_source(&root().join("crates"), &mut |path, text| {
-        for (call, pool) in [("WorkKind::compute(", "compute"), ("WorkKind::io(", "I/O")] {
+        for (call, pool) in [
+            ("WorkKind::compute(", "compute"),
+            ("WorkKind::io(", "I/O"),
+            ("WorkKind::lookup(", "lookup"),
+        ] {
             for rest in text.split(call).skip(1) {
                 let name = rest.trim_start().strip_prefix('"').unwrap_or_else(|| {
                     panic!("crates/{path}: the name of a kind of work is a literal")
