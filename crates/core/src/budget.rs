@@ -101,9 +101,15 @@ impl MemoryBudget {
     /// # Errors
     /// When less than `bytes` is free.
     pub fn try_reserve(&self, bytes: usize) -> Result<Reservation, OverBudget> {
-        let mut reservation = Reservation { budget: self.clone(), bytes: 0 };
+        let mut reservation = self.reservation();
         reservation.try_grow(bytes)?;
         Ok(reservation)
+    }
+
+    /// Returns a reservation of no bytes, which can grow.
+    #[must_use]
+    pub fn reservation(&self) -> Reservation {
+        Reservation { budget: self.clone(), bytes: 0 }
     }
 
     /// Bytes that can be reserved at most.
@@ -141,6 +147,14 @@ impl Reservation {
         self.budget.0.take(self.bytes, more)?;
         self.bytes += more;
         Ok(())
+    }
+
+    /// Moves up to `bytes` of the reservation into one of their own.
+    #[must_use]
+    pub fn split(&mut self, bytes: usize) -> Self {
+        let bytes = bytes.min(self.bytes);
+        self.bytes -= bytes;
+        Self { budget: self.budget.clone(), bytes }
     }
 
     /// Gives back all but `bytes`. A reservation that is smaller stays as it is.
@@ -219,8 +233,7 @@ impl RequestBudget {
     /// Creates the budget of a request of a process with one client, which may use all of a memory budget.
     #[must_use]
     pub fn with_memory(memory: &MemoryBudget) -> Self {
-        let reservation = Reservation { budget: memory.clone(), bytes: 0 };
-        Self::new(WorkAccount::with_memory(memory.clone()), reservation)
+        Self::new(WorkAccount::with_memory(memory.clone()), memory.reservation())
     }
 
     /// Adds a permit, which is dropped by [`drop_permit`](Self::drop_permit) or with the last clone.
@@ -321,6 +334,19 @@ mod tests {
         assert_eq!(budget.reserved(), 100);
         drop((first, second));
         assert_eq!(budget.reserved(), 0);
+    }
+
+    #[test]
+    fn a_part_of_a_reservation_is_given_back_on_its_own() {
+        let budget = MemoryBudget::new(100);
+        let mut whole = budget.try_reserve(60).unwrap();
+        let part = whole.split(40);
+        assert_eq!((whole.bytes(), part.bytes(), budget.reserved()), (20, 40, 60));
+        drop(whole);
+        assert_eq!(budget.reserved(), 40);
+        let mut part = part;
+        assert_eq!(part.split(41).bytes(), 40, "no more than there is");
+        assert_eq!((part.bytes(), budget.reserved()), (0, 0));
     }
 
     #[test]

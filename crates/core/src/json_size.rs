@@ -8,6 +8,7 @@
 
 use std::io;
 
+use serde::Serialize;
 use serde_json::Value;
 
 /// Most values of a request. Together with [`VALUE_BYTES`] it bounds what one request costs.
@@ -91,6 +92,15 @@ impl JsonSize {
     pub const fn memory_size(self) -> usize {
         memory_size(self.bytes, self.values)
     }
+}
+
+/// Returns the bytes of a value as compact JSON text, measured without writing the text.
+#[must_use]
+pub fn serialized_size(value: &impl Serialize) -> usize {
+    let mut size = JsonSize::default();
+    // The writer never fails; of what cannot be serialized, the part before is measured.
+    let _ = serde_json::to_writer(&mut size, value);
+    size.bytes
 }
 
 impl io::Write for JsonSize {

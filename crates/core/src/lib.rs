@@ -93,4 +93,4 @@ pub use tool::ToolMeta;
 pub use uri::ResourceUri;
 pub use version::{DigestPrefix, Label, VersionSelector};
 pub use version_error::{AvailableVersions, VersionError};
-pub use work::{WorkAccount, WorkAccounts, WorkError, WorkKind};
+pub use work::{RunningWork, WorkAccount, WorkAccounts, WorkError, WorkKind};

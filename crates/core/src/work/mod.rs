@@ -14,12 +14,14 @@
 mod account;
 mod kind;
 mod permit;
+mod running;
 mod stop_flag;
 
 pub use self::{
     account::{WorkAccount, WorkAccounts, client_share},
     kind::{WorkKind, WorkPool},
     permit::{WorkError, WorkPermit, run_own},
+    running::RunningWork,
     stop_flag::{StopFlag, Stopped},
 };
 

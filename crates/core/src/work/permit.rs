@@ -8,7 +8,12 @@ use tokio::{
     time::{Instant as TokioInstant, timeout_at},
 };
 
-use super::{WorkKind, account::PoolPermits, stop_flag::StopFlag};
+use super::{
+    WorkKind,
+    account::PoolPermits,
+    running::RunningWork,
+    stop_flag::{StopFlag, Stopped},
+};
 use crate::budget::{OverBudget, Reservation};
 
 /// Refusal or failure of work.
@@ -23,6 +28,13 @@ pub enum WorkError {
     /// The work panicked.
     #[error("{0} failed unexpectedly")]
     Panicked(&'static str),
+}
+
+/// The time of the work is up. If its caller is gone, nobody sees the error.
+impl From<Stopped> for WorkError {
+    fn from(Stopped: Stopped) -> Self {
+        Self::Busy
+    }
 }
 
 /// Right to run work on a blocking thread, with memory for it. Released on drop, or when the work that it
@@ -87,13 +99,27 @@ impl WorkPermit {
         self,
         work: impl FnOnce(&StopFlag) -> T + Send + 'static,
     ) -> Result<T, WorkError> {
-        let (name, stop) = (self.kind.name(), StopFlag::with_deadline(self.deadline));
+        self.run_growing(move |running| work(running.stop())).await
+    }
+
+    /// Runs work on a blocking thread, as [`run`](Self::run) does, that reserves more memory as it goes on.
+    ///
+    /// # Errors
+    /// When the work panics.
+    pub async fn run_growing<T: Send + 'static>(
+        self,
+        work: impl FnOnce(&mut RunningWork) -> T + Send + 'static,
+    ) -> Result<T, WorkError> {
+        let Self { kind, reservation, _own: own, _all: all, deadline } = self;
+        let (name, stop) = (kind.name(), StopFlag::with_deadline(deadline));
         let _raise = stop.raise_on_drop();
         #[expect(clippy::disallowed_methods, reason = "the work has a permit")]
         let done = spawn_blocking(move || {
-            let permit = self;
-            let result = work(&stop);
-            drop(permit);
+            let permits = (own, all);
+            let mut running = RunningWork::new(stop, reservation);
+            let result = work(&mut running);
+            drop(running);
+            drop(permits);
             result
         });
         done.await.map_err(|_| WorkError::Panicked(name))

@@ -155,3 +155,22 @@ async fn reads_of_work_are_on_the_account_of_its_caller() {
     });
     assert_eq!(same.await, Ok((true, Ok(7))));
 }
+
+#[tokio::test]
+async fn work_reserves_memory_as_it_goes_on_within_the_share_of_its_caller() {
+    let accounts = accounts(800);
+    let (one, other) = (accounts.open(), accounts.open());
+    let memory = accounts.memory().clone();
+    let permit = one.permit(COMPUTE, 100).await.unwrap();
+    let grown = permit.run_growing(move |work| {
+        work.try_grow(200)?;
+        let refused = work.try_grow(1);
+        assert_eq!((refused, memory.reserved()), (Err(WorkError::OverBudget(OverBudget)), 300));
+        work.shrink_to(50);
+        Ok::<_, WorkError>((work.reserved(), memory.reserved()))
+    });
+    assert_eq!(grown.await, Ok(Ok((50, 50))));
+    assert_eq!(accounts.memory().reserved(), 0);
+    assert!(other.permit(COMPUTE, 300).await.is_ok());
+    assert_eq!(RunningWork::of_process().try_grow(1 << 40), Ok(()));
+}
