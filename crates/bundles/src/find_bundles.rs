@@ -2,17 +2,17 @@
 
 use std::{
     fs::{self, File},
-    io,
+    io::{self, Read, Seek},
     path::Path,
     sync::Arc,
 };
 
 use ignore::{DirEntry, WalkBuilder};
-use skills_core::{Provenance, SourceKind};
+use skills_core::{Provenance, RunningWork, SourceKind};
 
 use crate::{
     BundleCandidate, BundleError,
-    archive::{self, FileFormat},
+    archive::{self, FileFormat, MAX_UNPACKED_BYTES},
     candidate::{SearchedTree, absolute},
     dir::{Dir, open_named_file},
     ignored::is_ignored_folder,
@@ -57,7 +57,9 @@ pub fn find_bundles(path: &Path) -> Result<FoundBundles, BundleError> {
     match FileFormat::detect(&mut file, path).map_err(unreadable)? {
         FileFormat::Archive(_) => {
             let location = absolute(path).to_string_lossy().into_owned();
-            find_in_archive(path, file, &Provenance::new(SourceKind::Path, location))
+            let origin = Provenance::new(SourceKind::Path, location);
+            let mut work = RunningWork::of_process();
+            find_in_archive(path, file, &origin, MAX_UNPACKED_BYTES, &mut work)
         }
         FileFormat::Text => {
             let candidates = vec![BundleCandidate::from_file(path, document_name(path))];
@@ -67,21 +69,24 @@ pub fn find_bundles(path: &Path) -> Result<FoundBundles, BundleError> {
     }
 }
 
-/// Finds the bundles in an archive. `path` is its path or URL, for messages and the name of a bundle at its root.
+/// Finds the bundles in an archive that unpacks to at most `max_bytes`. `path` is its path or URL, for messages and the
+/// name of a bundle at its root. The memory of all files is reserved for the work before they are unpacked.
 ///
 /// # Errors
-/// When the file is not an archive, or has no bundle.
+/// When the file is not an archive, has no bundle, or unpacks to more than allowed.
 pub fn find_in_archive(
     path: &Path,
-    mut file: File,
+    mut file: impl Read + Seek,
     origin: &Provenance,
+    max_bytes: u64,
+    work: &mut RunningWork,
 ) -> Result<FoundBundles, BundleError> {
     let unreadable = |source| BundleError::Unreadable { path: path.to_owned(), source };
     let FileFormat::Archive(format) = FileFormat::detect(&mut file, path).map_err(unreadable)?
     else {
         return Err(BundleError::UnknownFormat { path: path.to_owned() });
     };
-    let entries = archive::unpack(file, format)
+    let entries = archive::unpack(file, format, max_bytes, work)
         .map_err(|source| BundleError::Archive { path: path.to_owned(), source })?;
     in_entries(path, archive::name(path), entries, origin)
 }

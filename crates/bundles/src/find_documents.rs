@@ -8,10 +8,11 @@ use std::{
 };
 
 use bytes::Bytes;
+use skills_core::RunningWork;
 
 use crate::{
     BundleError,
-    archive::{self, ArchiveFormat, FileFormat},
+    archive::{self, ArchiveFormat, FileFormat, MAX_UNPACKED_BYTES},
     candidate,
     dir::open_named_file,
     find_bundles::{entry_error, folder_name, walk},
@@ -76,7 +77,8 @@ fn in_archive(
     file: File,
     format: ArchiveFormat,
 ) -> Result<FoundDocuments, BundleError> {
-    let mut entries = archive::unpack(file, format)
+    let mut work = RunningWork::of_process();
+    let mut entries = archive::unpack(file, format, MAX_UNPACKED_BYTES, &mut work)
         .map_err(|source| BundleError::Archive { path: root.to_owned(), source })?;
     layout::resolve_document_links(&mut entries);
     let mut found = FoundDocuments::default();

@@ -127,6 +127,9 @@ impl ConsoleError {
             Self::Form(_) => StatusCode::BAD_REQUEST,
             Self::Internal => StatusCode::INTERNAL_SERVER_ERROR,
             Self::ChangedMeanwhile(_) | Self::ToolChanged(_) => StatusCode::CONFLICT,
+            Self::Bundle(error) if error.code() == Code::Overloaded => {
+                StatusCode::SERVICE_UNAVAILABLE
+            }
             Self::Bundle(_) => StatusCode::UNPROCESSABLE_ENTITY,
             Self::Registry(_) | Self::Execute(_) | Self::Vault(_) => match self.code() {
                 Code::NotFound | Code::NoSuchKey => StatusCode::NOT_FOUND,

@@ -7,7 +7,7 @@ use skills_core::{Label, MemoryBudget, PublicUrl};
 use skills_execution::{CallerLimiter, ToolExecutor};
 use skills_http::{Guard, ServerInfo};
 use skills_registry::SkillRegistry;
-use tokio::sync::{Mutex, Semaphore};
+use tokio::sync::Semaphore;
 
 use crate::{browse::FacetCache, events::MAX_STREAMS, publish::Drafts, session::Sessions};
 
@@ -45,8 +45,6 @@ pub struct ConsoleState {
     pub(crate) sessions: Sessions,
     /// Uploads that wait for their confirmation.
     pub(crate) drafts: Drafts,
-    /// Held while an uploaded archive is unpacked.
-    pub(crate) unpacking: Mutex<()>,
     /// Values of the filters of the first page.
     pub(crate) facets: FacetCache,
     /// Permits of open event streams.
@@ -59,9 +57,8 @@ impl Console {
     pub fn new(parts: ConsoleParts) -> Self {
         let streams = Arc::new(Semaphore::new(MAX_STREAMS));
         let drafts = Drafts::new(parts.budget.clone());
-        let (sessions, unpacking) = (Sessions::new(), Mutex::default());
-        let facets = FacetCache::new();
-        Self(Arc::new(ConsoleState { parts, sessions, drafts, unpacking, facets, streams }))
+        let (sessions, facets) = (Sessions::new(), FacetCache::new());
+        Self(Arc::new(ConsoleState { parts, sessions, drafts, facets, streams }))
     }
 }
 

@@ -3,7 +3,7 @@
 use std::{borrow::Cow, sync::Arc, time::Duration};
 
 use skills_bus::CallError;
-use skills_core::{Code, Coded, EntryKind, OutputError, RuleError, Tier, VersionError};
+use skills_core::{Code, Coded, EntryKind, OutputError, RuleError, Tier, VersionError, WorkError};
 use skills_store::{BatchError, StoreError};
 
 use crate::live::{LiveError, LiveOperation};
@@ -95,8 +95,8 @@ pub enum RegistryError {
     /// The store or the remote registry does not support the operation.
     #[error("{0}")]
     Unsupported(&'static str),
-    /// The queue of the writer thread is full.
-    #[error("too many writes are waiting; try again")]
+    /// The queue of the writer thread is full, or the caller has no memory or thread free for its work.
+    #[error("too many or too large requests are in progress; try again in a moment")]
     Overloaded,
     /// A panic interrupted the write.
     #[error("an internal error interrupted the write; it is not known whether it was stored")]
@@ -269,6 +269,15 @@ impl Coded for RegistryError {
         match self {
             Self::Store(error) => error.is_outcome_unknown(),
             _ => self.code() == Code::OutcomeUnknown,
+        }
+    }
+}
+
+impl From<WorkError> for RegistryError {
+    fn from(error: WorkError) -> Self {
+        match error {
+            WorkError::OverBudget(_) | WorkError::Busy => Self::Overloaded,
+            WorkError::Panicked(kind) => Self::Unexpected(kind.name()),
         }
     }
 }

@@ -1,8 +1,7 @@
 //! Detection of archives by their content. A name may be wrong, and a tar archive of text could pass for a document.
 
 use std::{
-    fs::File,
-    io::{self, Read as _, Seek as _},
+    io::{self, Read, Seek},
     path::Path,
 };
 
@@ -34,7 +33,7 @@ pub(crate) enum FileFormat {
 
 impl FileFormat {
     /// Detects the format of a file by its first bytes, and rewinds it.
-    pub(crate) fn detect(file: &mut File, path: &Path) -> io::Result<Self> {
+    pub(crate) fn detect(file: &mut (impl Read + Seek), path: &Path) -> io::Result<Self> {
         let mut head = Vec::with_capacity(SNIFFED_BYTES);
         file.by_ref().take(SNIFFED_BYTES as u64).read_to_end(&mut head)?;
         file.rewind()?;

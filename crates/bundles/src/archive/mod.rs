@@ -1,31 +1,41 @@
 //! Archives, which may be malicious.
 //!
 //! Nothing is written to disk here, and no size that an archive declares is trusted: bytes are counted while
-//! unpacking. A path that leads outside makes the whole archive unusable. A link, a special file or an oversized file
-//! does so only for the bundle it is in.
+//! unpacking, and their memory is reserved before it is used (`meter`). A path that leads outside makes the whole archive
+//! unusable. A link, a special file or an oversized file does so only for the bundle it is in.
 
 mod format;
+mod meter;
 mod tar;
 mod zip;
 mod zstd;
 
 use std::{
-    fs::File,
-    io::{self, Read},
+    io::{self, Read, Seek, SeekFrom},
+    path::PathBuf,
 };
 
-use bytes::Bytes;
 use flate2::bufread::MultiGzDecoder;
-use skills_core::{BundlePath, Code, Coded, RuleError, limits::MAX_BUNDLE_BYTES};
+use skills_core::{
+    BundlePath, Code, Coded, RuleError, RunningWork, WorkError,
+    limits::{MAX_BUNDLE_BYTES, MAX_PATH_BYTES},
+};
 
 pub use self::format::is_archive_name;
 pub(crate) use self::format::{ArchiveFormat, FileFormat, name};
-use crate::{ignored::is_ignored_path, layout::FileEntry, source::Source};
+use self::meter::{Meter, StoppableReader};
+use crate::{ignored::is_ignored_path, layout::FileEntry};
 
 /// Most entries of an archive, folders among them.
 pub const MAX_ENTRIES: usize = 65_536;
 /// Most bytes that an archive may unpack to.
 pub const MAX_UNPACKED_BYTES: u64 = 256 << 20;
+
+/// Most bytes that an archive of one bundle may unpack to: the bundle, and as much beside it.
+pub const MAX_BUNDLE_ARCHIVE_BYTES: u64 = 2 * MAX_BUNDLE_BYTES as u64;
+
+/// Memory of decoders and buffers.
+const DECODER_BYTES: usize = 512 << 10;
 
 /// Error of reading an archive.
 #[derive(Debug, thiserror::Error)]
@@ -34,8 +44,11 @@ pub enum ArchiveError {
     #[error("the archive cannot be read: {0}")]
     Damaged(String),
     /// The archive unpacks to too much.
-    #[error("the archive unpacks to more than {MAX_UNPACKED_BYTES} bytes")]
-    TooLarge,
+    #[error("the archive unpacks to more than {max} bytes")]
+    TooLarge {
+        /// Limit in bytes.
+        max: u64,
+    },
     /// The archive has too many entries.
     #[error("the archive has more than {MAX_ENTRIES} entries")]
     TooManyEntries,
@@ -48,30 +61,46 @@ pub enum ArchiveError {
     /// Two entries have the same name.
     #[error("the archive holds two entries of one name")]
     Duplicate,
+    /// Two entries share bytes of the archive.
+    #[error("the archive holds entries that overlap")]
+    Overlap,
+    /// There is no memory or time left for it.
+    #[error(transparent)]
+    Work(#[from] WorkError),
 }
 
 impl Coded for ArchiveError {
     fn code(&self) -> Code {
         match self {
-            Self::Damaged(_) => Code::BadArchive,
-            Self::TooLarge | Self::TooManyEntries => Code::TooLarge,
+            Self::Damaged(_) | Self::Overlap => Code::BadArchive,
+            Self::TooLarge { .. } | Self::TooManyEntries => Code::TooLarge,
             Self::Path(_) | Self::Name(_) | Self::Duplicate => Code::InvalidPath,
+            Self::Work(WorkError::OverBudget(_) | WorkError::Busy) => Code::Overloaded,
+            Self::Work(WorkError::Panicked(_)) => Code::Internal,
         }
     }
 }
 
-/// Unpacks all files of an archive that could belong to a bundle.
-pub(crate) fn unpack(file: File, format: ArchiveFormat) -> Result<Vec<FileEntry>, ArchiveError> {
+/// Unpacks all files of an archive that could belong to a bundle. Their memory stays reserved for the work.
+pub(crate) fn unpack(
+    mut file: impl Read + Seek,
+    format: ArchiveFormat,
+    max_bytes: u64,
+    work: &mut RunningWork,
+) -> Result<Vec<FileEntry>, ArchiveError> {
+    work.try_grow(DECODER_BYTES)?;
     let damaged = |error: io::Error| ArchiveError::Damaged(error.to_string());
-    if file.metadata().map_err(damaged)?.len() > MAX_UNPACKED_BYTES {
-        return Err(ArchiveError::TooLarge);
+    if file.seek(SeekFrom::End(0)).map_err(damaged)? > max_bytes {
+        return Err(ArchiveError::TooLarge { max: max_bytes });
     }
-    let file = io::BufReader::new(file);
+    file.rewind().map_err(damaged)?;
+    let meter = Meter::new(max_bytes, work);
+    let file = io::BufReader::new(StoppableReader { inner: file, meter: &meter });
     match format {
-        ArchiveFormat::Tar => tar::unpack(file),
-        ArchiveFormat::TarGz => tar::unpack(MultiGzDecoder::new(file)),
-        ArchiveFormat::TarZst => tar::unpack(zstd::ZstdReader::new(file)),
-        ArchiveFormat::Zip => zip::unpack(file),
+        ArchiveFormat::Tar => tar::unpack(file, &meter),
+        ArchiveFormat::TarGz => tar::unpack(MultiGzDecoder::new(file), &meter),
+        ArchiveFormat::TarZst => tar::unpack(zstd::ZstdReader::new(file, &meter), &meter),
+        ArchiveFormat::Zip => zip::unpack(file, &meter),
     }
 }
 
@@ -90,44 +119,9 @@ fn check_entry_path(path: &[u8]) -> Result<Option<BundlePath>, ArchiveError> {
     Ok((!is_ignored_path(inner)).then_some(path))
 }
 
-/// Reads a file to its end. Bytes beyond the bundle limit are counted and dropped.
-fn read_file(mut reader: impl Read, executable: Option<bool>) -> io::Result<Source> {
-    let mut bytes = Vec::new();
-    reader.by_ref().take(MAX_BUNDLE_BYTES as u64).read_to_end(&mut bytes)?;
-    Ok(match io::copy(&mut reader, &mut io::sink())? {
-        0 => Source::InMemory { bytes: Bytes::from(bytes), executable },
-        _ => Source::TooLarge,
-    })
-}
-
-/// Reader that fails after a number of bytes.
-struct LimitedReader<'a, R> {
-    inner: R,
-    left: &'a mut u64,
-}
-
-impl<R: Read> Read for LimitedReader<'_, R> {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let count = self.inner.read(buffer)?;
-        match self.left.checked_sub(count as u64) {
-            Some(left) => {
-                *self.left = left;
-                Ok(count)
-            }
-            None => {
-                *self.left = 0;
-                Err(io::Error::from(io::ErrorKind::FileTooLarge))
-            }
-        }
-    }
-}
-
-/// Maps a read error: the size limit, or a damaged archive.
-fn map_read_error(error: &io::Error) -> ArchiveError {
-    match error.kind() {
-        io::ErrorKind::FileTooLarge => ArchiveError::TooLarge,
-        _ => ArchiveError::Damaged(error.to_string()),
-    }
+/// Returns the target of a link if it could be the path of a file of the archive.
+fn link_target(target: PathBuf) -> Option<PathBuf> {
+    Some(target).filter(|target| target.as_os_str().len() <= MAX_PATH_BYTES)
 }
 
 #[cfg(test)]

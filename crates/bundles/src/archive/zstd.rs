@@ -7,15 +7,25 @@ use ruzstd::decoding::{
     errors::{FrameDecoderError, ReadFrameHeaderError},
 };
 
-/// Reader of the decompressed bytes. A frame whose window is larger than 128 MiB is refused by the decoder.
-pub(super) struct ZstdReader<R> {
+use super::meter::Meter;
+
+/// Largest window, in bytes: that of the highest compression level.
+const MAX_WINDOW: u64 = 128 << 20;
+
+/// Reader of the decompressed bytes. The window of a frame, which its header declares, is reserved before it is allocated.
+pub(super) struct ZstdReader<'a, 'w, R> {
     source: R,
     decoder: FrameDecoder,
+    meter: &'a Meter<'w>,
+    max_window: u64,
 }
 
-impl<R: BufRead> ZstdReader<R> {
-    pub(super) fn new(source: R) -> Self {
-        Self { source, decoder: FrameDecoder::new() }
+impl<'a, 'w, R: BufRead> ZstdReader<'a, 'w, R> {
+    pub(super) fn new(source: R, meter: &'a Meter<'w>) -> Self {
+        let mut decoder = FrameDecoder::new();
+        decoder.set_max_window_size(0);
+        let max_window = MAX_WINDOW.min(meter.max_bytes() / 4);
+        Self { source, decoder, meter, max_window }
     }
 
     /// Compares the content of a finished frame with its checksum, if it has one.
@@ -30,7 +40,19 @@ impl<R: BufRead> ZstdReader<R> {
     /// Begins the next frame; false at the end of the stream.
     fn next_frame(&mut self) -> io::Result<bool> {
         while !self.source.fill_buf()?.is_empty() {
-            match self.decoder.reset(&mut self.source) {
+            let mut header = Vec::new();
+            let source = RecordedReader { source: &mut self.source, read: &mut header };
+            let begun = match self.decoder.reset(source) {
+                // The header is read again after its window is reserved.
+                Err(FrameDecoderError::WindowSizeTooBig { requested, .. })
+                    if requested <= self.max_window =>
+                {
+                    self.reserve_window(requested)?;
+                    self.decoder.reset(header.as_slice().chain(&mut self.source))
+                }
+                begun => begun,
+            };
+            match begun {
                 Ok(()) => return Ok(true),
                 // Metadata of some compressors.
                 Err(FrameDecoderError::ReadFrameHeaderError(ReadFrameHeaderError::SkipFrame {
@@ -43,6 +65,14 @@ impl<R: BufRead> ZstdReader<R> {
         Ok(false)
     }
 
+    /// Reserves the memory of a window. It is as large again while the buffer grows.
+    fn reserve_window(&mut self, window: u64) -> io::Result<()> {
+        let more = 2 * (window - self.decoder.max_window_size());
+        self.meter.reserve(usize::try_from(more).unwrap_or(usize::MAX))?;
+        self.decoder.set_max_window_size(window);
+        Ok(())
+    }
+
     fn skip(&mut self, length: u64) -> io::Result<()> {
         let skipped = io::copy(&mut self.source.by_ref().take(length), &mut io::sink())?;
         if skipped < length {
@@ -52,7 +82,7 @@ impl<R: BufRead> ZstdReader<R> {
     }
 }
 
-impl<R: BufRead> Read for ZstdReader<R> {
+impl<R: BufRead> Read for ZstdReader<'_, '_, R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         if buffer.is_empty() {
             return Ok(0);
@@ -75,15 +105,31 @@ impl<R: BufRead> Read for ZstdReader<R> {
     }
 }
 
+/// Reader that keeps what is read.
+struct RecordedReader<'a, R> {
+    source: R,
+    read: &'a mut Vec<u8>,
+}
+
+impl<R: Read> Read for RecordedReader<'_, R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let count = self.source.read(buffer)?;
+        self.read.extend_from_slice(&buffer[..count]);
+        Ok(count)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use ruzstd::encoding::{CompressionLevel, compress_to_vec};
+    use skills_core::RunningWork;
 
     use super::*;
 
     fn decompress(bytes: &[u8]) -> io::Result<Vec<u8>> {
-        let mut content = Vec::new();
-        ZstdReader::new(bytes).read_to_end(&mut content).map(|_| content)
+        let (mut content, mut work) = (Vec::new(), RunningWork::of_process());
+        let meter = Meter::new(1 << 30, &mut work);
+        ZstdReader::new(bytes, &meter).read_to_end(&mut content).map(|_| content)
     }
 
     fn frame(content: &[u8]) -> Vec<u8> {

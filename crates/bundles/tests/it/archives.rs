@@ -5,7 +5,8 @@ use std::{
 };
 
 use flate2::{Compression, write::GzEncoder};
-use skills_core::Coded as _;
+use skills_bundles::{archive::MAX_UNPACKED_BYTES, find_in_archive};
+use skills_core::{Coded as _, MemoryBudget, Provenance, RunningWork, SourceKind};
 use tar::{EntryType, Header};
 use tempfile::TempDir;
 use zip::{ZipWriter, write::SimpleFileOptions};
@@ -216,6 +217,154 @@ fn unpacking_an_archive_bomb_stops_at_the_limit() {
         let (code, message) = refusal(&path);
         assert_eq!(code, "too_large", "{message}");
         assert!(message.contains("unpacks to more than"), "{message}");
+    }
+}
+
+/// Writes a zip archive with a bundle `b` whose directory lists a file of zeros several times.
+fn zip_with_overlap(count: u32, size: u64) -> (TempDir, PathBuf) {
+    let (dir, path) = zip_with(|zip| {
+        zip.start_file("b/00", SimpleFileOptions::default()).unwrap();
+        io::copy(&mut zeros(size), zip).unwrap();
+    });
+    let mut bytes = fs::read(&path).unwrap();
+    // The directory ends with the entry of that file, and is followed by a record of 22 bytes.
+    let record = bytes.split_off(bytes.len() - 22);
+    let entry = bytes.windows(4).rposition(|window| window == b"PK\x01\x02").unwrap();
+    let entry = bytes[entry..].to_vec();
+    let (mut entries, mut directory) = (2_u16, u32_at(&record, 12));
+    for number in 1..count {
+        let mut copy = entry.clone();
+        let name = copy.windows(4).position(|window| window == b"b/00").unwrap();
+        copy[name..name + 4].copy_from_slice(format!("b/{number:02}").as_bytes());
+        bytes.extend(&copy);
+        entries += 1;
+        directory += u32::try_from(copy.len()).unwrap();
+    }
+    let mut record = record;
+    record[8..10].copy_from_slice(&entries.to_le_bytes());
+    record[10..12].copy_from_slice(&entries.to_le_bytes());
+    record[12..16].copy_from_slice(&directory.to_le_bytes());
+    bytes.extend(record);
+    fs::write(&path, bytes).unwrap();
+    (dir, path)
+}
+
+fn u32_at(bytes: &[u8], at: usize) -> u32 {
+    u32::from_le_bytes(bytes[at..at + 4].try_into().unwrap())
+}
+
+#[test]
+fn a_zip_archive_whose_entries_overlap_is_refused() {
+    let (_dir, path) = zip_with_overlap(16, 15 << 20);
+    assert!(fs::metadata(&path).unwrap().len() < 64 << 10);
+    let (code, message) = refusal(&path);
+    assert_eq!(code, "bad_archive", "{message}");
+    assert!(message.contains("entries that overlap"), "{message}");
+    let (_dir, path) = zip_with_overlap(1, 15 << 20);
+    assert_eq!(bundles(&path).unwrap().len(), 1);
+}
+
+/// Unpacks an archive with so much memory.
+fn unpack_within(path: &Path, memory: &MemoryBudget) -> Result<RunningWork, (String, String)> {
+    let mut work = RunningWork::with_memory(memory);
+    let origin = Provenance::new(SourceKind::Path, path.to_string_lossy());
+    let file = fs::File::open(path).unwrap();
+    match find_in_archive(path, file, &origin, MAX_UNPACKED_BYTES, &mut work) {
+        Ok(_) => Ok(work),
+        Err(error) => Err((error.code().as_str().to_owned(), error.to_string())),
+    }
+}
+
+#[test]
+fn unpacking_uses_no_more_memory_than_is_reserved() {
+    let size = 20 << 20;
+    let (_tar_dir, tar) = tar_with(|tar| {
+        let mut header = Header::new_gnu();
+        header.set_size(size);
+        header.set_path("b/zeros").unwrap();
+        header.set_cksum();
+        tar.append(&header, zeros(size)).unwrap();
+    });
+    let (_zip_dir, zip) = zip_with(|zip| {
+        zip.start_file("b/zeros", SimpleFileOptions::default()).unwrap();
+        io::copy(&mut zeros(size), zip).unwrap();
+    });
+    // The window of a frame is as large as it declares, before it has any content.
+    let window = b"\x28\xb5\x2f\xfd\x00\x70\x01\0\0".to_vec();
+    let zst = zip.with_file_name("window.tar.zst");
+    fs::write(&zst, window).unwrap();
+    for path in [&tar, &zip, &zst] {
+        let memory = MemoryBudget::new(20 << 20);
+        let (code, message) = unpack_within(path, &memory).expect_err("it needs more");
+        assert_eq!(code, "overloaded", "{message}");
+        assert_eq!(memory.reserved(), 0);
+    }
+    for path in [&tar, &zip] {
+        let memory = MemoryBudget::new(64 << 20);
+        let work = unpack_within(path, &memory).unwrap();
+        let reserved = work.reserved() as u64;
+        assert!((size..size + (1 << 20)).contains(&reserved), "{reserved}");
+        assert_eq!(memory.reserved() as u64, reserved, "as long as the files are used");
+    }
+}
+
+#[test]
+fn the_declared_size_of_a_file_is_not_trusted() {
+    let (_dir, path) = zip_with(|zip| {
+        zip.start_file("b/zeros", SimpleFileOptions::default()).unwrap();
+        io::copy(&mut zeros(3 << 20), zip).unwrap();
+    });
+    let bytes = fs::read(&path).unwrap();
+    let declared = (3_u32 << 20).to_le_bytes();
+    let places: Vec<usize> =
+        (0..bytes.len() - 4).filter(|at| bytes[*at..*at + 4] == declared).collect();
+    for size in [0_u32, 9, 3_000_000, 200 << 20] {
+        let mut bytes = bytes.clone();
+        for at in &places {
+            bytes[*at..*at + 4].copy_from_slice(&size.to_le_bytes());
+        }
+        fs::write(&path, bytes).unwrap();
+        let memory = MemoryBudget::new(128 << 20);
+        if let Ok(work) = unpack_within(&path, &memory) {
+            let reserved = work.reserved();
+            assert!(((3 << 20)..(4 << 20)).contains(&reserved), "{size}: {reserved}");
+        }
+        assert_eq!(memory.reserved(), 0);
+    }
+}
+
+#[test]
+fn the_metadata_of_a_tar_entry_is_limited() {
+    for kind in [EntryType::GNULongName, EntryType::GNULongLink, EntryType::XHeader] {
+        let (_dir, path) = tar_with(|tar| {
+            entry(tar, b"long", kind, &vec![b'a'; 2 << 20]);
+            entry(tar, b"b/x", EntryType::Regular, b"");
+        });
+        let (code, message) = refusal(&path);
+        assert_eq!(code, "bad_archive", "{message}");
+        assert!(message.contains("the metadata of an entry is too large"), "{kind:?}: {message}");
+    }
+    // Content that is skipped is no metadata.
+    let (_dir, path) = tar_with(|tar| {
+        let large = vec![b'a'; 3 << 20];
+        entry(tar, b"b/node_modules/x", EntryType::Regular, &large);
+        entry(tar, b"b/.git/y", EntryType::Regular, &large);
+        entry(tar, b"b/y", EntryType::Regular, b"");
+    });
+    assert_eq!(bundles(&path).unwrap().len(), 1);
+}
+
+#[test]
+fn unpacking_ends_when_it_is_stopped() {
+    let (_tar_dir, tar) = tar_with(|tar| entry(tar, b"b/x", EntryType::Regular, b"x"));
+    let (_zip_dir, zip) = zip_with(|zip| file(zip, "b/x", b"x"));
+    for path in [&tar, &zip] {
+        let mut work = RunningWork::of_process();
+        work.stop().raise();
+        let origin = Provenance::new(SourceKind::Path, "x");
+        let file = fs::File::open(path).unwrap();
+        let stopped = find_in_archive(path, file, &origin, MAX_UNPACKED_BYTES, &mut work);
+        assert_eq!(stopped.unwrap_err().code().as_str(), "overloaded");
     }
 }
 

@@ -36,7 +36,8 @@ pub(super) async fn review(
     let is_document = form.files.is_empty();
     let keeps_files = form.has("keep") && is_document;
     let text = if is_document { form.text("text").unwrap_or_default() } else { String::new() };
-    let mut upload = upload::read(form, &visit.console.unpacking).await?;
+    let mut upload = upload::read(form).await?;
+    let _memory = upload.take_memory();
     let id = upload.id(named.as_deref())?;
     let (skills, catalog) = (visit.skills()?, visit.catalog().await?);
     let present = catalog.exact_skill(tier, id.as_str()).filter(|row| row.corruption().is_none());

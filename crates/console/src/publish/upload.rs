@@ -1,18 +1,27 @@
 //! The bundle in a form: pasted text, the files of a folder, or an archive.
 
-use std::{collections::HashMap, io::Write as _, path::Path};
+use std::{collections::HashMap, io::Cursor, path::Path};
 
 use bytes::Bytes;
 use skills_agent_skills::Bundle;
-use skills_bundles::{BundleError, find_in_archive, is_archive_name, is_ignored_path};
-use skills_core::{BundlePath, RuleError, SkillId, skill::ROOT_PATH};
-use tokio::sync::Mutex;
+use skills_bundles::{
+    BundleError, archive::MAX_BUNDLE_ARCHIVE_BYTES, find_in_archive, is_archive_name,
+    is_ignored_path,
+};
+use skills_core::{
+    BundlePath, RuleError, RunningWork, SkillId, WorkAccount, WorkKind, budget::Reservation,
+    skill::ROOT_PATH,
+};
+use skills_registry::RegistryError;
 
 use crate::{
     components::console_provenance,
     error::ConsoleError,
     form::{Form, UploadedFile},
 };
+
+/// Unpacking an uploaded archive. Its memory is reserved step by step.
+const UNPACK: WorkKind = WorkKind::compute("unpacking an archive");
 
 /// Files of a bundle, and the name of the folder or archive that they were in.
 pub(super) struct Upload {
@@ -21,11 +30,18 @@ pub(super) struct Upload {
     /// Executable bits by path, where they are known.
     executable: HashMap<String, bool>,
     name: Option<String>,
+    /// Memory of what was unpacked.
+    memory: Option<Reservation>,
 }
 
 impl Upload {
     fn new(root: String, files: Vec<(BundlePath, Bytes)>, name: Option<String>) -> Self {
-        Self { root, files, executable: HashMap::new(), name }
+        Self { root, files, executable: HashMap::new(), name, memory: None }
+    }
+
+    /// Takes the reservation for what was unpacked, which is to be held as long as its bytes.
+    pub(super) const fn take_memory(&mut self) -> Option<Reservation> {
+        self.memory.take()
     }
 
     /// Returns the bundle with its provenance.
@@ -60,11 +76,11 @@ impl Upload {
     }
 }
 
-/// Reads the bundle of a form: its files, or else its text. One archive is unpacked at a time, since it may be large.
+/// Reads the bundle of a form: its files, or else its text.
 ///
 /// # Errors
 /// When there is none, or more than one.
-pub(super) async fn read(form: Form, unpacking: &Mutex<()>) -> Result<Upload, ConsoleError> {
+pub(super) async fn read(form: Form) -> Result<Upload, ConsoleError> {
     let text = form.text("text").unwrap_or_default();
     let mut files = form.files;
     if files.is_empty() {
@@ -78,22 +94,20 @@ pub(super) async fn read(form: Form, unpacking: &Mutex<()>) -> Result<Upload, Co
         && is_archive_name(Path::new(&archive.name))
     {
         let archive = files.remove(0);
-        let _turn = unpacking.lock().await;
-        let unpacked = tokio::task::spawn_blocking(move || unpack(&archive)).await;
-        return unpacked.map_err(|_| ConsoleError::Internal)?;
+        let permit = WorkAccount::current().permit(UNPACK, 0).await;
+        let unpacked = permit.map_err(RegistryError::from)?;
+        let unpacked = unpacked.run_growing(move |work| unpack(archive, work)).await;
+        return unpacked.map_err(RegistryError::from)?;
     }
     from_files(files)
 }
 
 /// Unpacks an archive with exactly one bundle.
-fn unpack(archive: &UploadedFile) -> Result<Upload, ConsoleError> {
-    let unwritable = |_| ConsoleError::Internal;
-    let mut file = tempfile::tempfile().map_err(unwritable)?;
-    file.write_all(&archive.bytes).map_err(unwritable)?;
-    std::io::Seek::rewind(&mut file).map_err(unwritable)?;
+fn unpack(archive: UploadedFile, work: &mut RunningWork) -> Result<Upload, ConsoleError> {
     let path = Path::new(base_name(&archive.name));
     let origin = console_provenance();
-    let found = find_in_archive(path, file, &origin)?;
+    let file = Cursor::new(&archive.bytes);
+    let found = find_in_archive(path, file, &origin, MAX_BUNDLE_ARCHIVE_BYTES, work)?;
     let candidate = match &found.candidates[..] {
         [candidate] => candidate,
         candidates => {
@@ -106,9 +120,10 @@ fn unpack(archive: &UploadedFile) -> Result<Upload, ConsoleError> {
     };
     let name = candidate.id("").ok().map(|assigned| assigned.id.to_string());
     let bundle = candidate.read()?.into_bundle()?;
-    let mut upload = Upload::new(bundle.root().to_owned(), vec![], name);
-    upload.keep_files_of(&bundle)?;
-    Ok(upload)
+    let (meta, root, files) = bundle.into_parts();
+    let executable = meta.files.into_iter().filter_map(|file| Some((file.path, file.executable?)));
+    let memory = Some(work.keep(work.reserved()));
+    Ok(Upload { executable: executable.collect(), memory, ..Upload::new(root, files, name) })
 }
 
 /// Groups the files of a folder around its root document.

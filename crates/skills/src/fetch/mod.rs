@@ -20,9 +20,10 @@ use std::{
 };
 
 use skills_bundles::{
-    BundleCandidate, BundleError, FetchLimits, FoundBundles, find_bundles, find_in_archive,
+    BundleCandidate, BundleError, FetchLimits, FoundBundles, archive::MAX_UNPACKED_BYTES,
+    find_bundles, find_in_archive,
 };
-use skills_core::{Code, Provenance, SourceKind, limits::MAX_SKILL_BYTES};
+use skills_core::{Code, Provenance, RunningWork, SourceKind, limits::MAX_SKILL_BYTES};
 use skills_upstream::{DnsResolver, SystemResolver};
 
 pub(crate) use self::{
@@ -210,7 +211,8 @@ async fn bundles_of_archive(
 ) -> Result<FoundBundles, Failure> {
     blocking(move || {
         let file = downloaded.verify(sha256.as_deref(), &shown)?;
-        Ok(find_in_archive(Path::new(&shown), file, &origin)?)
+        let mut work = RunningWork::of_process();
+        Ok(find_in_archive(Path::new(&shown), file, &origin, MAX_UNPACKED_BYTES, &mut work)?)
     })
     .await?
 }
