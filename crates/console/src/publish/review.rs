@@ -51,12 +51,12 @@ pub(super) async fn review(
     let left_out = present.as_ref().filter(|_| is_document && !keeps_files);
     let left_out = left_out.map_or(0, |present| present.files().count());
     let bundle = upload.into_bundle()?;
-    let changes = present.as_ref().map(|present| {
-        let (from, to) = (ComparedSkill::from_bundle(present), ComparedSkill::from_bundle(&bundle));
-        tokio::task::spawn_blocking(move || diff_skills(&from, &to))
-    });
-    let changes = match changes {
-        Some(changes) => Some(changes.await.map_err(|_| ConsoleError::Internal)?),
+    let changes = match &present {
+        Some(present) => {
+            let (from, to) =
+                (ComparedSkill::from_bundle(present), ComparedSkill::from_bundle(&bundle));
+            Some(diff_skills(from, to).await?)
+        }
         None => None,
     };
     let report = {

@@ -2,8 +2,8 @@
 
 use axum::{extract::State, response::Response};
 use serde::Deserialize;
-use skills_core::VersionSelector;
-use skills_registry::{RegistryError, diff::MAX_SIDE_BYTES, diff_from};
+use skills_core::{VersionSelector, json_size::serialized_size};
+use skills_registry::{RegistryError, diff_from};
 use utoipa::IntoParams;
 
 use super::{
@@ -66,10 +66,8 @@ pub(super) async fn diff(
     let (id, from) = diff_from(&id, from).map_err(RegistryError::from)?;
     let registry = gateway.registry().await?;
     let key = readable_entry(&registry, &caller, tier, &id).await?;
-    for version in [&from, &to] {
-        let bytes = registry.version_info(&key, version).await?.bytes.min(MAX_SIDE_BYTES);
-        budget.reserve(usize::try_from(bytes).unwrap_or(usize::MAX))?;
-    }
     let diff = registry.diff(&key, &from, &to).await?;
+    // The difference, and its text in a buffer that grows.
+    budget.reserve(serialized_size(&diff).saturating_mul(3))?;
     Ok(json_response(DiffResponse { success: Success, diff }))
 }

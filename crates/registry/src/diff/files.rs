@@ -6,7 +6,7 @@ use std::{
 };
 
 use similar::TextDiff;
-use skills_core::{Digest, FileMeta};
+use skills_core::{Digest, FileMeta, RunningWork, WorkError};
 
 use super::{ComparedSkill, DiffFile, FileDiff, FileStatus};
 
@@ -16,18 +16,30 @@ const MAX_TIME: Duration = Duration::from_secs(2);
 const MAX_TOTAL_BYTES: usize = 1 << 20;
 /// Most bytes of one unified diff.
 const MAX_DIFF_BYTES: usize = 256 << 10;
+/// Most lines of a file that is compared line by line.
+const MAX_LINES: usize = 128 << 10;
+/// Memory of a line while it is compared.
+const LINE_BYTES: usize = 128;
+/// Copies of both texts in the unified diff before it is cut off.
+const COPIES: usize = 2;
 /// Lines around a change.
 const CONTEXT_LINES: usize = 3;
 
 /// Returns the differing files, sorted by path, and whether something was left out.
-pub(super) fn diff(from: &ComparedSkill, to: &ComparedSkill) -> (Vec<FileDiff>, bool) {
-    let mut unified = UnifiedDiffs { deadline: Instant::now() + MAX_TIME, left: MAX_TOTAL_BYTES };
-    let files: Vec<FileDiff> = pairs(from, to)
+pub(super) fn diff(
+    from: &ComparedSkill,
+    to: &ComparedSkill,
+    work: &mut RunningWork,
+) -> Result<(Vec<FileDiff>, bool), WorkError> {
+    let deadline = Instant::now() + MAX_TIME;
+    let mut unified = UnifiedDiffs { deadline, left: MAX_TOTAL_BYTES, work };
+    let files: Result<Vec<FileDiff>, WorkError> = pairs(from, to)
         .into_values()
         .map(|(before, after)| unified.file(from, to, before, after))
         .collect();
+    let files = files?;
     let is_cut = files.iter().any(|file| file.truncated);
-    (files, is_cut)
+    Ok((files, is_cut))
 }
 
 type Pair<'a> = (Option<&'a FileMeta>, Option<&'a FileMeta>);
@@ -85,19 +97,21 @@ fn text<'a>(side: &'a ComparedSkill, file: Option<&FileMeta>) -> SideText<'a> {
     }
 }
 
-struct UnifiedDiffs {
+struct UnifiedDiffs<'a> {
     deadline: Instant,
     left: usize,
+    work: &'a mut RunningWork,
 }
 
-impl UnifiedDiffs {
+impl UnifiedDiffs<'_> {
     fn file(
         &mut self,
         from: &ComparedSkill,
         to: &ComparedSkill,
         before: Option<&FileMeta>,
         after: Option<&FileMeta>,
-    ) -> FileDiff {
+    ) -> Result<FileDiff, WorkError> {
+        self.work.check()?;
         let is_same = before.zip(after).is_some_and(|(one, other)| one.digest == other.digest);
         let status = match (before, after) {
             (None, _) => FileStatus::Added,
@@ -116,18 +130,18 @@ impl UnifiedDiffs {
             truncated: false,
         };
         if is_same {
-            return file;
+            return Ok(file);
         }
         match (text(from, before), text(to, after)) {
             (SideText::Unread, _) | (_, SideText::Unread) => file.truncated = true,
             (SideText::Binary, _) | (_, SideText::Binary) => file.binary = true,
             (SideText::Lines(one), SideText::Lines(other)) => {
-                let (text, is_cut) = self.unified(one, other, before, after);
+                let (text, is_cut) = self.unified(one, other, before, after)?;
                 file.diff = Some(text).filter(|text| !text.is_empty());
                 file.truncated = is_cut;
             }
         }
-        file
+        Ok(file)
     }
 
     /// Returns a unified diff, and whether it is cut off.
@@ -137,11 +151,15 @@ impl UnifiedDiffs {
         other: &str,
         before: Option<&FileMeta>,
         after: Option<&FileMeta>,
-    ) -> (String, bool) {
+    ) -> Result<(String, bool), WorkError> {
         let max = MAX_DIFF_BYTES.min(self.left);
-        if max == 0 {
-            return (String::new(), true);
+        let lines = [count_lines(one), count_lines(other)];
+        if max == 0 || lines.iter().any(|lines| *lines > MAX_LINES) {
+            return Ok((String::new(), true));
         }
+        let reserved = self.work.reserved();
+        let lines = lines.iter().sum::<usize>() * LINE_BYTES;
+        self.work.try_grow(lines + COPIES * (one.len() + other.len()))?;
         let diff = TextDiff::configure().deadline(self.deadline).diff_lines(one, other);
         let name = |prefix: char, file: Option<&FileMeta>| match file {
             Some(file) => format!("{prefix}/{}", file.path),
@@ -155,7 +173,9 @@ impl UnifiedDiffs {
                 is_cut = true;
                 break;
             }
+            self.work.check()?;
         }
+        drop(diff);
         if is_cut {
             let end = text.floor_char_boundary(max);
             // At the end of a line, unless the first line alone is too long.
@@ -163,6 +183,14 @@ impl UnifiedDiffs {
             text.truncate(end);
         }
         self.left -= text.len().min(self.left);
-        (text, is_cut)
+        text.shrink_to_fit();
+        self.work.shrink_to(reserved);
+        self.work.try_grow(text.len())?;
+        Ok((text, is_cut))
     }
+}
+
+/// Returns the lines of a text as the comparison counts them.
+fn count_lines(text: &str) -> usize {
+    text.bytes().filter(|byte| matches!(byte, b'\n' | b'\r')).count() + 1
 }

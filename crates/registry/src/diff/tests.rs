@@ -1,7 +1,7 @@
 use bytes::Bytes;
 use serde_json::json;
 use skills_agent_skills::Bundle;
-use skills_core::PromptDefinition;
+use skills_core::{MemoryBudget, OverBudget, PromptDefinition};
 
 use super::*;
 
@@ -9,6 +9,10 @@ fn bundle(root: &str, files: &[(&str, &[u8])]) -> ComparedSkill {
     let files =
         files.iter().map(|(path, bytes)| (path.parse().unwrap(), Bytes::copy_from_slice(bytes)));
     ComparedSkill::from_bundle(&Bundle::new(root.to_owned(), files.collect()).unwrap())
+}
+
+fn diff_skills(from: &ComparedSkill, to: &ComparedSkill) -> VersionDiff {
+    compare(from, to, &mut RunningWork::of_process()).unwrap()
 }
 
 fn statuses(diff: &VersionDiff) -> Vec<(&str, FileStatus)> {
@@ -117,35 +121,36 @@ fn what_the_later_side_allows_is_called_out() {
     );
 }
 
+fn with_manifest(url: &str, root: &str) -> ComparedSkill {
+    let text = json!({
+        "name": "t",
+        "description": "d",
+        "parameters": {"type": "object"},
+        "implementation": {"endpoint": url, "method": "GET"},
+    });
+    let text = text.to_string();
+    let source = skills_core::tool::ManifestSource::new(&text, "application/json").unwrap();
+    let mut meta = skills_agent_skills::skill_meta(root).unwrap();
+    meta.tool = Some(Box::new(skills_core::ToolMeta {
+        source,
+        name: None,
+        emoji: None,
+        tags: vec![],
+        description: None,
+        parameters: json!({"type": "object"}),
+        credits_per_call: None,
+    }));
+    let side = DiffSide { version: None, digest: meta.content_digest(), yanked: None };
+    let mut input = ComparedSkill::new(side, meta);
+    input.insert("SKILL.md".to_owned(), root.to_owned().into());
+    input.set_manifest(Some(text.into()));
+    input
+}
+
 #[test]
 fn a_manifest_is_compared_by_its_endpoint_and_not_shown() {
-    let with_manifest = |url: &str| {
-        let text = json!({
-            "name": "t",
-            "description": "d",
-            "parameters": {"type": "object"},
-            "implementation": {"endpoint": url, "method": "GET"},
-        });
-        let text = text.to_string();
-        let source = skills_core::tool::ManifestSource::new(&text, "application/json").unwrap();
-        let mut meta = skills_agent_skills::skill_meta("# T\n").unwrap();
-        meta.tool = Some(Box::new(skills_core::ToolMeta {
-            source,
-            name: None,
-            emoji: None,
-            tags: vec![],
-            description: None,
-            parameters: json!({"type": "object"}),
-            credits_per_call: None,
-        }));
-        let side = DiffSide { version: None, digest: meta.content_digest(), yanked: None };
-        let mut input = ComparedSkill::new(side, meta);
-        input.insert("SKILL.md".to_owned(), Bytes::from_static(b"# T\n"));
-        input.set_manifest(Some(text.into()));
-        input
-    };
-    let (from, to) =
-        (with_manifest("https://a.example/x"), with_manifest("https://b.example/y?key=sk-1"));
+    let from = with_manifest("https://a.example/x", "# T\n");
+    let to = with_manifest("https://b.example/y?key=sk-1", "# T\n");
     let diff = diff_skills(&from, &to);
     assert_eq!(diff.frontmatter.len(), 1);
     assert_eq!(diff.frontmatter[0].field, "manifest");
@@ -208,6 +213,53 @@ fn a_url_of_a_file_that_the_earlier_side_has_is_not_new() {
     to.forget("a.md");
     let diff = diff_skills(&bundle("# T\n", &[("a.md", page)]), &to);
     assert_eq!((urls(&diff).len(), diff.truncated), (0, false), "it is the same file");
+}
+
+#[test]
+fn a_difference_ends_when_its_caller_is_gone() {
+    let (from, to) = (bundle("# T\n", &[("a.md", b"1\n")]), bundle("# T\n", &[("a.md", b"2\n")]));
+    let mut work = RunningWork::of_process();
+    work.stop().raise();
+    assert_eq!(compare(&from, &to, &mut work), Err(WorkError::Busy));
+    let side = bundle("# T\n", &[("a.md", b"https://a.example")]);
+    assert!(allows::added(&side, &side, &work).is_err());
+}
+
+#[test]
+fn lines_are_compared_within_the_memory_that_is_reserved() {
+    let text = |side: char| format!("{side}\n").repeat(10_000);
+    let sides = || {
+        (
+            bundle("# T\n", &[("a.md", text('a').as_bytes())]),
+            bundle("# T\n", &[("a.md", text('b').as_bytes())]),
+        )
+    };
+    let within = |bytes: usize| {
+        let memory = MemoryBudget::new(bytes);
+        let mut work = RunningWork::with_memory(&memory);
+        let (from, to) = sides();
+        compare(&from, &to, &mut work).map(|diff| (diff, work.reserved()))
+    };
+    assert_eq!(within(1 << 20).unwrap_err(), WorkError::OverBudget(OverBudget));
+    let (diff, reserved) = within(16 << 20).unwrap();
+    let unified = diff.files[0].diff.as_ref().unwrap().len();
+    assert_eq!(reserved, unified, "only the text of the difference is left");
+}
+
+#[test]
+fn a_file_of_very_many_lines_is_not_compared() {
+    let many = "\n".repeat(200_000);
+    let diff = diff_skills(&bundle("# T\n", &[]), &bundle("# T\n", &[("a.md", many.as_bytes())]));
+    assert!(diff.truncated && diff.files[0].truncated && diff.files[0].diff.is_none());
+}
+
+#[test]
+fn a_changed_endpoint_is_listed_after_any_number_of_urls() {
+    let urls: String = (0..1000).map(|number| format!("https://{number}.example\n")).collect();
+    let from = with_manifest("https://a.example/x", "# T\n");
+    let diff = diff_skills(&from, &with_manifest("https://b.example/y", &urls));
+    assert_eq!((diff.allows.len(), diff.truncated), (MAX_ALLOWANCES, true));
+    assert_eq!(diff.allows.last().unwrap().kind, AllowanceKind::Endpoint);
 }
 
 #[test]

@@ -146,7 +146,7 @@ impl Entry<'_> {
         if let Some(ReadVersion { version, yanked, .. }) = row.version() {
             stored = stored.with_version(version, yanked);
         }
-        blocking(move || diff_skills(&stored, &ComparedSkill::from_bundle(&folder))).await
+        Ok(diff_skills(stored, ComparedSkill::from_bundle(&folder)).await?)
     }
 }
 
