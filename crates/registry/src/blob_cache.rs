@@ -9,10 +9,13 @@ use std::{
 };
 
 use bytes::Bytes;
-use skills_core::Digest;
+use skills_core::{Digest, WorkAccount, WorkKind, work::StopFlag};
 use skills_store::{Store, StoreError};
 
 use crate::{RegistryError, SizedLruCache};
+
+/// Reading a file from the store. Surfaces reserve the memory of files before they read them, and hold it afterwards.
+const READ: WorkKind = WorkKind::io("reading a file from the store");
 
 #[derive(Debug)]
 pub(crate) struct BlobCache {
@@ -79,8 +82,8 @@ impl BlobCache {
         digest: Digest,
     ) -> Result<Option<Bytes>, RegistryError> {
         let store = Arc::clone(&self.store);
-        let read = tokio::task::spawn_blocking(move || store.blob(&digest));
-        Ok(read.await.map_err(|_| RegistryError::Closed)??)
+        let read = move |_: &StopFlag| store.blob(&digest);
+        Ok(WorkAccount::current().run(READ, 0, read).await??)
     }
 }
 

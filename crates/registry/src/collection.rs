@@ -3,7 +3,7 @@
 use skills_core::{EntryKey, Timestamp};
 use skills_store::{CollectionSize, Effect, Mutation, Retention, Store, VersionMutation};
 
-use crate::{CollectRequest, Collected, Registry, RegistryError};
+use crate::{CollectRequest, Collected, Registry, RegistryError, version_lookup::PAGE_BYTES};
 
 /// Versions that a collection removes at once; writes of clients go between two of these batches.
 const COLLECTED_AT_ONCE: usize = 64;
@@ -25,7 +25,8 @@ impl Registry {
             return Ok(Collected::new(CollectionSize::default(), dry_run));
         }
         if dry_run {
-            let size = self.read_store(move |store| store.expired_size(&retention, now)).await?;
+            let read = move |store: &dyn Store| store.expired_size(&retention, now);
+            let size = self.read_store(PAGE_BYTES, read).await?;
             return Ok(Collected::new(size, dry_run));
         }
         let mut size = CollectionSize::default();
@@ -33,7 +34,7 @@ impl Registry {
         loop {
             let start = from.clone();
             let expired = self
-                .read_store(move |store| {
+                .read_store(PAGE_BYTES, move |store| {
                     store.expired(&retention, now, start.as_ref(), COLLECTED_AT_ONCE)
                 })
                 .await?;
@@ -49,7 +50,7 @@ impl Registry {
                 break;
             }
         }
-        while self.read_store(Store::release_space).await? {}
+        while self.read_store(0, Store::release_space).await? {}
         Ok(Collected::new(size, dry_run))
     }
 }

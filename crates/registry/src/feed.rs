@@ -13,7 +13,7 @@ use std::{
 
 use arc_swap::ArcSwapOption;
 use parking_lot::Mutex;
-use skills_core::EntryKey;
+use skills_core::{EntryKey, work::run_own};
 use skills_store::{Store, StoreError};
 use tokio::sync::watch;
 
@@ -264,9 +264,9 @@ impl ChangeFeed {
 
     async fn read_log(&mut self) -> Result<(), RegistryError> {
         let (store, seen) = (Arc::clone(&self.store), self.seen.revision);
-        let page = tokio::task::spawn_blocking(move || store.changes(seen, Self::PAGE))
-            .await
-            .map_err(|_| RegistryError::Closed)?;
+        // Feeds belong to the tasks that tell workers of changes.
+        let page =
+            run_own("reading missed changes", move || store.changes(seen, Self::PAGE)).await?;
         if let Some(reset) = self.last_reset.load_full()
             && reset.to.history > self.seen.history
         {

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use skills_core::{Caller, EntryKey, Layer, RuleError, Timestamp, VersionSelector};
-use skills_store::{LogFilter, Removal};
+use skills_store::{LogFilter, Removal, Store};
 
 use crate::{
     HistoryPage, HistoryRequest, LogPage, LogRequest, Registry, RegistryError, VersionInfo,
-    version_lookup::visible_layers,
+    version_lookup::{PAGE_BYTES, visible_layers},
     versions::{page_limit, parse_cursor},
 };
 
@@ -26,7 +26,8 @@ impl Registry {
             return Err(self.collected_error(key, found.version.number).await?);
         }
         let entry = key.clone();
-        let page = self.read_store(move |store| store.versions(&entry, None, 0)).await?;
+        let page =
+            self.read_store(PAGE_BYTES, move |store| store.versions(&entry, None, 0)).await?;
         let info = VersionInfo::new(found.version.clone(), &page.labels, page.served);
         Ok(VersionInfo { source: found.content.provenance(), ..info })
     }
@@ -42,8 +43,8 @@ impl Registry {
     ) -> Result<HistoryPage, RegistryError> {
         let before = parse_cursor(request.after.as_deref())?;
         let (limit, entry) = (page_limit(request.limit), key.clone());
-        let mut page =
-            self.read_store(move |store| store.versions(&entry, before, limit + 1)).await?;
+        let read = move |store: &dyn Store| store.versions(&entry, before, limit + 1);
+        let mut page = self.read_store(PAGE_BYTES, read).await?;
         if page.count == 0 {
             return Err(RegistryError::NotFound { kind: key.kind, id: key.id.to_string() });
         }
@@ -83,8 +84,8 @@ impl Registry {
         };
         let before = parse_cursor(request.after.as_deref())?;
         let limit = page_limit(request.limit);
-        let mut records =
-            self.read_store(move |store| store.log(&filter, before, limit + 1)).await?;
+        let read = move |store: &dyn Store| store.log(&filter, before, limit + 1);
+        let mut records = self.read_store(PAGE_BYTES, read).await?;
         let has_more = records.len() > limit;
         records.truncate(limit);
         let last = records.last().map(|record| record.revision.to_string());

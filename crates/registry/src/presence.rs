@@ -5,9 +5,13 @@
 
 use std::{sync::Arc, time::Duration};
 
+use skills_core::{WorkAccount, WorkKind, work::StopFlag};
 use skills_store::StoreError;
 
 use crate::{HandlerProblem, Registry, RegistryError};
+
+/// Looking for the server of a function.
+const FIND: WorkKind = WorkKind::io("looking for the server of a function");
 
 /// Time that a caller waits for the name of the other server.
 const LOOKUP_TIMEOUT: Duration = Duration::from_secs(1);
@@ -62,7 +66,9 @@ impl Registry {
         }
         let (presence, own_id) = (self.presence()?, self.server_id());
         let function = function.to_owned();
-        let find = tokio::task::spawn_blocking(move || presence.find(&function, own_id));
+        let find = move |_: &StopFlag| presence.find(&function, own_id);
+        let account = WorkAccount::current();
+        let find = account.run(FIND, 0, find);
         match tokio::time::timeout(LOOKUP_TIMEOUT, find).await {
             Ok(Ok(Ok(found))) => found,
             Ok(Ok(Err(error))) => {

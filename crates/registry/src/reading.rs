@@ -6,23 +6,30 @@ use bytes::Bytes;
 use serde_json::{Map, Value};
 use skills_core::{
     Caller, Digest, EntryKey, EntryKind, FileMeta, HandlerId, Layer, PromptDefinition,
-    PromptMessages, PromptName, ResourceUri, SectionContent, SkillId, Tier,
+    PromptMessages, PromptName, ResourceUri, SectionContent, SkillId, Tier, WorkAccount,
     content::media_type,
     output,
     skill::{ROOT_PATH, has_skill_leaf},
     uri::{parse_section, percent_decode},
     version::split_version,
+    work::StopFlag,
 };
 use skills_store::{DatabaseError, StoreError};
 
 use crate::{
     Catalog, Change, Document, Explanation, Registry, RegistryError, RenderedPrompt, Resource,
-    SectionAccess, SkillRow, api, functions::without_bus_fields, live::LiveDocument,
+    SectionAccess, SkillRow, api,
+    functions::without_bus_fields,
+    live::LiveDocument,
     search::IndexPageRequest,
+    version_lookup::{PAGE_BYTES, READ},
 };
 
 /// Reason of a corrupt entry whose blob is missing.
 const NO_BODY: &str = "its body is missing from the store";
+
+/// Memory of a change of the log: its message.
+const CHANGE_BYTES: usize = 2048;
 
 /// Returns the file of a bundle at the path of a URI, which may be percent-encoded.
 fn file_at<'a>(row: &'a SkillRow, path: &str) -> Option<&'a FileMeta> {
@@ -204,9 +211,8 @@ impl Registry {
     /// # Errors
     /// When the store cannot be read.
     pub async fn change_log(&self, after: u64, limit: usize) -> Result<Vec<Change>, RegistryError> {
-        let store = Arc::clone(self.store());
-        let read = tokio::task::spawn_blocking(move || store.changes(after, limit)).await;
-        Ok(read.map_err(|_| RegistryError::Unexpected("reading the log"))??)
+        let bytes = limit.saturating_mul(CHANGE_BYTES);
+        self.read_store(bytes, move |store| store.changes(after, limit)).await
     }
 
     /// Returns the text of a tool's manifest, as it was registered.
@@ -368,8 +374,8 @@ impl Registry {
     /// Looks up an entry in the store and publishes a difference to the catalog.
     async fn refresh_entry(&self, key: &EntryKey) -> Result<(), RegistryError> {
         let (store, key) = (Arc::clone(self.store()), key.clone());
-        let looked_up = tokio::task::spawn_blocking(move || store.lookup(&key)).await;
-        match looked_up.map_err(|_| RegistryError::Closed)?? {
+        let look_up = move |_: &StopFlag| store.lookup(&key);
+        match WorkAccount::current().run(READ, PAGE_BYTES, look_up).await?? {
             Some(finish) => {
                 let check = |now| finish(now).into_iter().collect();
                 self.apply_external(Box::new(check)).await.map(drop)

@@ -4,12 +4,15 @@
 use std::sync::Arc;
 
 use skills_core::{Caller, EntryKind, SkillId, Tier, Timestamp};
-use skills_store::{Action, EntryContent, LogFilter, ServedRecord};
+use skills_store::{Action, EntryContent, LogFilter, ServedRecord, Store};
 
 use crate::{ReadVersion, Registry, RegistryError, SkillRow, version_lookup::visible_layers};
 
 /// Most changes of a page.
 const MAX_CHANGES: usize = 500;
+
+/// Memory of a page, whose changes have the metadata of skills.
+const LOG_BYTES: usize = 8 << 20;
 
 /// Request for a page of the change log of skills.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -85,8 +88,8 @@ impl Registry {
             ..LogFilter::default()
         };
         let after = request.after;
-        let mut records =
-            self.read_store(move |store| store.log_after(&filter, after, MAX_CHANGES + 1)).await?;
+        let read = move |store: &dyn Store| store.log_after(&filter, after, MAX_CHANGES + 1);
+        let mut records = self.read_store(LOG_BYTES, read).await?;
         let has_more = records.len() > MAX_CHANGES;
         records.truncate(MAX_CHANGES);
         Ok(SkillLogPage { changes: records.into_iter().map(Into::into).collect(), has_more })

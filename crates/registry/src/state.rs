@@ -4,12 +4,16 @@
 
 use std::sync::Arc;
 
+use skills_core::{WorkAccount, WorkKind};
 use skills_store::{BatchError, Compute, Effect, Mutation, NewValue, Store, StoreError};
 
 use crate::{
     FeedSubscription, PendingWrite, Registry, RegistryError, StateChange, StateEntry,
     writer::BatchResult,
 };
+
+/// Reading the state of the bus.
+const READ: WorkKind = WorkKind::io("reading the state of the bus");
 
 /// Handle of the bus state.
 #[derive(Debug, Clone)]
@@ -71,7 +75,7 @@ impl BusState {
     /// # Errors
     /// When the store cannot be read.
     pub async fn get(&self, scope: String, key: String) -> Result<Option<String>, RegistryError> {
-        self.read(move |store| store.state_get(&scope, &key)).await
+        self.read(0, move |store| store.state_get(&scope, &key)).await
     }
 
     /// Returns the values of a scope after a position, in the order of their first insertion.
@@ -85,7 +89,7 @@ impl BusState {
         limit: usize,
         max_bytes: usize,
     ) -> Result<Vec<StateEntry>, RegistryError> {
-        self.read(move |store| store.state_page(&scope, after, limit, max_bytes)).await
+        self.read(max_bytes, move |store| store.state_page(&scope, after, limit, max_bytes)).await
     }
 
     /// Returns the number of values of a scope and their size in bytes.
@@ -93,7 +97,7 @@ impl BusState {
     /// # Errors
     /// When the store cannot be read.
     pub async fn size(&self, scope: String) -> Result<(u64, u64), RegistryError> {
-        self.read(move |store| store.state_size(&scope)).await
+        self.read(0, move |store| store.state_size(&scope)).await
     }
 
     /// Returns the scopes that are not empty, sorted.
@@ -101,7 +105,7 @@ impl BusState {
     /// # Errors
     /// When the store cannot be read.
     pub async fn scopes(&self) -> Result<Vec<String>, RegistryError> {
-        self.read(|store| store.state_scopes()).await
+        self.read(0, |store| store.state_scopes()).await
     }
 
     /// Subscribes to all changes of the bus state from now on.
@@ -110,13 +114,15 @@ impl BusState {
         self.registry.publisher().state.subscribe()
     }
 
+    /// Reads the store. Connections of the bus, whose messages bound what is read, share an account without a limit of
+    /// memory.
     async fn read<T: Send + 'static>(
         &self,
+        bytes: usize,
         query: impl FnOnce(&dyn Store) -> Result<T, StoreError> + Send + 'static,
     ) -> Result<T, RegistryError> {
         let store = Arc::clone(self.registry.store());
-        let read = tokio::task::spawn_blocking(move || query(&*store));
-        Ok(read.await.map_err(|_| RegistryError::Closed)??)
+        Ok(WorkAccount::current().run(READ, bytes, move |_| query(&*store)).await??)
     }
 }
 

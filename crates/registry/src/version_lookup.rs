@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use skills_core::{
     AvailableVersions, Caller, EntryKey, EntryKind, Layer, PromptDefinition, PromptName, SkillId,
-    Tier, VersionError, VersionSelector,
+    Tier, VersionError, VersionSelector, WorkAccount, WorkKind,
 };
 use skills_store::{EntryContent, FoundVersion, Removal, Store, StoreError};
 
@@ -12,6 +12,14 @@ use crate::{
     ReadVersion, Registry, RegistryError, SkillRow,
     version_cache::{SelectedContent, SelectedVersion},
 };
+
+/// Reading entries, versions and the log from the store.
+pub(crate) const READ: WorkKind = WorkKind::io("reading the store");
+
+/// Memory of a page of versions or of the log: a message for each of them.
+pub(crate) const PAGE_BYTES: usize = 512 << 10;
+/// Memory of the content of a version: its list of files.
+const CONTENT_BYTES: usize = 2 << 20;
 
 impl Registry {
     /// Returns the key of the entry that a name means for a caller: in a tier, or where the name resolves to, even if that
@@ -54,7 +62,7 @@ impl Registry {
         &self,
         keys: Vec<EntryKey>,
     ) -> Result<Option<EntryKey>, RegistryError> {
-        self.read_store(move |store| {
+        self.read_store(PAGE_BYTES, move |store| {
             for key in keys {
                 if store.versions(&key, None, 1)?.count > 0 {
                     return Ok(Some(key));
@@ -65,13 +73,14 @@ impl Registry {
         .await
     }
 
+    /// Reads the store on a blocking thread, on the current account. What is read takes at most `bytes` of memory.
     pub(crate) async fn read_store<T: Send + 'static>(
         &self,
+        bytes: usize,
         read: impl FnOnce(&dyn Store) -> Result<T, StoreError> + Send + 'static,
     ) -> Result<T, RegistryError> {
         let store = Arc::clone(self.store());
-        let read = tokio::task::spawn_blocking(move || read(&*store)).await;
-        Ok(read.map_err(|_| RegistryError::Closed)??)
+        Ok(WorkAccount::current().run(READ, bytes, move |_| read(&*store)).await??)
     }
 
     /// Looks up a version of an entry, in a cache of bounded size.
@@ -86,7 +95,8 @@ impl Registry {
         }
         let generation = cache.generation(key);
         let (wanted, entry) = (selector.clone(), key.clone());
-        let lookup = self.read_store(move |store| store.version(&entry, &wanted)).await?;
+        let lookup =
+            self.read_store(CONTENT_BYTES, move |store| store.version(&entry, &wanted)).await?;
         let (version, content) = match lookup {
             FoundVersion::Found { version, content } => (version, content),
             FoundVersion::AllYanked => {
@@ -139,7 +149,9 @@ impl Registry {
     ) -> Result<Option<AvailableVersions>, RegistryError> {
         let entry = key.clone();
         let page = self
-            .read_store(move |store| store.versions(&entry, None, AvailableVersions::LISTED))
+            .read_store(PAGE_BYTES, move |store| {
+                store.versions(&entry, None, AvailableVersions::LISTED)
+            })
             .await?;
         let numbers: Vec<u64> = page.versions.iter().map(|version| version.number).collect();
         Ok((page.count > 0).then(|| AvailableVersions::new(numbers, page.count)))
@@ -224,7 +236,7 @@ impl Registry {
         error: RegistryError,
     ) -> RegistryError {
         let Ok(key) = self.entry_key(caller, kind, tier, id).await else { return error };
-        let page = self.read_store(move |store| store.versions(&key, None, 0)).await;
+        let page = self.read_store(PAGE_BYTES, move |store| store.versions(&key, None, 0)).await;
         match page {
             Ok(page) if page.is_present && page.served.is_none() && page.count > 0 => {
                 VersionError::AllYanked { kind, id: id.to_owned() }.into()

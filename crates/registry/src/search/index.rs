@@ -9,7 +9,7 @@ use std::{
 use arc_swap::ArcSwap;
 use imbl::OrdMap;
 use parking_lot::Mutex;
-use skills_core::{Layer, Owner, Tier};
+use skills_core::{Layer, Owner, Tier, WorkAccount, WorkKind, work::StopFlag};
 use skills_search::{EmbeddingModel, Partition, SynonymTable};
 use skills_store::Store;
 use tokio::{sync::watch, time::timeout};
@@ -24,8 +24,10 @@ use crate::{Catalog, RegistryError, catalog::StoredRevision, publisher::Publishe
 
 /// Longest wait of a search for entries that are being indexed. Longer than indexing what was just written ever takes.
 const MAX_WAIT: Duration = Duration::from_secs(10);
-/// Most entries that are searched on the async runtime; a larger search would delay other requests.
-const MAX_INLINE: usize = 5_000;
+/// A search. It counts its steps, and leaves out what is beyond their limits (`skills_search`).
+const SEARCH: WorkKind = WorkKind::compute("search");
+/// Memory of a search: its candidates, and the text of one of them.
+const SEARCH_BYTES: usize = 1 << 20;
 
 /// State of the index.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -156,10 +158,9 @@ impl SearchIndex {
         request: SearchRequest,
     ) -> Result<Evaluated, RegistryError> {
         let partitions = self.state.partitions.load_full();
-        let entries: usize = partitions.values().map(Partition::len).sum();
         let synonyms = Arc::clone(self.synonyms());
         let model = self.state.model.get().cloned().flatten();
-        let search = move || {
+        let search = move |_: &StopFlag| {
             let (scopes, partitions) = select(&partitions, owner);
             let partitions: Vec<&Partition> = partitions.iter().collect();
             let (catalog, scopes) = (&*catalog, &scopes[..]);
@@ -167,11 +168,7 @@ impl SearchIndex {
             let evaluation = Evaluation { catalog, scopes, partitions, synonyms: &synonyms, model };
             evaluation.run(&request)
         };
-        if entries <= MAX_INLINE {
-            return Ok(search()?);
-        }
-        let searched = tokio::task::spawn_blocking(search).await;
-        Ok(searched.map_err(|_| RegistryError::Unexpected("a search"))??)
+        Ok(WorkAccount::current().run(SEARCH, SEARCH_BYTES, search).await??)
     }
 }
 

@@ -19,4 +19,5 @@ mod shared_store;
 mod support;
 mod tiers;
 mod versions;
+mod work;
 mod writer_panic;
