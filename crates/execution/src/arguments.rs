@@ -1,10 +1,15 @@
 //! Validation of arguments against a tool's schema.
 
 use serde_json::{Map, Value};
+use skills_core::{WorkAccount, WorkKind, work::StopFlag};
 use skills_registry::RegistryError;
-use tokio::task::spawn_blocking;
 
 use crate::{ExecuteError, Manifest};
+
+/// Checking arguments. The steps of a check are limited ([`skills_manifest::schema`]).
+const CHECK: WorkKind = WorkKind::compute("checking arguments of a tool");
+/// Memory of a check beside the arguments, which the request has reserved: the violations that are collected.
+const CHECK_BYTES: usize = 1 << 20;
 
 /// Returns the arguments if they match the schema of a manifest. Both come from strangers, so a check that may take
 /// long runs on a blocking thread.
@@ -18,8 +23,9 @@ pub(crate) async fn check(
     let (violations, arguments) = if schema.is_quick(&arguments) {
         (schema.check(&arguments), arguments)
     } else {
-        let check = move || (schema.check(&arguments), arguments);
-        spawn_blocking(check).await.map_err(|_| RegistryError::Closed)?
+        let check = move |_: &StopFlag| (schema.check(&arguments), arguments);
+        let checked = WorkAccount::current().run(CHECK, CHECK_BYTES, check).await;
+        checked.map_err(RegistryError::from)?
     };
     match arguments {
         Value::Object(arguments) if violations.is_empty() => Ok(arguments),

@@ -49,9 +49,6 @@ pub enum ExecuteError {
     /// This process has no vault and executes no tools.
     #[error("tools cannot be called here: this registry is not that of a server")]
     NoExecutor,
-    /// The task that reads secrets panicked.
-    #[error("the vault failed")]
-    VaultTask,
 }
 
 impl ExecuteError {
@@ -77,7 +74,6 @@ impl Coded for ExecuteError {
             Self::Vault(error) => error.code(),
             Self::Upstream(error) => error.code(),
             Self::NoExecutor => Code::NoExecutor,
-            Self::VaultTask => Code::Internal,
         }
     }
 
@@ -101,8 +97,7 @@ impl Coded for ExecuteError {
             Self::Manifest(_)
             | Self::Arguments { .. }
             | Self::RateLimited { .. }
-            | Self::Upstream(_)
-            | Self::VaultTask => None,
+            | Self::Upstream(_) => None,
         }
     }
 }

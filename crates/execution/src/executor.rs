@@ -3,16 +3,21 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use serde_json::{Map, Value};
-use skills_core::{Caller, Owner, RequestId, SkillId, Tier, User};
+use skills_core::{
+    Caller, Owner, RequestId, SkillId, Tier, User, WorkAccount, WorkKind, work::StopFlag,
+};
 use skills_manifest::template::SecretRequirements;
 use skills_registry::{Registry, RegistryError, SkillRegistry as _, SkillRow};
 use skills_upstream::{Secret, UpstreamCall, UpstreamClient, UpstreamOrigin};
-use skills_vault::{CalledSkill, VaultError, now};
+use skills_vault::{CalledSkill, MAX_SECRET_BYTES, VaultError, now};
 
 use crate::{
     CallerLimiter, ExecuteError, Manifest, ManifestCache, ReadManifestError, UpstreamAllowance,
     arguments,
 };
+
+/// Reading the secrets of a call.
+const SECRETS: WorkKind = WorkKind::io("reading the secrets of a call");
 
 /// Call of a tool.
 #[derive(Debug)]
@@ -130,16 +135,17 @@ impl Executor {
         let id: SkillId = row.id.parse().map_err(RegistryError::from)?;
         let (vault, tier) = (Arc::clone(self.limiter.vault()), row.tier);
         let (mut names, optional) = (required.clone(), optional.clone());
+        let bytes = (names.len() + optional.len()).saturating_mul(MAX_SECRET_BYTES);
         let origin = manifest.origin.clone();
-        let read = move || -> Result<_, VaultError> {
+        let read = move |_: &StopFlag| -> Result<_, VaultError> {
             let skill = CalledSkill { tier, id: &id, origin: origin.as_deref() };
             let missing = vault.missing_secrets(&owner, skill, &optional)?;
             let is_set = |name: &String| missing.iter().all(|secret| secret.name != *name);
             names.extend(optional.into_iter().filter(is_set));
             vault.secrets_for_call(&owner, skill, &names)
         };
-        let secrets = tokio::task::spawn_blocking(read).await;
-        let secrets = secrets.map_err(|_| ExecuteError::VaultTask)??;
+        let secrets = WorkAccount::current().run(SECRETS, bytes, read).await;
+        let secrets = secrets.map_err(RegistryError::from)??;
         Ok(secrets.into_iter().map(|(name, value)| (name, Secret::new(value.as_str()))).collect())
     }
 }

@@ -5,8 +5,9 @@ use std::sync::Arc;
 use bytes::Bytes;
 use serde_json::Value;
 use skills_core::{
-    Digest, SkillId, ToolMeta,
+    Digest, SkillId, ToolMeta, WorkAccount, WorkKind,
     tool::{fields_size, value_size},
+    work::StopFlag,
 };
 use skills_manifest::{
     ManifestError, ParseMode, SkillSpec,
@@ -15,10 +16,14 @@ use skills_manifest::{
 };
 use skills_registry::{Registry, RegistryError, SizedLruCache, SkillRow};
 use skills_upstream::origin_of;
-use tokio::task::spawn_blocking;
 
 use crate::ReadManifestError;
 
+/// Parsing a manifest and compiling its schema.
+const PARSE: WorkKind = WorkKind::compute("parsing a manifest");
+/// Memory of a byte of a manifest, which is parsed into a tree, and of a byte of a schema, which is compiled.
+const PARSED_BYTE: usize = 48;
+const COMPILED_BYTE: usize = 16;
 /// Capacity of the cache in bytes.
 const MAX_BYTES: usize = 64 << 20;
 /// Estimated bytes of an entry besides its text, values and schema.
@@ -95,14 +100,16 @@ impl ManifestCache {
         parameters: Value,
     ) -> Result<Arc<Manifest>, ReadManifestError> {
         let id = key.1.clone();
-        let parse = move || {
+        let text_bytes = source.len().saturating_mul(PARSED_BYTE);
+        let parameters_bytes = value_size(&parameters).saturating_mul(COMPILED_BYTE);
+        let parse = move |_: &StopFlag| {
             let text = String::from_utf8_lossy(&source);
             let manifest = Manifest::parse(&id, &text, &parameters)?;
             let bytes = manifest.bytes(&text);
             Ok::<_, ManifestError>((Arc::new(manifest), bytes))
         };
-        let parsed = spawn_blocking(parse).await;
-        let (manifest, bytes) = parsed.map_err(|_| RegistryError::Closed)??;
+        let parsed = WorkAccount::current().run(PARSE, text_bytes + parameters_bytes, parse).await;
+        let (manifest, bytes) = parsed.map_err(RegistryError::from)??;
         self.0.put(key, Arc::clone(&manifest), bytes);
         Ok(manifest)
     }

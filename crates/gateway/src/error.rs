@@ -8,7 +8,7 @@ use axum::{
     http::{HeaderValue, StatusCode, header},
     response::{IntoResponse, Response},
 };
-use skills_core::{Code, Coded, limits::MAX_KEY_SECONDS, outcome_details};
+use skills_core::{Code, Coded, WorkError, limits::MAX_KEY_SECONDS, outcome_details};
 use skills_execution::{ExecuteError, ReadManifestError};
 use skills_http::{ErrorCode, server_error_status};
 use skills_manifest::ManifestError;
@@ -89,6 +89,12 @@ pub(crate) enum GatewayError {
     /// A task panicked, or a response cannot be serialized.
     #[error("the server failed at this request")]
     Internal,
+}
+
+impl From<WorkError> for GatewayError {
+    fn from(error: WorkError) -> Self {
+        RegistryError::from(error).into()
+    }
 }
 
 impl From<serde_json::Error> for GatewayError {
@@ -279,7 +285,7 @@ fn execute_status(error: &ExecuteError) -> StatusCode {
         ExecuteError::RateLimited { .. } => StatusCode::TOO_MANY_REQUESTS,
         ExecuteError::Vault(error) => vault_status(error),
         ExecuteError::Upstream(error) => upstream_status(error),
-        ExecuteError::NoExecutor | ExecuteError::VaultTask => server_error(error),
+        ExecuteError::NoExecutor => server_error(error),
     }
 }
 

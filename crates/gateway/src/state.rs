@@ -5,13 +5,18 @@ use std::{
     sync::{Arc, atomic::AtomicBool},
 };
 
-use skills_core::{Caller, Digest, Label, Timestamp, User};
+use skills_core::{Caller, Digest, Label, Timestamp, User, WorkAccount, WorkKind, work::StopFlag};
 use skills_execution::{CallerLimiter, Executor, PendingExecutor};
 use skills_http::ServerInfo;
 use skills_registry::Registry;
 use skills_vault::{RateDecision, Vault, VaultError, now};
 
 use crate::{error::GatewayError, skills::DetailCache};
+
+/// Reading or changing accounts, keys and secrets.
+const VAULT: WorkKind = WorkKind::io("an operation on accounts");
+/// Memory of that: a page of keys or secrets.
+const VAULT_BYTES: usize = 256 << 10;
 
 /// Constructor arguments of a [`Gateway`].
 #[derive(Debug, Clone)]
@@ -75,8 +80,8 @@ impl Shared {
         operation: impl FnOnce(&Vault) -> Result<T, VaultError> + Send + 'static,
     ) -> Result<T, GatewayError> {
         let vault = Arc::clone(self.parts.limiter.vault());
-        let result = tokio::task::spawn_blocking(move || operation(&vault)).await;
-        Ok(result.map_err(|_| GatewayError::Internal)??)
+        let operation = move |_: &StopFlag| operation(&vault);
+        Ok(WorkAccount::current().run(VAULT, VAULT_BYTES, operation).await??)
     }
 
     /// Counts a write against the rate limit of a key: unlimited writes would fill the disk.

@@ -4,7 +4,10 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use serde::{Deserialize, Deserializer, Serialize, de};
 use serde_json::value::RawValue;
-use skills_core::{Coded as _, Layer, Owner, SkillId, SkillMeta, Tier};
+use skills_core::{
+    Coded as _, Layer, Owner, SkillId, SkillMeta, Tier, WorkAccount, WorkKind,
+    limits::MAX_MANIFEST_BYTES, work::StopFlag,
+};
 use skills_manifest::{self as manifest, Diagnostic, ParseMode};
 use skills_registry::{ManifestSkill, Registry, RegistryError};
 use skills_vault::{JointWriteError, SecretName, ServerFailure, Vault, VaultError};
@@ -132,6 +135,11 @@ pub(super) struct SecretEntry {
     value: String,
 }
 
+/// Checking the manifest of a skill.
+const CHECK: WorkKind = WorkKind::compute("checking a manifest");
+/// Memory of a byte of a manifest, which is parsed into a tree.
+const PARSED_BYTE: usize = 48;
+
 /// A skill to store.
 pub(super) struct SkillInput {
     pub(super) owner: Owner,
@@ -172,17 +180,22 @@ impl SkillInput {
     /// Validates the skill.
     pub(super) async fn check(self, gateway: &Gateway) -> Result<CheckedSkill, GatewayError> {
         let Self { owner, id, tier, manifest: ManifestText(text), is_move } = self;
-        let parsed = manifest::parse(&text, ParseMode::Strict, Some(&id))?;
-        let skill = ManifestSkill::new(&id, &parsed, text).map_err(RegistryError::from)?;
         let layer = match tier {
             Tier::Private => Layer::Private(owner.clone()),
             Tier::Official => Layer::Official,
             Tier::Market => Layer::Market,
         };
         let registry = gateway.registry().await?;
-        registry.check_skill(&layer, id.as_str(), &skill)?;
-        let diagnostics = parsed.diagnostics;
-        Ok(CheckedSkill { registry, owner, id, layer, skill, is_move, diagnostics })
+        // A larger one is refused before it is parsed.
+        let bytes = text.len().min(MAX_MANIFEST_BYTES) * PARSED_BYTE;
+        let check = move |_: &StopFlag| {
+            let parsed = manifest::parse(&text, ParseMode::Strict, Some(&id))?;
+            let skill = ManifestSkill::new(&id, &parsed, text).map_err(RegistryError::from)?;
+            registry.check_skill(&layer, id.as_str(), &skill)?;
+            let diagnostics = parsed.diagnostics;
+            Ok(CheckedSkill { registry, owner, id, layer, skill, is_move, diagnostics })
+        };
+        WorkAccount::current().run(CHECK, bytes, check).await?
     }
 }
 

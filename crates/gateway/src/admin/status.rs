@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use axum::{extract::State, response::Response};
 use serde::Serialize;
-use skills_core::{SurfaceStats, request_stats::MINUTES};
+use skills_core::{SurfaceStats, WorkAccount, WorkKind, request_stats::MINUTES, work::StopFlag};
 use skills_http::{Connection, ImportedSource, ServerStatus};
 use utoipa::ToSchema;
 
@@ -15,6 +15,10 @@ use crate::{
     response::{Success, json_response},
 };
 
+/// Reading the state of the server, with the sizes of its files.
+const STATUS: WorkKind = WorkKind::io("reading the state of the server");
+/// Memory of that: its sessions and sources.
+const STATUS_BYTES: usize = 1 << 20;
 /// Minutes of an hour.
 const HOUR: usize = 60;
 
@@ -141,11 +145,11 @@ pub(super) async fn read_status(
     Administrator(_): Administrator,
 ) -> Result<Response, GatewayError> {
     let server = Arc::clone(gateway.server()?);
-    let status = tokio::task::spawn_blocking(move || {
+    let read = move |_: &StopFlag| {
         (server.status(), server.requests(), server.connections(), server.sources())
-    });
+    };
     let (status, requests, connections, sources) =
-        status.await.map_err(|_| GatewayError::Internal)?;
+        WorkAccount::current().run(STATUS, STATUS_BYTES, read).await?;
     let ServerStatus { version, started_at, store_bytes, memory_bytes, problems, .. } = status;
     Ok(json_response(StatusResponse {
         success: Success,
