@@ -132,27 +132,32 @@ impl<B: AsRef<[u8]>> Bundle<B> {
 
 /// Checks that no two paths are equal on any file system, and that none is a folder of another.
 fn check_distinct<'a>(paths: impl Iterator<Item = &'a str>) -> Result<(), RuleError> {
-    // Each file and each folder, as some file systems see it, with its own spelling.
-    let mut seen: HashMap<String, (&str, bool)> = HashMap::new();
+    // Tree of the files and folders, as some file systems see them, each with its own spelling. A name is folded once, also
+    // in a path of many folders.
+    let mut seen: HashMap<(usize, String), (usize, &str, bool)> = HashMap::new();
     for path in std::iter::once(ROOT_PATH).chain(paths) {
+        let mut parent = 0;
         let folders = path.match_indices('/').map(|(at, _)| (&path[..at], false));
         for (spelled, is_file) in folders.chain([(path, true)]) {
-            let (known, known_is_file) =
-                *seen.entry(fold_path(spelled)).or_insert((spelled, is_file));
+            let name = spelled.rsplit('/').next().unwrap_or(spelled);
+            let number = seen.len() + 1;
+            let entry = seen.entry((parent, fold_name(name)));
+            let (node, known, known_is_file) = *entry.or_insert((number, spelled, is_file));
             let is_same_folder = known == spelled && !known_is_file && !is_file;
             if !is_same_folder && !std::ptr::eq(known, spelled) {
                 let (one, other) = (known.to_owned(), path.to_owned());
                 return Err(RuleError::PathCollision { one, other });
             }
+            parent = node;
         }
     }
     Ok(())
 }
 
-/// Folds a path as case-insensitive and normalising file systems do.
-fn fold_path(path: &str) -> String {
+/// Folds a name as case-insensitive and normalising file systems do.
+fn fold_name(name: &str) -> String {
     let nfc = ComposingNormalizerBorrowed::new_nfc();
-    nfc.normalize(&nfc.normalize(path).to_lowercase()).into_owned()
+    nfc.normalize(&nfc.normalize(name).to_lowercase()).into_owned()
 }
 
 #[cfg(test)]
@@ -197,6 +202,15 @@ mod tests {
             let error = paths(given).expect_err(words);
             assert!(error.contains(words), "{given:?}: {error}");
         }
+    }
+
+    #[test]
+    fn the_first_spelling_of_a_nested_folder_counts() {
+        let deep = "a/".repeat(100);
+        assert!(paths(&[&format!("{deep}x"), &format!("{deep}y"), "b/a/x"]).is_ok());
+        let error = paths(&[&format!("{deep}x"), &format!("{}A/y", "a/".repeat(99))]);
+        assert!(error.unwrap_err().contains("cannot stand side by side"));
+        assert!(paths(&["a/b", "a/b/c"]).is_err() && paths(&["a/b", "b/a"]).is_ok());
     }
 
     #[test]

@@ -4,7 +4,7 @@
 //! and has no meaning to a tool that finds it there. New content obeys both. Content that an earlier version accepted
 //! may break the second: it is read ([`BundlePath::from_stored`]) and never written to a disk again.
 
-use std::{fmt, str::FromStr, sync::Arc};
+use std::{collections::HashMap, fmt, str::FromStr, sync::Arc};
 
 use icu_normalizer::ComposingNormalizerBorrowed;
 use icu_properties::{
@@ -114,25 +114,82 @@ pub fn check_name(name: &str) -> Result<(), RuleError> {
 /// Finds files that make their folder a bare git repository. Git detects it in place and runs commands from its
 /// configuration, as it does for `.git`.
 pub fn repository_heads<'a>(paths: impl Iterator<Item = &'a str> + Clone) -> Vec<&'a str> {
-    let folder_of = |path: &str| path.rsplit_once('/').map_or("", |(folder, _)| folder).len();
-    let heads = paths.clone().filter(|path| {
-        let name = &path[folder_of(path)..];
-        fold(name.trim_start_matches('/')) == "head"
-    });
-    let heads = heads.filter(|head| {
-        let folder = &head[..folder_of(head)];
-        let has = |wanted: &str, is_folder: bool| {
-            let inside = paths.clone().filter_map(|path| path.strip_prefix(folder));
-            let mut inside = inside.filter(|inner| folder.is_empty() || inner.starts_with('/'));
-            inside.any(|inner| {
-                let mut names = inner.trim_start_matches('/').split('/');
-                names.next().is_some_and(|name| fold(name) == wanted)
-                    && names.next().is_some() == is_folder
-            })
-        };
-        has("commondir", false) || (has("objects", true) && has("refs", true))
-    });
-    heads.collect()
+    let mut folders = HeadFolders::default();
+    let heads: Vec<(&str, usize)> = paths
+        .clone()
+        .filter_map(|path| {
+            let (folder, name) = path.rsplit_once('/').unwrap_or(("", path));
+            (fold(name) == "head").then(|| (path, folders.add(folder)))
+        })
+        .collect();
+    if !heads.is_empty() {
+        paths.for_each(|path| folders.look_into(path));
+    }
+    let is_repository = |(_, folder): &(&str, usize)| folders.nodes[*folder].is_repository();
+    heads.into_iter().filter(is_repository).map(|(path, _)| path).collect()
+}
+
+/// Tree of the folders that have a file named `HEAD`. Each path is looked at once, however many of them it is in.
+#[derive(Debug)]
+struct HeadFolders<'a> {
+    /// Folders by the folder around them and their name. The root is the first.
+    inside: HashMap<(usize, &'a str), usize>,
+    nodes: Vec<HeadFolder>,
+}
+
+/// What a folder has of a repository.
+#[derive(Debug, Default)]
+struct HeadFolder {
+    has_head: bool,
+    has_commondir: bool,
+    has_objects: bool,
+    has_refs: bool,
+}
+
+impl HeadFolder {
+    const fn is_repository(&self) -> bool {
+        self.has_commondir || (self.has_objects && self.has_refs)
+    }
+}
+
+impl Default for HeadFolders<'_> {
+    fn default() -> Self {
+        Self { inside: HashMap::new(), nodes: vec![HeadFolder::default()] }
+    }
+}
+
+impl<'a> HeadFolders<'a> {
+    /// Adds a folder with a `HEAD`.
+    fn add(&mut self, folder: &'a str) -> usize {
+        let mut node = 0;
+        for name in folder.split('/').filter(|name| !name.is_empty()) {
+            let next = self.nodes.len();
+            node = *self.inside.entry((node, name)).or_insert(next);
+            if node == next {
+                self.nodes.push(HeadFolder::default());
+            }
+        }
+        self.nodes[node].has_head = true;
+        node
+    }
+
+    /// Notes what a path says about the folders that it is in.
+    fn look_into(&mut self, path: &'a str) {
+        let (mut node, mut names) = (Some(0), path.split('/').peekable());
+        while let (Some(folder), Some(name)) = (node, names.next()) {
+            let is_folder = names.peek().is_some();
+            let found = &mut self.nodes[folder];
+            if found.has_head {
+                match (&*fold(name), is_folder) {
+                    ("commondir", false) => found.has_commondir = true,
+                    ("objects", true) => found.has_objects = true,
+                    ("refs", true) => found.has_refs = true,
+                    _ => {}
+                }
+            }
+            node = self.inside.get(&(folder, name)).copied();
+        }
+    }
 }
 
 /// Returns whether a file is below or at a name that git reads in a repository: `.gitattributes` or `.gitmodules`, in any
