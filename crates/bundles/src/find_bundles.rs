@@ -1,7 +1,7 @@
 //! Finding the bundles at a path.
 
 use std::{
-    fs::{self, File},
+    fs,
     io::{self, Read, Seek},
     path::Path,
     sync::Arc,

@@ -277,7 +277,7 @@ impl From<WorkError> for RegistryError {
     fn from(error: WorkError) -> Self {
         match error {
             WorkError::OverBudget(_) | WorkError::Busy => Self::Overloaded,
-            WorkError::Panicked(kind) => Self::Unexpected(kind.name()),
+            WorkError::Panicked(name) => Self::Unexpected(name),
         }
     }
 }
