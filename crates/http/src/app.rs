@@ -126,19 +126,20 @@ impl App {
 #[cfg(test)]
 mod tests {
     use axum::{
+        Extension,
         body::Body,
-        http::{Request, StatusCode},
+        http::{HeaderMap, Request, StatusCode},
         routing::any,
     };
     use proptest::prelude::{Just, any as arbitrary, prop, prop_assert, prop_oneof, proptest};
     use skills_core::{
-        Caller, KeyDirectory, KeyLookup,
+        Caller, Digest, KeyDirectory, KeyLookup, User, WorkAccount,
         caller::{AdminName, KEY_PREFIX},
     };
     use tower::ServiceExt as _;
 
     use super::*;
-    use crate::Access;
+    use crate::{Access, SessionLookup};
 
     async fn answer(readiness: &Readiness, request: Request<Body>) -> StatusCode {
         let guard = Guard::new(Access { token: Some("t".to_owned()), ..Access::default() });
@@ -215,6 +216,33 @@ mod tests {
         let response = router.oneshot(request).await.unwrap();
         assert_eq!(response.status(), StatusCode::SERVICE_UNAVAILABLE);
         assert_eq!(response.headers()["retry-after"], "1");
+    }
+
+    #[tokio::test]
+    async fn a_session_uses_the_account_of_its_caller() {
+        let find = |headers: &HeaderMap| {
+            let owner = headers.get("x-session")?.to_str().ok()?.parse().ok()?;
+            Some(Caller::User(User { owner, key: Digest::of(b"us-key") }))
+        };
+        let session = Some(SessionLookup::new(find));
+        let routes =
+            Router::new().route("/account", any(async || Extension(WorkAccount::current())));
+        let guard = Guard::new(Access::default()).unwrap();
+        let mut app = App::new(Router::new(), guard, Readiness::default());
+        let policy = RoutePolicy { session, long_poll: true, ..RoutePolicy::default() };
+        app.route_groups = vec![RouteGroup::new(routes, policy)];
+        let shares = ClientShares::new(&app.budget);
+        let router = app.router(([127, 0, 0, 1], 80).into(), &shares);
+        let account = async |session: &'static str| {
+            let request = Request::get("/account").header("host", "localhost");
+            let request = request.header("x-session", session).body(Body::empty()).unwrap();
+            let response = router.clone().oneshot(request).await.unwrap();
+            response.extensions().get::<WorkAccount>().cloned().unwrap()
+        };
+        let ann = account("ann").await;
+        assert_eq!(account("ann").await, ann);
+        assert_ne!(account("bob").await, ann);
+        assert_ne!(account("").await, ann, "without a session the address has the account");
     }
 
     /// Identifies every key as that of an administrator.

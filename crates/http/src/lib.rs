@@ -34,7 +34,7 @@ pub use health::Readiness;
 pub use limits::HttpLimits;
 pub use local_request::is_local_request;
 pub use request_span::ErrorCode;
-pub use route_group::{BodyLimit, ResponseDecorator, RouteGroup, RoutePolicy};
+pub use route_group::{BodyLimit, ResponseDecorator, RouteGroup, RoutePolicy, SessionLookup};
 pub use security_headers::OwnPage;
 pub use server::serve;
 pub use server_info::{Connection, ImportedSource, ServerInfo, ServerProblem, ServerStatus};

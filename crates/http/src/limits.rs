@@ -23,7 +23,7 @@ use crate::{
     error::{self, HttpError},
     middleware::Next,
     poll_once::poll_once,
-    route_group::{BodyLimit, RoutePolicy},
+    route_group::{BodyLimit, RoutePolicy, SessionLookup},
 };
 
 /// Limits on connections and requests.
@@ -87,6 +87,8 @@ pub(crate) struct ConcurrencyLimit {
     body: BodyLimits,
     /// Limit of a route group on the bytes of a body.
     body_limit: Option<BodyLimit>,
+    /// Sessions of a route group.
+    session: Option<SessionLookup>,
     response_timeout: Duration,
     /// Requests only wait, so they need no permit.
     long_poll: bool,
@@ -97,7 +99,8 @@ impl ConcurrencyLimit {
         let HttpLimits { requests, response_timeout, .. } = *limits;
         let requests = RequestLimits { total: requests, per_client: client_share(requests) };
         let body = BodyLimits::new(limits);
-        Self { requests, shares, body, body_limit: None, response_timeout, long_poll: false }
+        let (body_limit, session) = (None, None);
+        Self { requests, shares, body, body_limit, session, response_timeout, long_poll: false }
     }
 
     /// Derives the limit of a route group. All groups share the counters.
@@ -105,7 +108,8 @@ impl ConcurrencyLimit {
         let response_timeout = if policy.long_poll { Duration::MAX } else { self.response_timeout };
         let body_limit = policy.body_limit.clone();
         let body = if policy.raw_bodies { self.body.unparsed() } else { self.body };
-        Self { body, body_limit, response_timeout, long_poll: policy.long_poll, ..self.clone() }
+        let (session, long_poll) = (policy.session.clone(), policy.long_poll);
+        Self { body, body_limit, session, response_timeout, long_poll, ..self.clone() }
     }
 
     /// Takes the permit for a request of a client; `None` if the route group needs none.
@@ -134,6 +138,8 @@ async fn try_run(
     request: Request,
     next: Next,
 ) -> Result<Response, HttpError> {
+    let session = limit.session.as_ref().and_then(|session| session.caller(request.headers()));
+    let caller = session.as_ref().unwrap_or(caller);
     let client = limit.shares.client_index(caller, PeerAddress::from_request(&request));
     let (mut head, body) = request.into_parts();
     let account = limit.shares.account(client).clone();

@@ -24,8 +24,11 @@ pub struct RouteGroup {
 pub struct RoutePolicy {
     /// Maximum bytes of a request body, instead of [`HttpLimits::body_bytes`](crate::HttpLimits::body_bytes).
     pub body_limit: Option<BodyLimit>,
-    /// Bodies are files that no handler parses, so that their JSON values are not counted.
+    /// Bodies are files that no handler parses: their JSON values are not counted, and no memory is reserved for more than
+    /// their bytes.
     pub raw_bodies: bool,
+    /// Finds the caller of a session that the routes keep themselves. What the request uses counts for that caller.
+    pub session: Option<SessionLookup>,
     /// Requests wait for an event. They do not count as requests in progress, and the routes themselves bound their
     /// number and duration.
     pub long_poll: bool,
@@ -69,6 +72,29 @@ impl BodyLimit {
 impl fmt::Debug for BodyLimit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("BodyLimit")
+    }
+}
+
+/// Finds the caller of a session, such as that of a cookie, by the headers of a request.
+#[derive(Clone)]
+pub struct SessionLookup(Arc<FindCaller>);
+
+type FindCaller = dyn Fn(&HeaderMap) -> Option<Caller> + Send + Sync;
+
+impl SessionLookup {
+    /// Creates a lookup. A session without a caller of its own belongs to its address.
+    pub fn new(find: impl Fn(&HeaderMap) -> Option<Caller> + Send + Sync + 'static) -> Self {
+        Self(Arc::new(find))
+    }
+
+    pub(crate) fn caller(&self, headers: &HeaderMap) -> Option<Caller> {
+        (self.0)(headers)
+    }
+}
+
+impl fmt::Debug for SessionLookup {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("SessionLookup")
     }
 }
 
