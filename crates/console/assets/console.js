@@ -232,8 +232,13 @@ function coalesced(action) {
 
 if (document.body.hasAttribute('data-events')) {
   const status = document.getElementById('connection');
+  // Pause before a stream that was refused is opened again; it doubles until one is open.
+  const FIRST_PAUSE = 3000;
+  const MAX_PAUSE = 60_000;
   let source = null;
   let missed = false;
+  let pause = FIRST_PAUSE;
+  let timer = null;
   const refresh = coalesced(async () => {
     try {
       if (search) {
@@ -249,9 +254,11 @@ if (document.body.hasAttribute('data-events')) {
   });
   const open = () => {
     if (source || document.hidden) return;
+    clearTimeout(timer);
     source = new EventSource('/ui/events');
     source.addEventListener('open', () => {
       status.textContent = 'Live';
+      pause = FIRST_PAUSE;
       if (missed) refresh();
       missed = false;
     });
@@ -263,11 +270,18 @@ if (document.body.hasAttribute('data-events')) {
         source = null;
         // Refused: the session has ended, or the server is busy.
         refresh();
-        setTimeout(open, 3000);
+        timer = setTimeout(open, pause);
+        pause = Math.min(2 * pause, MAX_PAUSE);
       }
+    });
+    // Another page of this person has the stream. To open one again at once would take it from a third page.
+    source.addEventListener('replaced', () => {
+      close();
+      status.textContent = 'Not live: too many pages are open';
     });
   };
   const close = () => {
+    clearTimeout(timer);
     source?.close();
     source = null;
     missed = true;
@@ -275,6 +289,7 @@ if (document.body.hasAttribute('data-events')) {
   document.addEventListener('visibilitychange', () => (document.hidden ? close() : open()));
   addEventListener('pagehide', close);
   addEventListener('pageshow', open);
+  addEventListener('focus', open);
   document.addEventListener('focusout', () => { if (isBehind) refresh(); });
   open();
   const interval = Number(document.body.dataset.events) || 0;

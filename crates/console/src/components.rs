@@ -1,6 +1,9 @@
 //! Parts that several pages share.
 
+use std::io;
+
 use maud::{Markup, html};
+use serde_json::Value;
 use skills_agent_skills::validate::reveal_hidden;
 use skills_client_setup::shell_quote;
 use skills_core::{Provenance, SourceKind, Tier, uri::percent_encode_component};
@@ -116,6 +119,44 @@ pub(crate) fn with_query(path: &str, pairs: &[(&str, &str)]) -> String {
     if query.is_empty() { path.to_owned() } else { format!("{path}?{query}") }
 }
 
+/// Returns the first bytes of a value, as text or as JSON with indentation, and whether there are more. No more is written:
+/// indented JSON may be a hundred times as long as its value.
+pub(crate) fn json_text(value: &Value, max_bytes: usize) -> (String, bool) {
+    if let Value::String(text) = value {
+        let end = text.floor_char_boundary(max_bytes);
+        return (text[..end].to_owned(), end < text.len());
+    }
+    let mut writer = BoundedWriter { bytes: Vec::new(), left: max_bytes };
+    let is_cut = serde_json::to_writer_pretty(&mut writer, value).is_err();
+    // A character that was cut is left out.
+    let end = match std::str::from_utf8(&writer.bytes) {
+        Ok(text) => text.len(),
+        Err(error) => error.valid_up_to(),
+    };
+    writer.bytes.truncate(end);
+    (String::from_utf8(writer.bytes).unwrap_or_default(), is_cut)
+}
+
+/// Writer that fails after a number of bytes.
+struct BoundedWriter {
+    bytes: Vec<u8>,
+    left: usize,
+}
+
+impl io::Write for BoundedWriter {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let len = bytes.len().min(self.left);
+        self.left -= len;
+        self.bytes.extend_from_slice(&bytes[..len]);
+        // Of nothing written `write_all` makes an error.
+        Ok(len)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
 /// Renders a size with its unit.
 pub(crate) fn size(bytes: u64) -> Markup {
     html! { span.number { (units::bytes(bytes)) } }
@@ -136,6 +177,23 @@ mod tests {
             assert!(!page.contains(hostile), "{hostile:?}: {page}");
         }
         assert!(copyable_text("{\n}").into_string().contains("data-copy"));
+    }
+
+    #[test]
+    fn a_value_is_written_up_to_a_number_of_bytes() {
+        let nested = |value: &str| {
+            let text = format!("{}{value}{}", "[".repeat(100), "]".repeat(100));
+            serde_json::from_str::<Value>(&text).unwrap()
+        };
+        let long = nested("0,".repeat(100_000).trim_end_matches(','));
+        let (text, is_cut) = json_text(&long, 50_000);
+        assert_eq!((text.len(), is_cut), (50_000, true));
+        assert_eq!(json_text(&Value::from("\u{e9}\u{e9}"), 3), ("\u{e9}".to_owned(), true));
+        assert_eq!(json_text(&serde_json::json!(["\u{e9}"]), 6), ("[\n  \"".to_owned(), true));
+        assert_eq!(
+            json_text(&serde_json::json!({"a": 1}), 12),
+            ("{\n  \"a\": 1\n}".to_owned(), false)
+        );
     }
 
     #[test]

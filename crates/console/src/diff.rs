@@ -5,19 +5,57 @@ use skills_agent_skills::validate::reveal_hidden;
 
 use crate::units::counted;
 
-/// Most lines that are shown.
-const MAX_LINES: usize = 4000;
+/// Most lines that a page shows.
+const MAX_LINES: usize = 8000;
+/// Most lines of a file that are shown.
+const MAX_FILE_LINES: usize = 4000;
+/// Most bytes of lines that a page shows.
+const MAX_BYTES: usize = 256 << 10;
+/// Most bytes of a line that are shown.
+const MAX_LINE_BYTES: usize = 4 << 10;
+/// Memory of a line besides its text.
+const LINE_MEMORY: usize = 1200;
+/// Memory of a text for each of its bytes: on both sides, with escaped characters, in all copies of the table.
+const TEXT_FACTOR: usize = 56;
 
-/// Renders a unified difference.
-pub(crate) fn render_unified(diff: &str, caption: &str) -> Markup {
+/// Lines and bytes that a page may still show.
+pub(crate) struct ShownLines {
+    lines: usize,
+    bytes: usize,
+}
+
+impl Default for ShownLines {
+    fn default() -> Self {
+        Self { lines: MAX_LINES, bytes: MAX_BYTES }
+    }
+}
+
+/// Returns the memory that rendering differences takes at most.
+pub(crate) fn memory<'a>(diffs: impl Iterator<Item = &'a str>) -> usize {
+    let sizes = diffs.map(|diff| (diff.lines().count(), diff.len()));
+    let (lines, bytes) = sizes.fold((0, 0), |sum, it| (sum.0 + it.0, sum.1 + it.1));
+    lines.min(MAX_LINES) * LINE_MEMORY + bytes.min(MAX_BYTES) * TEXT_FACTOR
+}
+
+/// Renders a unified difference, as far as the page may show it.
+pub(crate) fn render_unified(diff: &str, caption: &str, shown: &mut ShownLines) -> Markup {
     let is_header = |line: &&str| line.starts_with("--- ") || line.starts_with("+++ ");
     let lines = diff.lines().skip_while(is_header);
-    let more = lines.clone().skip(MAX_LINES).count();
+    let mut more = lines.clone().count();
+    let lines =
+        lines.take(MAX_FILE_LINES).map(|line| &line[..line.floor_char_boundary(MAX_LINE_BYTES)]);
+    let lines = lines.map_while(|line| {
+        let left = (shown.lines.checked_sub(1)?, shown.bytes.checked_sub(line.len())?);
+        (shown.lines, shown.bytes) = left;
+        more -= 1;
+        Some(line)
+    });
+    let rows = rows(lines);
     html! {
         div.diff tabindex="0" role="region" aria-label=(caption) {
             table.side {
                 caption { (reveal_hidden(caption)) }
-                tbody { @for row in rows(lines.take(MAX_LINES)) { (row) } }
+                tbody { @for row in &rows { (row) } }
             }
         }
         @if more > 0 { p.muted { (counted(more, "more line")) @if more == 1 { " is" } @else { " are" } " not shown." } }
@@ -118,10 +156,14 @@ fn cell(number: Option<usize>, text: &str, class: Option<&str>) -> Markup {
 mod tests {
     use super::*;
 
+    fn render(diff: &str) -> String {
+        render_unified(diff, "x", &mut ShownLines::default()).into_string()
+    }
+
     #[test]
     fn a_unified_difference_is_shown_side_by_side() {
         let diff = "--- a\n+++ b\n@@ -3,3 +3,3 @@\n same\n-<old>\n+new \u{202e}\n\\ No newline at end of file\n@@ -20 +20,2 @@\n+x\n";
-        let html = render_unified(diff, "<i>SKILL.md").into_string();
+        let html = render_unified(diff, "<i>SKILL.md", &mut ShownLines::default()).into_string();
         assert!(html.contains("<td class=\"line\">4</td><td class=\"del\">"), "{html}");
         assert!(html.contains("&lt;old&gt;") && html.contains("⟨U+202E⟩"), "{html}");
         assert!(html.contains("⋯") && html.contains(">20<") && !html.contains("<i>"), "{html}");
@@ -130,7 +172,7 @@ mod tests {
     #[test]
     fn removed_and_added_lines_of_a_change_are_paired_in_order() {
         let diff = "--- x\n+++ x\n@@ -1,5 +1,6 @@\n-a\n-b\n+A\n+B\n+C\n same\n-d\n-e\n+D\n@@ -20 +21 @@\n--- f\n@@ -30 +31 @@\n+G\n";
-        let html = render_unified(diff, "x").into_string();
+        let html = render(diff);
         let html = html.replace("<span class=\"visually-hidden\">", "").replace("</span>", "");
         let rows: Vec<Vec<&str>> = html
             .split("<tr>")
@@ -166,11 +208,19 @@ mod tests {
 
     #[test]
     fn long_differences_are_bounded() {
-        let long = "+x\n".repeat(MAX_LINES + 100);
-        let page = render_unified(&long, "x").into_string();
-        assert_eq!(page.matches("<tr>").count(), MAX_LINES);
+        let rows = |page: &str| page.matches("<tr>").count();
+        let long = "+x\n".repeat(MAX_FILE_LINES + 100);
+        let page = render(&long);
+        assert_eq!(rows(&page), MAX_FILE_LINES);
         assert!(page.contains("100 more lines are not shown."), "{page}");
-        let whole = "+x\n".repeat(MAX_LINES);
-        assert!(!render_unified(&whole, "x").into_string().contains("not shown"));
+        assert!(!render(&"+x\n".repeat(MAX_FILE_LINES)).contains("not shown"));
+        let mut shown = ShownLines::default();
+        let pages: Vec<String> =
+            (0..9).map(|_| render_unified(&long, "x", &mut shown).into_string()).collect();
+        assert_eq!(pages.iter().map(|page| rows(page)).sum::<usize>(), MAX_LINES);
+        let wide = format!("+{}\n", "\"".repeat(1 << 20)).repeat(1000);
+        let page = render(&wide);
+        assert_eq!(rows(&page), MAX_BYTES / MAX_LINE_BYTES);
+        assert!(page.len() < memory([&*wide].into_iter()), "{} bytes", page.len());
     }
 }

@@ -7,7 +7,7 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use skills_bundles::BundleError;
-use skills_core::{Code, Coded, RuleError};
+use skills_core::{Code, Coded, OverBudget, RuleError, TableFull, WorkError, work::Stopped};
 use skills_execution::ExecuteError;
 use skills_http::{ErrorCode, server_error_status};
 use skills_registry::RegistryError;
@@ -59,9 +59,28 @@ pub(crate) enum ConsoleError {
     /// The session ended while a form was filled in.
     #[error("you are not signed in any more, so the form was not sent on")]
     SessionEnded,
-    /// A task was interrupted.
+    /// The request needs more memory or processor time than its person may use now.
+    #[error(transparent)]
+    Work(#[from] WorkError),
+    /// The server holds too much of other people.
+    #[error(transparent)]
+    TableFull(#[from] TableFull),
+    /// The request failed for a reason that is none of its person's.
     #[error("an internal error interrupted the request")]
     Internal,
+}
+
+impl From<OverBudget> for ConsoleError {
+    fn from(error: OverBudget) -> Self {
+        Self::Work(error.into())
+    }
+}
+
+/// The time of the work is up. If its caller is gone, nobody sees the error.
+impl From<Stopped> for ConsoleError {
+    fn from(Stopped: Stopped) -> Self {
+        Self::Work(WorkError::Busy)
+    }
 }
 
 impl From<RuleError> for ConsoleError {
@@ -83,7 +102,10 @@ impl Coded for ConsoleError {
             Self::Form(_) => Code::InvalidInput,
             Self::NoPage | Self::NoFile(_) => Code::NotFound,
             Self::ChangedMeanwhile(_) | Self::ToolChanged(_) => Code::Conflict,
-            Self::Internal => Code::Internal,
+            Self::Work(WorkError::OverBudget(_) | WorkError::Busy) | Self::TableFull(_) => {
+                Code::Overloaded
+            }
+            Self::Work(WorkError::Panicked(_)) | Self::Internal => Code::Internal,
         }
     }
 
@@ -112,7 +134,13 @@ impl Coded for ConsoleError {
             Self::SessionEnded => Some(
                 "sign in in another tab; then go back, copy what you typed, reload the page, and send it again",
             ),
-            Self::Form(_) | Self::NoFile(_) | Self::Internal => None,
+            Self::Work(WorkError::OverBudget(_) | WorkError::Busy) | Self::TableFull(_) => {
+                Some("try again in a moment")
+            }
+            Self::Work(WorkError::Panicked(_))
+            | Self::Form(_)
+            | Self::NoFile(_)
+            | Self::Internal => None,
         }
     }
 }
@@ -131,7 +159,11 @@ impl ConsoleError {
                 StatusCode::SERVICE_UNAVAILABLE
             }
             Self::Bundle(_) => StatusCode::UNPROCESSABLE_ENTITY,
-            Self::Registry(_) | Self::Execute(_) | Self::Vault(_) => match self.code() {
+            Self::Registry(_)
+            | Self::Execute(_)
+            | Self::Vault(_)
+            | Self::Work(_)
+            | Self::TableFull(_) => match self.code() {
                 Code::NotFound | Code::NoSuchKey => StatusCode::NOT_FOUND,
                 Code::UnknownKey => StatusCode::UNAUTHORIZED,
                 Code::KeyNeeded => StatusCode::FORBIDDEN,

@@ -1,6 +1,10 @@
 //! Stream of changes as Server-Sent Events: what is different, so that a page can fetch it.
 
-use std::{convert::Infallible, time::Duration};
+use std::{
+    convert::Infallible,
+    sync::atomic::{AtomicU64, Ordering},
+    time::Duration,
+};
 
 use axum::{
     body::{Body, Bytes},
@@ -9,41 +13,96 @@ use axum::{
 };
 use futures_util::{Stream, StreamExt as _, future, stream};
 use serde::Serialize;
+use skills_core::{OwnedTable, TableFull, TableLimits};
 use skills_registry::ChangeEvent;
 use tokio::time::{Instant, interval_at};
+use tokio_util::sync::{CancellationToken, DropGuard};
 
-use crate::{error::ConsoleError, session::SessionEnd, visit::Visit};
+use crate::{
+    error::ConsoleError,
+    session::{Person, SessionEnd},
+    visit::Visit,
+};
 
-/// Most open streams of all browsers.
-pub(crate) const MAX_STREAMS: usize = 512;
 /// Longest stream. Browsers open the next one themselves.
 const MAX_DURATION: Duration = Duration::from_secs(15 * 60);
 /// Interval of comments that keep a connection open and find those that are gone.
 const KEEP_ALIVE: Duration = Duration::from_secs(20);
+/// Limits of open streams. One more of a person ends their oldest: pages have a stream while they are visible.
+const STREAMS: TableLimits =
+    TableLimits { per_owner: 32, total: 1024, idle: EXPIRY, lifetime: EXPIRY };
+/// Time after which an entry of the table is none of an open stream.
+const EXPIRY: Duration = MAX_DURATION.saturating_mul(2);
+/// Last event of a stream that another one of its person replaced. The script then waits for its person to come back to
+/// the page: a browser that opened the stream again at once would end another one.
+const REPLACED: &str = "event: replaced\ndata: {}\n\n";
+
+/// Open streams.
+pub(crate) struct Streams {
+    table: OwnedTable<u64, DropGuard, Person>,
+    next_number: AtomicU64,
+}
+
+/// Entry of an open stream, which leaves the table when it is dropped.
+struct OpenStream {
+    table: OwnedTable<u64, DropGuard, Person>,
+    number: u64,
+    /// Cancelled when another stream replaces this one.
+    replaced: CancellationToken,
+}
+
+impl Streams {
+    pub(crate) fn new() -> Self {
+        Self { table: OwnedTable::new(STREAMS), next_number: AtomicU64::new(0) }
+    }
+
+    fn open(&self, person: Person) -> Result<OpenStream, TableFull> {
+        let number = self.next_number.fetch_add(1, Ordering::Relaxed);
+        let replaced = CancellationToken::new();
+        self.table.insert(person, number, replaced.clone().drop_guard())?;
+        Ok(OpenStream { table: self.table.clone(), number, replaced })
+    }
+}
+
+impl Drop for OpenStream {
+    fn drop(&mut self) {
+        self.table.remove(&self.number);
+    }
+}
 
 /// Streams the changes that the person may see, until their session or key ends.
 pub(crate) async fn stream(visit: Visit) -> Result<Response, ConsoleError> {
     let session = visit.console.sessions.end_of(&visit.session);
-    let is_open = visit.identity.as_ref().is_some_and(|it| !it.is_signed_in() || session.is_some());
-    if !is_open {
+    let identity = visit.identity.as_ref().filter(|it| !it.is_signed_in() || session.is_some());
+    let Some(identity) = identity else {
         // Tells the browser not to try again; the script then loads the page anew.
         return Ok(StatusCode::NO_CONTENT.into_response());
-    }
-    let skills = visit.skills()?;
-    let Ok(permit) = visit.console.streams.clone().try_acquire_owned() else {
-        return Ok((StatusCode::SERVICE_UNAVAILABLE, [(header::RETRY_AFTER, "10")]).into_response());
     };
+    let skills = visit.skills()?;
+    let open = visit.console.streams.open(Person::of(identity))?;
     let changes = skills.changes().map(|event| text(&event));
-    let end = Box::pin(end_of(session));
-    let events = with_keep_alive(changes).take_until(end).map(move |text| {
-        // The permit lives as long as the stream.
-        let _ = &permit;
-        Ok::<_, Infallible>(Bytes::from(text))
-    });
+    let events = with_end(with_keep_alive(changes), end_of(session), open);
+    let events = events.map(|text| Ok::<_, Infallible>(Bytes::from(text)));
     let first = stream::iter([Ok(Bytes::from_static(b"retry: 1000\n: open\n\n"))]);
     let headers =
         [(header::CONTENT_TYPE, "text/event-stream"), (header::CACHE_CONTROL, "no-store")];
     Ok((headers, Body::from_stream(first.chain(events))).into_response())
+}
+
+/// Ends a stream at its end, or when another one replaces it, which is its last event.
+fn with_end(
+    events: impl Stream<Item = String> + Send,
+    end: impl Future<Output = ()> + Send,
+    open: OpenStream,
+) -> impl Stream<Item = String> + Send {
+    let replaced = open.replaced.clone();
+    let end = future::select(Box::pin(end), Box::pin(replaced.cancelled_owned()));
+    let last = stream::once(async move {
+        // The entry lives as long as the stream.
+        let is_replaced = open.replaced.is_cancelled();
+        is_replaced.then(|| REPLACED.to_owned())
+    });
+    events.take_until(end).chain(last.filter_map(std::future::ready))
 }
 
 /// Completes when a stream has to end.
@@ -128,6 +187,35 @@ mod tests {
         let start = Instant::now();
         end_of(session(short)).await;
         assert!(start.elapsed().is_zero());
+    }
+
+    #[test]
+    fn the_documentation_has_the_limits() {
+        let TableLimits { per_owner, total, .. } = STREAMS;
+        let row = format!("| streams of changes | {per_owner} of a person, {total} in all |");
+        assert!(crate::DOCUMENTATION.contains(&row), "{row}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn streams_of_one_person_end_only_their_own_oldest() {
+        let streams = Streams::new();
+        let person = |name: &str| Person::User(name.parse().unwrap());
+        let open = |name: &str| {
+            let open = streams.open(person(name)).unwrap();
+            Box::pin(with_end(stream::pending(), end_of(None), open))
+        };
+        let mut of_bob = open("bob");
+        let mut of_ann: Vec<_> = (0..STREAMS.total).map(|_| open("ann")).collect();
+        let ended = of_ann.len() - STREAMS.per_owner;
+        for stream in &mut of_ann[..ended] {
+            let events: Vec<_> = stream.collect().await;
+            assert_eq!(events, [REPLACED]);
+        }
+        assert_eq!(streams.table.len(), STREAMS.per_owner + 1);
+        let next = future::select(of_ann[ended].next(), of_bob.next());
+        assert!(tokio::time::timeout(KEEP_ALIVE, next).await.is_err(), "both are open");
+        drop((of_ann, of_bob));
+        assert!(streams.table.is_empty(), "a closed stream leaves the table");
     }
 
     #[tokio::test(start_paused = true)]

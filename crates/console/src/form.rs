@@ -7,13 +7,14 @@ use axum::{
     http::header,
 };
 use serde_json::Value;
-use skills_core::RequestBudget;
-use skills_registry::RegistryError;
+use skills_core::limits::{ByteLimit, MAX_SKILL_BYTES};
 
 use crate::{error::ConsoleError, visit::Visit};
 
 /// Name of the field that holds the form token.
 pub(crate) const TOKEN_FIELD: &str = "token";
+/// Longest text of a field: four times the longest document, so that a page can say that one is too long.
+const MAX_TEXT_BYTES: usize = 4 * MAX_SKILL_BYTES;
 /// Most parts of a form: the files of the largest bundle, and some fields.
 const MAX_PARTS: usize = 2100;
 
@@ -71,6 +72,10 @@ impl Form {
         if self.fields.len() + self.files.len() >= MAX_PARTS {
             return Err(ConsoleError::Form("the form has too many parts".to_owned()));
         }
+        if text.len() > MAX_TEXT_BYTES {
+            let message = format!("a field has more than {}", ByteLimit(MAX_TEXT_BYTES));
+            return Err(ConsoleError::Form(message));
+        }
         self.fields.push((name, text));
         Ok(())
     }
@@ -83,7 +88,7 @@ impl Form {
         while let Some(part) = parts.next_field().await.map_err(malformed)? {
             let name = part.name().unwrap_or_default().to_owned();
             match part.file_name().map(str::to_owned) {
-                None => form.push(name, part.text().await.map_err(malformed)?)?,
+                None => form.push(name, text(part.bytes().await.map_err(malformed)?)?)?,
                 Some(file_name) => {
                     let bytes = part.bytes().await.map_err(malformed)?;
                     // Browsers send an empty part for an input without a file.
@@ -101,11 +106,10 @@ impl Form {
     }
 }
 
-/// Reserves the memory of the parts of a form, which are copies of the received body.
-fn reserve_copy(request: &Request) -> Result<(), ConsoleError> {
-    let Some(budget) = request.extensions().get::<RequestBudget>() else { return Ok(()) };
-    let bytes = usize::try_from(request.body().size_hint().lower()).unwrap_or(usize::MAX);
-    Ok(budget.try_grow(bytes).map_err(|_| RegistryError::Overloaded)?)
+/// Returns the text of a field, without another copy of it.
+fn text(bytes: Bytes) -> Result<String, ConsoleError> {
+    let text = String::from_utf8(bytes.into());
+    text.map_err(|_| ConsoleError::Form("a field is not UTF-8".to_owned()))
 }
 
 impl<S: Send + Sync> FromRequest<S> for Form {
@@ -115,8 +119,10 @@ impl<S: Send + Sync> FromRequest<S> for Form {
         let Ok(visit) = request.extract_parts::<Visit>().await;
         let content_type = request.headers().get(header::CONTENT_TYPE);
         let content_type = content_type.and_then(|value| value.to_str().ok()).unwrap_or_default();
+        // The parts are copies of the received body, which is gone when they have been read.
+        let received = usize::try_from(request.body().size_hint().lower()).unwrap_or(usize::MAX);
+        visit.reserve(received)?;
         let form = if content_type.starts_with("multipart/form-data") {
-            reserve_copy(&request)?;
             let parts = Multipart::from_request(request, state).await;
             Self::from_multipart(parts.map_err(|error| ConsoleError::Form(error.body_text()))?)
                 .await?
@@ -131,6 +137,7 @@ impl<S: Send + Sync> FromRequest<S> for Form {
         } else {
             return Err(ConsoleError::Form("this is not a form".to_owned()));
         };
+        visit.give_back(received);
         let token = form.line(TOKEN_FIELD).unwrap_or_default();
         if !visit.console.sessions.is_form_token(&visit.session, token) {
             return Err(ConsoleError::FormToken);

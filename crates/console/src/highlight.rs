@@ -103,12 +103,13 @@ fn comments(language: &str) -> Option<Comments> {
     })
 }
 
-/// Renders code in a language as HTML with spans.
-pub(crate) fn highlight(code: &str, language: &str) -> Markup {
+/// Renders code in a language as HTML with spans, at most a number of them: a span takes many times the memory of a short
+/// word. Code after the last one is plain.
+pub(crate) fn highlight(code: &str, language: &str, max_spans: usize) -> Markup {
     let mut html = String::with_capacity(code.len() + code.len() / 4);
     match comments(language).filter(|_| code.len() <= MAX_BYTES) {
         Some(comments) => {
-            Highlighter::new(code, comments, &mut html).run();
+            Highlighter::new(code, comments, max_spans, &mut html).run();
         }
         None => escape(&mut html, code),
     }
@@ -133,6 +134,7 @@ struct Highlighter<'a> {
     code: &'a str,
     comments: Comments,
     html: &'a mut String,
+    spans_left: usize,
     /// Position up to which no quote of a kind closes a string. A quote that a failed search passed was escaped, so a
     /// search that starts at it would fail too: each line is searched at most once for each kind.
     unclosed_until: [usize; QUOTES.len()],
@@ -141,8 +143,14 @@ struct Highlighter<'a> {
 }
 
 impl<'a> Highlighter<'a> {
-    const fn new(code: &'a str, comments: Comments, html: &'a mut String) -> Self {
-        Self { code, comments, html, unclosed_until: [0; QUOTES.len()], searched: 0 }
+    const fn new(
+        code: &'a str,
+        comments: Comments,
+        max_spans: usize,
+        html: &'a mut String,
+    ) -> Self {
+        let (unclosed_until, searched) = ([0; QUOTES.len()], 0);
+        Self { code, comments, html, spans_left: max_spans, unclosed_until, searched }
     }
 
     /// Highlights the code, and returns the bytes that were read for closing quotes.
@@ -150,6 +158,10 @@ impl<'a> Highlighter<'a> {
         let mut at = 0;
         while at < self.code.len() {
             let rest = &self.code[at..];
+            if self.spans_left == 0 {
+                self.push(None, rest);
+                break;
+            }
             let (class, len) = self.token(rest, at);
             self.push(class, &rest[..len]);
             at += len;
@@ -214,6 +226,7 @@ impl<'a> Highlighter<'a> {
     fn push(&mut self, class: Option<&str>, text: &str) {
         match class {
             Some(class) => {
+                self.spans_left -= 1;
                 self.html.push_str("<span class=\"");
                 self.html.push_str(class);
                 self.html.push_str("\">");
@@ -249,7 +262,7 @@ mod tests {
     use super::*;
 
     fn html(code: &str, language: &str) -> String {
-        highlight(code, language).into_string()
+        highlight(code, language, MAX_BYTES).into_string()
     }
 
     #[test]
@@ -278,7 +291,7 @@ mod tests {
         for part in ["'\\", "\"\\'\\`\\", "'\\\"\\", "'\n", "it's \"a\\\" `\\` ", "\\'"] {
             let code = part.repeat(MAX_BYTES / part.len());
             let mut html = String::new();
-            let searched = Highlighter::new(&code, HASH, &mut html).run();
+            let searched = Highlighter::new(&code, HASH, MAX_BYTES, &mut html).run();
             assert!(searched <= 3 * code.len(), "{part:?}: {searched} of {}", code.len());
         }
         assert_eq!(
@@ -286,6 +299,14 @@ mod tests {
             "<span class=\"hl-s\">'\\' '</span>a' <span class=\"hl-s\">&quot;b&quot;</span>"
         );
         assert_eq!(html("it's\n'a'", "sh"), "it's\n<span class=\"hl-s\">'a'</span>");
+    }
+
+    #[test]
+    fn code_after_the_last_span_is_plain() {
+        let html = highlight("1 \"<\" 2 <3", "json", 2).into_string();
+        let expected =
+            "<span class=\"hl-n\">1</span> <span class=\"hl-s\">&quot;&lt;&quot;</span> 2 &lt;3";
+        assert_eq!(html, expected);
     }
 
     #[test]

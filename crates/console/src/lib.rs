@@ -10,7 +10,7 @@
 //! - `layout`, `components`, `assets`, `response`, `error`: what all pages share
 //! - `browse`, `skill`, `prompt`, `publish`, `live`, `people`, `overview`: the pages
 //! - `events`: stream of changes
-//! - `markdown`, `highlight`, `diff`, `plot`, `units`: rendering
+//! - `validation`: permits for it; `rendering`: permits for it; `markdown`, `highlight`, `diff`, `plot`, `units`: the parts
 //!
 //! This crate knows the registry, the executor of tools and the vault, and no other surface.
 
@@ -30,12 +30,14 @@ mod people;
 mod plot;
 mod prompt;
 mod publish;
+mod rendering;
 mod response;
 mod session;
 mod sign_in;
 mod skill;
 mod state;
 mod units;
+mod validation;
 mod visit;
 
 use axum::{
@@ -43,7 +45,7 @@ use axum::{
     routing::{get, post},
 };
 use skills_core::limits::MAX_BUNDLE_BYTES;
-use skills_http::{BodyLimit, ErrorBody, ErrorFormat, RouteGroup, RoutePolicy};
+use skills_http::{BodyLimit, ErrorBody, ErrorFormat, RouteGroup, RoutePolicy, SessionLookup};
 
 pub use state::{Console, ConsoleParts};
 
@@ -55,6 +57,10 @@ const HOME: &str = "/ui";
 
 /// Largest upload: the largest bundle, and the other parts of the form.
 const MAX_UPLOAD_BYTES: usize = MAX_BUNDLE_BYTES + (2 << 20);
+
+/// Documentation of the console, which repeats limits of the code.
+#[cfg(test)]
+const DOCUMENTATION: &str = include_str!("../../../docs/console.md");
 
 /// Routes of the console, by policy.
 #[derive(Debug, Clone)]
@@ -70,7 +76,9 @@ pub struct ConsoleRoutes {
 /// Returns the routes. The console authenticates all of them itself, by cookie.
 #[must_use]
 pub fn routes(console: &Console) -> ConsoleRoutes {
+    let sessions = console.clone();
     let policy = RoutePolicy {
+        session: Some(SessionLookup::new(move |headers| sessions.sessions.caller(headers))),
         auth_bypass: Some(|_, _| true),
         same_origin: true,
         linkable: false,
@@ -109,8 +117,8 @@ pub fn routes(console: &Console) -> ConsoleRoutes {
         .route("/ui/zip/{name}", get(skill::zip));
     // Only this form has files.
     let uploads = Router::new().route("/ui/publish/review", post(publish::review));
-    let upload_policy =
-        RoutePolicy { body_limit: Some(BodyLimit::new(|_| MAX_UPLOAD_BYTES)), ..policy.clone() };
+    let body_limit = Some(BodyLimit::new(|_| MAX_UPLOAD_BYTES));
+    let upload_policy = RoutePolicy { body_limit, raw_bodies: true, ..policy.clone() };
     let streams = Router::new().route("/ui/events", get(events::stream));
     let assets = Router::new().route("/ui/assets/{name}", get(assets::serve));
     let front_page = Router::new().route("/", get(browse::page));

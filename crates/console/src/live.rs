@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use axum::response::Response;
 use maud::{Markup, html};
 use serde_json::{Map, Value};
+use skills_core::{WorkAccount, WorkKind, text::truncate};
 use skills_http::{Connection, ImportedSource};
 use skills_registry::{Catalog, ConnectedWorker, RegistryError, live::LiveOperation};
 
@@ -13,9 +14,12 @@ use crate::{
     components::{is_console, user_text, with_query},
     error::ConsoleError,
     layout::{Page, Section},
+    rendering::scan,
     units::{ago, counted},
     visit::Visit,
 };
+
+const SOURCES: WorkKind = WorkKind::io("imported sources in the console");
 
 /// Most rows of a list.
 const MAX_ROWS: usize = 200;
@@ -26,6 +30,10 @@ const STDIO_SURFACES: [(&str, &str); 2] =
     [("skills-mcp-", "mcp over stdio"), ("skills-acp-", "acp over stdio")];
 /// Functions or paths of a row that are listed.
 const MAX_NAMES: usize = 50;
+/// Functions or paths of a list that are listed.
+const MAX_LISTED_NAMES: usize = 2000;
+/// Longest text of a row that is shown, in characters.
+const MAX_TEXT_CHARS: usize = 200;
 
 /// Renders the page.
 pub(crate) async fn page(visit: Visit) -> Result<Response, ConsoleError> {
@@ -47,7 +55,8 @@ pub(crate) async fn page(visit: Visit) -> Result<Response, ConsoleError> {
     };
     let connections = visit.console.parts.server.connections();
     let server = std::sync::Arc::clone(&visit.console.parts.server);
-    let imported = tokio::task::spawn_blocking(move || server.sources()).await.unwrap_or_default();
+    let imported = WorkAccount::current().run(SOURCES, 0, move |_| server.sources()).await?;
+    let sources = scan(&catalog, source_list).await?;
     let body = html! {
         h1 { "Live" }
         p.lead { "Programs that are connected to this registry now, and the places that its skills come from." }
@@ -61,7 +70,7 @@ pub(crate) async fn page(visit: Visit) -> Result<Response, ConsoleError> {
         @if !imported.is_empty() {
             section #imports data-live aria-label="Imported sources" { h2 { "Imported sources" } (import_list(&imported)) }
         }
-        section #sources data-live aria-label="Sources" { h2 { "Sources" } (source_list(&catalog)) }
+        section #sources data-live aria-label="Sources" { h2 { "Sources" } (sources) }
         @if !is_admin { p.muted { "An administrator also sees workers and sessions." } }
     };
     Ok(Page::new("Live", Section::Live, body).polling().respond(&visit))
@@ -82,30 +91,39 @@ fn worker_list(workers: Result<Vec<ConnectedWorker>, RegistryError>) -> Markup {
         Ok(workers) => workers,
         Err(error) => return failure(&error),
     };
+    let mut left = MAX_LISTED_NAMES;
     html! {
         @if workers.is_empty() { p.muted { "No worker is connected to the bus." } }
         @else {
             div.scroll tabindex="0" role="region" aria-label="Workers" { table {
                 thead { tr { th scope="col" { "Name" } th scope="col" { "Runtime" } th scope="col" { "Connected" } th scope="col" { "Functions" } } }
                 tbody { @for worker in workers.iter().take(MAX_ROWS) { tr {
-                    th scope="row" { (user_text(&worker.name)) }
-                    td { (user_text(&worker.runtime)) }
+                    th scope="row" { (shortened(&worker.name)) }
+                    td { (shortened(&worker.runtime)) }
                     td { @if let Some(since) = worker.since { (ago(since)) } }
-                    td { (names(&worker.functions, "function")) }
+                    td { (names(&worker.functions, "function", &mut left)) }
                 } } }
             } }
         }
     }
 }
 
-fn names(names: &[String], noun: &str) -> Markup {
+/// Renders text of a program that is connected.
+fn shortened(text: &str) -> Markup {
+    user_text(&truncate(text, MAX_TEXT_CHARS))
+}
+
+/// Renders names, of which a list has so many left.
+fn names(names: &[String], noun: &str, left: &mut usize) -> Markup {
+    let shown = &names[..names.len().min(MAX_NAMES).min(*left)];
+    *left -= shown.len();
     html! {
         @if names.is_empty() { span.muted { "none" } }
         @else {
             details {
                 summary { (counted(names.len(), noun)) }
-                ul.plain { @for name in names.iter().take(MAX_NAMES) { li { code { (user_text(name)) } } } }
-                @if names.len() > MAX_NAMES { p.muted { "and " (names.len() - MAX_NAMES) " more" } }
+                ul.plain { @for name in shown { li { code { (shortened(name)) } } } }
+                @if names.len() > shown.len() { p.muted { "and " (names.len() - shown.len()) " more" } }
             }
         }
     }
@@ -124,16 +142,17 @@ fn client_list(clients: Result<Value, RegistryError>) -> Markup {
         let paths = row["paths"].as_array().into_iter().flatten();
         paths.filter_map(|path| path["path"].as_str().map(str::to_owned)).collect()
     };
+    let mut left = MAX_LISTED_NAMES;
     html! {
         @if rows.is_empty() { p.muted { "No client of the Model Drive Protocol is connected." } }
         @else {
             div.scroll tabindex="0" role="region" aria-label="Live clients" { table {
                 thead { tr { th scope="col" { "Client" } th scope="col" { "Name" } th scope="col" { "Platform" } th scope="col" { "Paths" } } }
                 tbody { @for row in rows.iter().take(MAX_ROWS) { tr {
-                    th scope="row" { a href=(with_query(crate::HOME, &[("q", &text(row, "id")), ("tier", "live")])) { (user_text(&text(row, "id"))) } }
-                    td { (user_text(&text(row, "name"))) }
-                    td { (user_text(&text(row, "platform"))) }
-                    td { (names(&paths(row), "path")) }
+                    th scope="row" { a href=(with_query(crate::HOME, &[("q", &text(row, "id")), ("tier", "live")])) { (shortened(&text(row, "id"))) } }
+                    td { (shortened(&text(row, "name"))) }
+                    td { (shortened(&text(row, "platform"))) }
+                    td { (names(&paths(row), "path", &mut left)) }
                 } } }
             } }
             @if clients["nextCursor"].is_string() { p.muted { "Further clients are not shown." } }
@@ -148,13 +167,13 @@ fn session_list(connections: &[Connection], processes: &[ConnectedWorker]) -> Ma
             div.scroll tabindex="0" role="region" aria-label="Sessions" { table {
                 thead { tr { th scope="col" { "Client" } th scope="col" { "Surface" } th scope="col" { "Open" } th scope="col" { "Notifications" } } }
                 tbody { @for connection in connections.iter().take(MAX_ROWS) { tr {
-                    th scope="row" { (user_text(&connection.client)) }
+                    th scope="row" { (shortened(&connection.client)) }
                     td { (connection.surface) }
                     td { (ago(connection.since)) }
                     td { @if connection.is_listening { span.badge.good { "listening" } } @else { span.muted { "not listening" } } }
                 } }
                 @for process in processes.iter().take(MAX_ROWS) { tr {
-                    th scope="row" { (user_text(&process.name)) }
+                    th scope="row" { (shortened(&process.name)) }
                     td { (stdio_surface(process).unwrap_or_default()) }
                     td { @if let Some(since) = process.since { (ago(since)) } }
                     td { span.badge.good { "listening" } }

@@ -2,7 +2,7 @@
 
 use axum::response::Response;
 use maud::{Markup, html};
-use skills_core::{SurfaceStats, request_stats::MINUTES};
+use skills_core::{SurfaceStats, WorkAccount, WorkKind, request_stats::MINUTES};
 use skills_http::ServerStatus;
 use skills_registry::Catalog;
 
@@ -11,9 +11,12 @@ use crate::{
     error::ConsoleError,
     layout::{Page, Section},
     plot::{Bars, Series, render as render_plot, sum_into},
+    rendering::scan,
     units::{ago, bytes, number},
     visit::Visit,
 };
+
+const STATUS: WorkKind = WorkKind::io("state of the server in the console");
 
 const HOUR: usize = 60;
 /// Bars of a plot.
@@ -23,14 +26,14 @@ const BARS: usize = 60;
 pub(crate) async fn page(visit: Visit) -> Result<Response, ConsoleError> {
     let catalog = visit.catalog().await?;
     let server = visit.console.parts.server.clone();
-    let status = tokio::task::spawn_blocking(move || server.status()).await;
-    let status = status.map_err(|_| ConsoleError::Internal)?;
+    let status = WorkAccount::current().run(STATUS, 0, move |_| server.status()).await?;
+    let counts = scan(&catalog, Counts::of).await?;
     let stats = visit.console.parts.server.requests();
     let is_admin = visit.person()?.is_admin();
     let body = html! {
         h1 { "Overview" }
         div #state data-live { (state(&status)) }
-        div #figures data-live { (figures(&catalog, &status, &stats, is_admin)) }
+        div #figures data-live { (figures(&catalog, &counts, &status, &stats, is_admin)) }
         @if is_admin {
             div #requests data-live {
                 h2 { "Requests" }
@@ -52,8 +55,28 @@ fn state(status: &ServerStatus) -> Markup {
     }
 }
 
+/// Numbers of entries.
+struct Counts {
+    tools: usize,
+    prompts: usize,
+    versions: u64,
+}
+
+impl Counts {
+    fn of(catalog: &Catalog) -> Self {
+        let of_skills = catalog.skills_after(None).filter_map(|row| row.heads.as_ref());
+        let of_prompts = catalog.prompts_after(None).filter_map(|row| row.heads.as_ref());
+        Self {
+            tools: catalog.skills_after(None).filter(|row| row.meta.tool.is_some()).count(),
+            prompts: catalog.prompts_after(None).count(),
+            versions: of_skills.chain(of_prompts).map(|heads| heads.latest).sum(),
+        }
+    }
+}
+
 fn figures(
     catalog: &Catalog,
+    counts: &Counts,
     status: &ServerStatus,
     stats: &[SurfaceStats],
     is_admin: bool,
@@ -65,17 +88,13 @@ fn figures(
             .fold((0, 0), |sum, it| (sum.0 + it.0, sum.1 + it.1))
     };
     let (requests, errors) = total(HOUR);
-    let tools = catalog.skills_after(None).filter(|row| row.meta.tool.is_some()).count();
-    let of_skills = catalog.skills_after(None).filter_map(|row| row.heads.as_ref());
-    let of_prompts = catalog.prompts_after(None).filter_map(|row| row.heads.as_ref());
-    let versions: u64 = of_skills.chain(of_prompts).map(|heads| heads.latest).sum();
     let figure = |value: String, label: &str| html! { li { strong { (value) } span { (label) } } };
     html! {
         ul.figures {
             (figure(number(catalog.skill_count() as u64), "skills that you see"))
-            (figure(number(tools as u64), "of them tools"))
-            (figure(number(catalog.prompts_after(None).count() as u64), "prompts"))
-            (figure(number(versions), "versions published"))
+            (figure(number(counts.tools as u64), "of them tools"))
+            (figure(number(counts.prompts as u64), "prompts"))
+            (figure(number(counts.versions), "versions published"))
             @if is_admin {
                 (figure(number(catalog.revision()), "changes since the beginning"))
                 (figure(number(requests), "requests in the last hour"))

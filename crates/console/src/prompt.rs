@@ -5,15 +5,16 @@ use std::sync::Arc;
 use axum::{extract::Path, response::Response};
 use maud::{Markup, html};
 use serde_json::{Map, Value};
-use skills_core::{EntryKind, PromptArgument};
+use skills_core::{EntryKind, PromptArgument, WorkKind, text::truncate};
 use skills_registry::{PromptRow, RegistryError, RenderedPrompt};
 
 use crate::{
     HOME,
-    components::{copyable, shell_line, tier, token_field, user_text},
+    components::{copyable, json_text, shell_line, tier, token_field, user_text},
     error::{ConsoleError, ErrorPage},
     form::Form,
     layout::{Page, Section, error_body},
+    rendering::Rendering,
     skill::clients,
     units::ago,
     visit::Visit,
@@ -23,8 +24,14 @@ use crate::{
 const PREFIX: &str = "argument.";
 /// Most messages that are shown.
 const MAX_MESSAGES: usize = 100;
-/// Longest text of a message that is shown.
-const MAX_TEXT_BYTES: usize = 128 << 10;
+/// Longest text of all messages that is shown, in bytes.
+const MAX_TEXT_BYTES: usize = 256 << 10;
+/// Memory of rendering the longest messages: hidden characters and escaped ones become six bytes.
+const MESSAGES_MEMORY: usize = 8 << 20;
+/// Longest name of a role that is shown, in characters.
+const MAX_ROLE_CHARS: usize = 40;
+
+const MESSAGES: WorkKind = WorkKind::compute("rendering of a prompt's messages in the console");
 
 async fn row(visit: &Visit, name: &str) -> Result<Arc<PromptRow>, ConsoleError> {
     let catalog = visit.catalog().await?;
@@ -51,7 +58,13 @@ pub(crate) async fn render(
         .map(|(name, value)| (name.to_owned(), value))
         .collect();
     let rendered = visit.skills()?.render_prompt(&name, Value::Object(values.clone())).await;
-    let outcome = rendered.map_err(ConsoleError::from);
+    let outcome = match rendered {
+        Ok(prompt) => {
+            let rendering = Rendering::start(&visit, MESSAGES, MESSAGES_MEMORY).await?;
+            rendering.run(move |_| Ok(messages(&prompt))).await?
+        }
+        Err(error) => error_body(&ErrorPage::from(&ConsoleError::from(error))),
+    };
     Ok(respond(&visit, &row, &values, Some(&outcome)))
 }
 
@@ -59,7 +72,7 @@ fn respond(
     visit: &Visit,
     row: &PromptRow,
     values: &Map<String, Value>,
-    outcome: Option<&Result<RenderedPrompt, ConsoleError>>,
+    outcome: Option<&Markup>,
 ) -> Response {
     let name = &row.name;
     let body = html! {
@@ -84,7 +97,7 @@ fn respond(
             @if row.definition.arguments.is_empty() { p.muted { "This prompt takes no arguments." } }
             button.primary type="submit" { "Render" }
         }
-        @if let Some(outcome) = outcome { (messages(outcome)) }
+        @if let Some(outcome) = outcome { section.answer aria-label="Messages" { (outcome) } }
         h2 { "Use" }
         p { "In Claude Code, once it is connected, the prompt is a slash command; other clients list it by its name:" }
         (copyable(&usage(row)))
@@ -111,31 +124,25 @@ fn field(at: usize, argument: &PromptArgument, values: &Map<String, Value>) -> M
     }
 }
 
-fn messages(outcome: &Result<RenderedPrompt, ConsoleError>) -> Markup {
+fn messages(prompt: &RenderedPrompt) -> Markup {
+    let mut left = MAX_TEXT_BYTES;
     html! {
-        section.answer aria-label="Messages" {
-            @match outcome {
-                Ok(rendered) => {
-                    ol.messages { @for message in rendered.messages.iter().take(MAX_MESSAGES) { (message_row(message)) } }
-                    @if rendered.messages.len() > MAX_MESSAGES { p.muted { "Further messages are not shown." } }
-                }
-                Err(error) => (error_body(&ErrorPage::from(error))),
-            }
-        }
+        ol.messages { @for message in prompt.messages.iter().take(MAX_MESSAGES) { (message_row(message, &mut left)) } }
+        @if prompt.messages.len() > MAX_MESSAGES { p.muted { "Further messages are not shown." } }
     }
 }
 
-fn message_row(message: &Value) -> Markup {
+/// Renders a message with as much text as may be.
+fn message_row(message: &Value, left: &mut usize) -> Markup {
     let content = &message["content"];
-    let text = match content["text"].as_str().or(content.as_str()) {
-        Some(text) => text.to_owned(),
-        None => serde_json::to_string_pretty(content).unwrap_or_default(),
-    };
-    let end = text.floor_char_boundary(MAX_TEXT_BYTES);
+    let content = if content["text"].is_string() { &content["text"] } else { content };
+    let (text, is_cut) = json_text(content, *left);
+    *left -= text.len();
+    let role = message["role"].as_str().unwrap_or("message");
     html! {
         li {
-            span.role { (user_text(message["role"].as_str().unwrap_or("message"))) }
-            pre tabindex="0" { (user_text(&text[..end])) @if end < text.len() { "…" } }
+            span.role { (user_text(&truncate(role, MAX_ROLE_CHARS))) }
+            pre tabindex="0" { (user_text(&text)) @if is_cut { "…" } }
         }
     }
 }

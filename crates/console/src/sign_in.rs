@@ -97,7 +97,7 @@ pub(crate) async fn sign_in(
         return Ok(respond(&visit, StatusCode::UNAUTHORIZED, next, Some(refusal)));
     };
     console.sessions.sign_out(&visit.session);
-    let id = console.sessions.sign_in(identity).map_err(|_| ConsoleError::Internal)?;
+    let id = console.sessions.sign_in(identity)?;
     let mut response = see_other(next_path(next));
     let cookie = set_cookie(&CookieName::from_headers(&headers), &id, &headers);
     response.headers_mut().insert(header::SET_COOKIE, cookie);

@@ -3,13 +3,12 @@
 use std::{ops::Deref, sync::Arc};
 
 use skills_client_setup::ServerCommand;
-use skills_core::{Label, MemoryBudget, PublicUrl};
+use skills_core::{Label, PublicUrl};
 use skills_execution::{CallerLimiter, ToolExecutor};
 use skills_http::{Guard, ServerInfo};
 use skills_registry::SkillRegistry;
-use tokio::sync::Semaphore;
 
-use crate::{browse::FacetCache, events::MAX_STREAMS, publish::Drafts, session::Sessions};
+use crate::{browse::FacetCache, events::Streams, publish::Drafts, session::Sessions};
 
 /// Parts of a server that the console needs.
 pub struct ConsoleParts {
@@ -27,8 +26,6 @@ pub struct ConsoleParts {
     pub protected_labels: Arc<[Label]>,
     /// State of the server.
     pub server: Arc<dyn ServerInfo>,
-    /// Memory budget for uploads that wait for their review.
-    pub budget: MemoryBudget,
     /// Command by which an MCP client of this machine uses the registry.
     pub command: ServerCommand,
     /// Address by which clients reach the server; without one, that of each request.
@@ -47,17 +44,16 @@ pub struct ConsoleState {
     pub(crate) drafts: Drafts,
     /// Values of the filters of the first page.
     pub(crate) facets: FacetCache,
-    /// Permits of open event streams.
-    pub(crate) streams: Arc<Semaphore>,
+    /// Open event streams.
+    pub(crate) streams: Streams,
 }
 
 impl Console {
     /// Creates the console of a server.
     #[must_use]
     pub fn new(parts: ConsoleParts) -> Self {
-        let streams = Arc::new(Semaphore::new(MAX_STREAMS));
-        let drafts = Drafts::new(parts.budget.clone());
-        let (sessions, facets) = (Sessions::new(), FacetCache::new());
+        let (sessions, drafts, streams) = (Sessions::new(), Drafts::new(), Streams::new());
+        let facets = FacetCache::new();
         Self(Arc::new(ConsoleState { parts, sessions, drafts, facets, streams }))
     }
 }

@@ -8,7 +8,7 @@ use axum::{
     middleware::Next,
     response::{IntoResponse as _, Response},
 };
-use skills_core::{Tier, origin::WebHost};
+use skills_core::{RequestBudget, Tier, origin::WebHost};
 use skills_http::is_local_request;
 use skills_registry::{Catalog, SkillRegistry};
 use skills_vault::now;
@@ -40,6 +40,8 @@ pub(crate) struct VisitData {
     pub(crate) target: String,
     /// True if the request wants a part of a page for a script.
     pub(crate) is_fragment: bool,
+    /// Memory of the request; `None` without the limits of the server.
+    budget: Option<RequestBudget>,
 }
 
 impl std::ops::Deref for Visit {
@@ -101,6 +103,22 @@ impl Visit {
         format!("{scheme}://{}", self.host)
     }
 
+    /// Reserves memory for the rest of the request. When the response is sent, its own bytes are reserved instead.
+    ///
+    /// # Errors
+    /// When it is not free.
+    pub(crate) fn reserve(&self, bytes: usize) -> Result<(), ConsoleError> {
+        Ok(self.budget.as_ref().map_or(Ok(()), |budget| budget.try_grow(bytes))?)
+    }
+
+    /// Gives back memory of the request, such as that of a body that was read.
+    pub(crate) fn give_back(&self, bytes: usize) {
+        if let Some(budget) = &self.budget {
+            // Shrinking is always possible.
+            let _ = budget.resize(budget.bytes().saturating_sub(bytes));
+        }
+    }
+
     /// Returns the token for the forms of the page.
     pub(crate) fn form_token(&self) -> String {
         self.console.sessions.form_token(&self.session)
@@ -145,6 +163,7 @@ pub(crate) async fn provide(
         is_local,
         target: target(&parts),
         is_fragment: parts.headers.contains_key("x-fragment"),
+        budget: parts.extensions.get().cloned(),
         console,
         session,
         identity,

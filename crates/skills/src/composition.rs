@@ -231,7 +231,6 @@ impl Foundation {
                 has_admin_key: self.has_admin_key,
                 protected_labels: accounts.protected_labels(),
                 server,
-                budget: self.budget.clone(),
                 command,
                 public_url: self.public_url.clone(),
             }));

@@ -157,6 +157,25 @@ impl Response {
         (!values.is_empty()).then(|| values.join(", "))
     }
 
+    /// Returns the body of a response without a length, which is sent in chunks.
+    ///
+    /// # Panics
+    /// If the last chunk is missing: the server has ended the response before its end.
+    pub fn unchunked(&self) -> Vec<u8> {
+        let (mut body, mut rest) = (Vec::new(), &self.body[..]);
+        loop {
+            let end = rest.windows(2).position(|window| window == b"\r\n");
+            let end = end.expect("a chunk begins with its length");
+            let length = std::str::from_utf8(&rest[..end]).unwrap();
+            let length = usize::from_str_radix(length, 16).unwrap();
+            if length == 0 {
+                return body;
+            }
+            body.extend_from_slice(&rest[end + 2..][..length]);
+            rest = &rest[end + 2 + length + 2..];
+        }
+    }
+
     /// Returns the body as JSON.
     ///
     /// # Panics

@@ -11,6 +11,8 @@ use parking_lot::Mutex;
 use skills_core::{Owner, SourceKind};
 use skills_registry::{Catalog, SkillRow, catalog::StoredRevision};
 
+use crate::{error::ConsoleError, rendering::scan};
+
 /// Most values of a filter that are offered; the most frequent ones.
 const MAX_VALUES: usize = 100;
 
@@ -29,15 +31,18 @@ impl FacetCache {
     }
 
     /// Returns the values of a view, which are collected once for each version of it.
-    pub(super) fn of(&self, catalog: &Catalog) -> Arc<Facets> {
+    ///
+    /// # Errors
+    /// When the server is busy.
+    pub(super) async fn of(&self, catalog: &Arc<Catalog>) -> Result<Arc<Facets>, ConsoleError> {
         let (owner, version) = (catalog.stored_version().1.cloned(), catalog.version());
         let cached = self.0.lock().get(&owner).filter(|(of, _)| *of == version).cloned();
         if let Some((_, facets)) = cached {
-            return facets;
+            return Ok(facets);
         }
-        let facets = Arc::new(Facets::of(catalog));
+        let facets = Arc::new(scan(catalog, Facets::of).await?);
         self.0.lock().put(owner, (version, Arc::clone(&facets)));
-        facets
+        Ok(facets)
     }
 }
 

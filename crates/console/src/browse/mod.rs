@@ -44,7 +44,7 @@ pub(crate) async fn page(visit: Visit) -> Result<Response, ConsoleError> {
     } else {
         html! {
             h1.visually-hidden { "Skills and prompts" }
-            (search_form(&visit.console.facets.of(&catalog), &query))
+            (search_form(&*visit.console.facets.of(&catalog).await?, &query))
             (results)
         }
     };

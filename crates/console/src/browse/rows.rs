@@ -18,6 +18,7 @@ use super::{
 use crate::{
     components::{origin, size, skill_path, tier, user_text},
     error::ConsoleError,
+    rendering::scan,
     units::ago,
 };
 
@@ -71,19 +72,24 @@ impl Found {
 /// Finds the entries of a page: without a text all of them, skills first; with one the best first.
 pub(super) async fn find(
     skills: &dyn SkillRegistry,
-    catalog: &Catalog,
+    catalog: &Arc<Catalog>,
     query: &Query,
 ) -> Result<Found, ConsoleError> {
     if !query.text.trim().is_empty() {
         return search(skills, catalog, query).await;
     }
+    let query = query.clone();
+    scan(catalog, move |catalog| list(catalog, &query)).await
+}
+
+fn list(catalog: &Catalog, query: &Query) -> Found {
     let skills = catalog.skills_after(None).filter(|row| matches_skill(row, query));
     let prompts = catalog.prompts_after(None).filter(|row| matches_prompt(row, query));
     let skills = skills.map(|row| Entry::Skill(Arc::clone(row), None));
     let prompts = prompts.map(|row| Entry::Prompt(Arc::clone(row), None));
     let mut found = Found::default();
     skills.chain(prompts).for_each(|entry| found.add(entry, query.page));
-    Ok(found)
+    found
 }
 
 /// Reads search results until the page is full. The search knows neither sources nor each word of a list of tags, so that

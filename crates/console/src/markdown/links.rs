@@ -1,6 +1,6 @@
 //! Addresses of links and images in a document: those of the bundle lead to the console, remote images are not loaded.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use pulldown_cmark::{CowStr, Event, HeadingLevel, Tag, TagEnd};
 use skills_core::{
@@ -34,7 +34,7 @@ pub(crate) struct LinkTargets {
     /// Path of the document in its bundle.
     pub(crate) path: String,
     /// Paths of the bundle.
-    pub(crate) files: Vec<String>,
+    pub(crate) files: HashSet<String>,
     /// Title that the page shows above the document, which need not repeat it.
     pub(crate) title: Option<String>,
 }
@@ -147,6 +147,11 @@ pub(super) struct LinkRewriter<'a> {
 impl<'a> LinkRewriter<'a> {
     pub(super) fn new(targets: &'a LinkTargets) -> Self {
         Self { targets, slugs: HashMap::new(), heading: None, image: None }
+    }
+
+    /// Returns whether a heading is open, whose events may still be changed.
+    pub(super) const fn is_in_heading(&self) -> bool {
+        self.heading.is_some()
     }
 
     /// Rewrites an event into the output.

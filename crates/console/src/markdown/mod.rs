@@ -1,29 +1,47 @@
 //! Markdown of skills as safe HTML.
 //!
-//! The document is hostile. Three measures keep it harmless: the events of the parser are bounded in number and depth
-//! (`bounds`), links and images are rewritten to addresses of this server or dropped (`links`), and the result is
-//! sanitised by an allow list. The content policy of the page would still keep a script from running.
+//! The document is hostile. These measures keep it harmless: what it expands to is bounded, before it is parsed and while its
+//! HTML is written (`bounds`), raw HTML is reduced to tags that are well nested (`raw_html`), links and images are
+//! rewritten to addresses of this server or dropped (`links`), and the result is sanitised by an allow list. The
+//! content policy of the page would still keep a script from running.
 
 mod bounds;
 mod links;
+mod raw_html;
 
 use std::{
     borrow::Cow,
-    collections::HashSet,
+    collections::{HashSet, VecDeque},
     sync::{Arc, LazyLock},
 };
 
 use ammonia::{Builder, UrlRelative};
 use maud::{Markup, PreEscaped};
-use pulldown_cmark::{CodeBlockKind, Event, Options, Parser, Tag, TagEnd, html::push_html};
+use pulldown_cmark::{CodeBlockKind, Event, Options, Parser, Tag, TagEnd, html::write_html_fmt};
 use skills_agent_skills::validate::reveal_hidden;
+use skills_core::work::{StopFlag, Stopped};
 
-pub(crate) use self::links::{LinkTargets, is_image};
-use self::{bounds::Bounded, links::LinkRewriter};
+use self::{
+    bounds::{Bounded, CountingWriter, Expansion, rendered_part},
+    links::LinkRewriter,
+};
+pub(crate) use self::{
+    bounds::{MAX_BYTES, first_part},
+    links::{LinkTargets, is_image},
+};
 use crate::highlight::highlight;
 
 /// Prefix of all ids in a document, so that none is that of an element of the page.
 const ID_PREFIX: &str = "doc-";
+
+/// Memory of a rendering besides what grows with the document.
+const BASE_MEMORY: usize = 256 << 10;
+/// Memory of the trees of a document for each of its bytes, while it is short.
+const TREE_FACTOR: usize = 600;
+/// Most memory of the trees of a document, whose nodes are bounded.
+const MAX_TREES: usize = 14 << 20;
+/// Memory of the copies of a document and of its HTML for each of its bytes.
+const TEXT_FACTOR: usize = 16;
 
 /// Rendered document.
 pub(crate) struct Rendered {
@@ -32,34 +50,80 @@ pub(crate) struct Rendered {
     pub(crate) is_truncated: bool,
 }
 
+/// Returns the memory that rendering a document of some bytes takes at most.
+pub(crate) fn memory(bytes: usize) -> usize {
+    let bytes = bytes.min(MAX_BYTES);
+    BASE_MEMORY + (bytes * TREE_FACTOR).min(MAX_TREES) + bytes * TEXT_FACTOR
+}
+
 /// Renders a document without its frontmatter. Takes time in proportion to the document: call it on a blocking thread.
-pub(crate) fn render(document: &str, targets: &Arc<LinkTargets>) -> Rendered {
-    let text = reveal_hidden(document);
+///
+/// # Errors
+/// When the work has to stop.
+pub(crate) fn render(
+    document: &str,
+    targets: &Arc<LinkTargets>,
+    stop: &StopFlag,
+) -> Result<Rendered, Stopped> {
+    let part = first_part(document, MAX_BYTES);
+    let revealed = reveal_hidden(part);
+    let text = rendered_part(&revealed);
+    let is_cut = part.len() < document.len() || text.len() < revealed.len();
     let options = Options::ENABLE_TABLES
         | Options::ENABLE_STRIKETHROUGH
         | Options::ENABLE_TASKLISTS
         | Options::ENABLE_FOOTNOTES
         | Options::ENABLE_GFM;
-    let mut events = Bounded::new(Parser::new_ext(&text, options));
-    let mut rewriter = LinkRewriter::new(targets);
-    let mut code: Option<CodeBlock> = None;
-    let mut rewritten = Vec::new();
-    for event in &mut events {
-        match (event, &mut code) {
-            (Event::Start(Tag::CodeBlock(kind)), _) => code = Some(CodeBlock::new(&kind)),
-            (Event::Text(text), Some(block)) => block.text.push_str(&text),
-            (Event::End(TagEnd::CodeBlock), block) => {
-                rewritten.extend(block.take().map(|block| Event::Html(block.html().into())));
+    let left = Expansion::new();
+    let mut document = Document {
+        events: Bounded::new(Parser::new_ext(text, options), &left, stop),
+        rewriter: LinkRewriter::new(targets),
+        left: &left,
+        code: None,
+        held: Vec::new(),
+        ready: VecDeque::new(),
+    };
+    let mut writer = CountingWriter { html: String::with_capacity(text.len() * 2), left: &left };
+    // Writing to a string cannot fail.
+    let _ = write_html_fmt(&mut writer, &mut document);
+    let is_truncated = is_cut || document.events.is_truncated();
+    drop(document);
+    stop.check()?;
+    let html = sanitiser(targets).clean(&writer.html).to_string();
+    Ok(Rendered { html: PreEscaped(html), is_truncated })
+}
+
+/// Events of a document with rewritten links and highlighted code.
+struct Document<'a, 'e, I> {
+    events: Bounded<'a, I>,
+    rewriter: LinkRewriter<'a>,
+    left: &'a Expansion,
+    code: Option<CodeBlock>,
+    /// Events of a heading, which is changed at its end.
+    held: Vec<Event<'e>>,
+    ready: VecDeque<Event<'e>>,
+}
+
+impl<'e, I: Iterator<Item = Event<'e>>> Iterator for Document<'_, 'e, I> {
+    type Item = Event<'e>;
+
+    fn next(&mut self) -> Option<Event<'e>> {
+        while self.ready.is_empty() {
+            match (self.events.next()?, &mut self.code) {
+                (Event::Start(Tag::CodeBlock(kind)), _) => self.code = Some(CodeBlock::new(&kind)),
+                (Event::Text(text), Some(block)) => block.text.push_str(&text),
+                (Event::End(TagEnd::CodeBlock), block) => {
+                    let html = block.take().map(|block| block.html(self.left.tags()));
+                    self.held.extend(html.map(|html| Event::Html(html.into())));
+                }
+                (event, _) => self.rewriter.push(event, &mut self.held),
             }
-            (event, _) => rewriter.push(event, &mut rewritten),
+            if !self.rewriter.is_in_heading() {
+                self.ready.extend(self.held.drain(..));
+            }
         }
+        self.ready.pop_front()
     }
-    // A document that was cut in a code block.
-    rewritten.extend(code.take().map(|block| Event::Html(block.html().into())));
-    let mut html = String::with_capacity(text.len() * 2);
-    push_html(&mut html, rewritten.into_iter());
-    let html = sanitiser(targets).clean(&html).to_string();
-    Rendered { html: PreEscaped(html), is_truncated: events.is_truncated() }
 }
 
 struct CodeBlock {
@@ -77,8 +141,9 @@ impl CodeBlock {
         Self { language, text: String::new() }
     }
 
-    fn html(self) -> String {
-        let code = highlight(&self.text, &self.language).into_string();
+    /// Returns the code with as many tags as may be.
+    fn html(self, max_tags: usize) -> String {
+        let code = highlight(&self.text, &self.language, max_tags / 2).into_string();
         format!("<pre tabindex=\"0\"><code>{code}</code></pre>\n")
     }
 }

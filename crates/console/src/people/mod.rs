@@ -5,7 +5,7 @@ mod log;
 
 use axum::response::Response;
 use maud::{Markup, html};
-use skills_core::{Owner, Timestamp};
+use skills_core::{Owner, Timestamp, WorkAccount, WorkKind};
 use skills_vault::{Actor, KeyRow, KeySelector, NewKey, Plan, SecretInfo, Vault, VaultError, now};
 
 pub(crate) use self::log::log;
@@ -18,6 +18,10 @@ use crate::{
     units::ago_text,
     visit::Visit,
 };
+
+const ACCOUNTS: WorkKind = WorkKind::io("accounts of users in the console");
+/// Memory of a page of keys with the secrets of their owners.
+const ACCOUNTS_MEMORY: usize = 1 << 20;
 
 /// Actor of the person at this machine in the audit log.
 const LOCAL: &str = "local";
@@ -48,8 +52,7 @@ async fn vault<T: Send + 'static>(
     operation: impl FnOnce(&Vault) -> Result<T, VaultError> + Send + 'static,
 ) -> Result<T, ConsoleError> {
     let vault = visit.console.parts.limiter.vault().clone();
-    let result = tokio::task::spawn_blocking(move || operation(&vault)).await;
-    Ok(result.map_err(|_| ConsoleError::Internal)??)
+    Ok(WorkAccount::current().run(ACCOUNTS, ACCOUNTS_MEMORY, move |_| operation(&vault)).await??)
 }
 
 /// Key with what is known about its owner.

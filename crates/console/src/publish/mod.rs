@@ -6,7 +6,7 @@ mod upload;
 
 use axum::{http::StatusCode, response::Response};
 use maud::{Markup, html};
-use skills_agent_skills::validate::{BundleFiles, Options, ValidationReport, validate};
+use skills_agent_skills::validate::ValidationReport;
 use skills_core::{Tier, skill::ROOT_PATH};
 use skills_registry::{PublishRequest, SkillRow};
 
@@ -19,10 +19,15 @@ use crate::{
     response,
     skill::{LineLink, finding_row},
     units::counted,
+    validation::validate,
     visit::Visit,
 };
 
 const NOT_ALLOWED: &str = "you may not publish";
+/// Memory of the form, its findings and a list of files, in all copies of the page.
+const FORM_MEMORY: usize = 2 << 20;
+/// Memory of a text in the form for each of its bytes: escaped characters, in all copies of the page.
+const TEXT_FACTOR: usize = 20;
 
 /// Values of the form.
 #[derive(Debug, Default)]
@@ -64,19 +69,11 @@ pub(crate) async fn page(visit: Visit) -> Result<Response, ConsoleError> {
         }
     }
     if !values.text.is_empty() {
-        values.report = Some(validate_text(values.text.clone(), Some(values.id.clone())).await?);
+        values.report =
+            Some(validate(&visit, Some(values.id.clone()), values.text.clone(), None).await?);
     }
+    visit.reserve(FORM_MEMORY + values.text.len() * TEXT_FACTOR)?;
     Ok(respond(&visit, StatusCode::OK, &values, None))
-}
-
-/// Validates a document on a blocking thread.
-async fn validate_text(text: String, id: Option<String>) -> Result<ValidationReport, ConsoleError> {
-    let report = tokio::task::spawn_blocking(move || {
-        let bundle =
-            BundleFiles { directory: id.as_deref(), document: text.as_bytes(), files: None };
-        validate(bundle, Options::default())
-    });
-    report.await.map_err(|_| ConsoleError::Internal)
 }
 
 /// Returns the number of files beside the document that a new version of a skill could keep.
@@ -152,7 +149,7 @@ pub(crate) async fn check(visit: Visit, form: Form) -> Result<Response, ConsoleE
     visit.person()?;
     let text = form.text("text").unwrap_or_default();
     let id = form.line("id").map(str::to_owned);
-    let report = validate_text(text, id).await?;
+    let report = validate(&visit, id, text, None).await?;
     Ok(response::html(StatusCode::OK, findings(&report, LineLink::Field)))
 }
 
@@ -184,6 +181,7 @@ pub(crate) async fn review(visit: Visit, form: Form) -> Result<Response, Console
         Err(
             error @ (ConsoleError::Registry(_) | ConsoleError::Bundle(_) | ConsoleError::Form(_)),
         ) => {
+            visit.reserve(FORM_MEMORY + values.text.len() * TEXT_FACTOR)?;
             let page = ErrorPage::from(&error);
             Ok(respond(&visit, page.status, &values, Some(&page)))
         }
@@ -203,7 +201,8 @@ fn writable_tier(visit: &Visit, form: &Form) -> Result<Tier, ConsoleError> {
 /// Registers a reviewed draft.
 pub(crate) async fn confirm(visit: Visit, form: Form) -> Result<Response, ConsoleError> {
     let draft = form.required("draft", "the draft")?;
-    let draft = visit.console.drafts.take(&visit.session, draft).ok_or(ConsoleError::FormToken)?;
+    let draft = visit.console.drafts.take(&visit.session, draft);
+    let (draft, _memory) = draft.ok_or(ConsoleError::FormToken)?;
     visit.authorize_write(draft.tier).await?;
     let catalog = visit.catalog().await?;
     let present = catalog.exact_skill(draft.tier, draft.id.as_str());

@@ -5,26 +5,27 @@ use std::sync::Arc;
 use axum::response::Response;
 use bytes::Bytes;
 use maud::{Markup, html};
-use skills_agent_skills::{
-    Bundle,
-    validate::{BundleFiles, Options, validate},
-};
-use skills_core::{FileMeta, Tier, skill::ROOT_PATH};
+use skills_agent_skills::Bundle;
+use skills_core::{FileMeta, RuleError, Tier, WorkAccount, WorkKind, skill::ROOT_PATH};
 use skills_registry::{
     SkillRegistry, SkillRow,
     diff::{ComparedSkill, diff_skills},
 };
 
-use super::{draft::Draft, findings, upload};
+use super::{FORM_MEMORY, TEXT_FACTOR, draft::Draft, findings, upload};
 use crate::{
     components::{size, textarea_text, tier as tier_badge, token_field, user_text},
     error::ConsoleError,
     form::Form,
     layout::{Page, Section},
+    session::Person,
     skill::{LineLink, compare},
     units::counted,
+    validation::validate,
     visit::Visit,
 };
+
+const DIGESTS: WorkKind = WorkKind::compute("digests of the files of a draft");
 
 /// Renders the review of a form, and keeps its bundle until it is confirmed.
 pub(super) async fn review(
@@ -42,15 +43,15 @@ pub(super) async fn review(
     let (skills, catalog) = (visit.skills()?, visit.catalog().await?);
     let present = catalog.exact_skill(tier, id.as_str()).filter(|row| row.corruption().is_none());
     let present = match present {
-        Some(row) => Some(read_copy(&*skills, row).await?),
+        Some(row) => Some(read_copy(visit, &*skills, row).await?),
         None => None,
     };
     if let Some(present) = present.as_ref().filter(|_| keeps_files) {
-        upload.keep_files_of(present)?;
+        upload.keep_files_of(present);
     }
     let left_out = present.as_ref().filter(|_| is_document && !keeps_files);
     let left_out = left_out.map_or(0, |present| present.files().count());
-    let bundle = upload.into_bundle()?;
+    let bundle = WorkAccount::current().run(DIGESTS, 0, |_| upload.into_bundle()).await??;
     let changes = match &present {
         Some(present) => {
             let (from, to) =
@@ -59,17 +60,21 @@ pub(super) async fn review(
         }
         None => None,
     };
-    let report = {
-        let paths: Vec<String> = bundle.meta().files.iter().map(|it| it.path.clone()).collect();
-        let document = bundle.root().as_bytes();
-        let files = BundleFiles { directory: Some(id.as_str()), document, files: Some(&paths) };
-        validate(files, Options::default())
+    let changes = match changes {
+        Some(changes) => Some(compare::changes(visit, changes).await?),
+        None => None,
     };
+    let report = {
+        let paths = bundle.meta().files.iter().map(|it| it.path.clone()).collect();
+        let document = bundle.root().to_owned();
+        validate(visit, Some(id.to_string()), document, Some(paths)).await?
+    };
+    visit.reserve(FORM_MEMORY + text.len() * TEXT_FACTOR)?;
     let meta = bundle.meta().clone();
     let replaces = catalog.exact_skill(tier, id.as_str()).map(|row| row.meta.digest());
     let is_same = replaces == Some(meta.digest());
     let draft = Draft::new(id.clone(), tier, bundle, replaces);
-    let draft = visit.console.drafts.put(&visit.session, draft)?;
+    let draft = visit.console.drafts.put(Person::of(visit.person()?), &visit.session, draft)?;
     let bytes = meta.files.iter().map(|file| file.size).sum();
     let body = html! {
         h1 { "Review " (user_text(id.as_str())) " " (tier_badge(tier)) }
@@ -88,7 +93,7 @@ pub(super) async fn review(
         h2 { "Findings" }
         (findings(&report, LineLink::None))
         h2 { "Changes" }
-        @match &changes { Some(changes) => (compare::changes(changes)), None => { p { "There is no skill of this id in this tier yet. All files are new:" } (file_list(&meta.files)) } }
+        @match &changes { Some(changes) => (changes), None => { p { "There is no skill of this id in this tier yet. All files are new:" } (file_list(&meta.files)) } }
     };
     Ok(Page::new(format!("Review {id}"), Section::Publish, body).respond(visit))
 }
@@ -114,9 +119,11 @@ fn file_list(files: &[FileMeta]) -> Markup {
 
 /// Reads the files of a stored copy. Files that earlier versions accepted and this one does not are left out.
 async fn read_copy(
+    visit: &Visit,
     skills: &dyn SkillRegistry,
     row: &Arc<SkillRow>,
 ) -> Result<Bundle<Bytes>, ConsoleError> {
+    visit.reserve(usize::try_from(row.bytes()).unwrap_or(usize::MAX))?;
     let root = skills.document(row, ROOT_PATH).await?.body;
     let root = String::from_utf8_lossy(&root).into_owned();
     let mut files = Vec::new();
@@ -125,6 +132,10 @@ async fn read_copy(
             files.push((path, skills.document(row, &file.path).await?.body));
         }
     }
-    let bit = |path: &str| row.meta.file(path).and_then(|file| file.executable);
-    Ok(Bundle::new(root, files)?.with_executable(bit))
+    let row = Arc::clone(row);
+    let bundle = move |_: &_| -> Result<_, RuleError> {
+        let bit = |path: &str| row.meta.file(path).and_then(|file| file.executable);
+        Ok(Bundle::new(root, files)?.with_executable(bit))
+    };
+    Ok(WorkAccount::current().run(DIGESTS, 0, bundle).await??)
 }

@@ -52,15 +52,12 @@ impl Upload {
     }
 
     /// Adds the files of a bundle beside its root document.
-    ///
-    /// # Errors
-    /// When a path breaks a rule.
-    pub(super) fn keep_files_of(&mut self, bundle: &Bundle<Bytes>) -> Result<(), RuleError> {
-        for (meta, bytes) in bundle.files() {
-            self.files.push((meta.path.parse()?, Bytes::copy_from_slice(bytes)));
-            self.executable.extend(meta.executable.map(|bit| (meta.path.clone(), bit)));
-        }
-        Ok(())
+    pub(super) fn keep_files_of(&mut self, bundle: &Bundle<Bytes>) {
+        // Clones share the bytes of the files.
+        let (meta, _, files) = bundle.clone().into_parts();
+        let bits = meta.files.into_iter().filter_map(|file| Some((file.path, file.executable?)));
+        self.executable.extend(bits);
+        self.files.extend(files);
     }
 
     /// Returns the id that the form names, or else that of the document, or of the folder or archive.

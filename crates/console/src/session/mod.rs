@@ -5,30 +5,34 @@
 
 mod cookie;
 mod identity;
+mod person;
 
-use std::{
-    num::NonZeroUsize,
-    time::{Duration, Instant},
-};
+use std::time::{Duration, Instant};
 
+use axum::http::HeaderMap;
 use hmac::{Hmac, KeyInit as _, Mac as _};
-use lru::LruCache;
-use parking_lot::Mutex;
 use sha2::Sha256;
-use skills_core::{Digest, token::constant_time_eq};
+use skills_core::{Caller, Digest, OwnedTable, TableLimits, token::constant_time_eq};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 pub(crate) use self::{
     cookie::{CookieName, set_cookie},
     identity::Identity,
+    person::Person,
 };
+use crate::error::ConsoleError;
 
-/// Most people who are signed in at a time; then the one who was idle longest is signed out.
-const MAX_SESSIONS: NonZeroUsize = NonZeroUsize::new(4096).unwrap();
-/// Time without a request after which a session ends.
-const IDLE_TIMEOUT: Duration = Duration::from_secs(12 * 60 * 60);
 /// Longest session.
 const MAX_AGE: Duration = Duration::from_secs(7 * 24 * 60 * 60);
+
+/// Limits of the sessions. One more of a person signs out their own that was idle longest. People behind a proxy who share
+/// the server's token are one owner. A session takes half a kibibyte.
+const SESSIONS: TableLimits = TableLimits {
+    per_owner: 128,
+    total: 16_384,
+    idle: Duration::from_secs(12 * 60 * 60),
+    lifetime: MAX_AGE,
+};
 
 /// Random id of a session, the value of its cookie.
 #[derive(Clone, PartialEq, Eq)]
@@ -68,13 +72,12 @@ pub(crate) fn random_name() -> Result<String, getrandom::Error> {
 pub(crate) struct Sessions {
     secret: [u8; 32],
     /// Sessions by the digest of their id: a copy of the memory contains no cookie.
-    table: Mutex<LruCache<Digest, SignedIn>>,
+    table: OwnedTable<Digest, SignedIn, Person>,
 }
 
 struct SignedIn {
     identity: Identity,
     since: Instant,
-    last_used: Instant,
     /// Cancelled when the entry leaves the table, in whatever way.
     ended: DropGuard,
 }
@@ -94,7 +97,7 @@ impl Sessions {
             // Without randomness no session id can be made either, so no form can be sent.
             tracing::error!("the system has no randomness, the console cannot be used");
         }
-        Self { secret, table: Mutex::new(LruCache::new(MAX_SESSIONS)) }
+        Self { secret, table: OwnedTable::new(SESSIONS) }
     }
 
     /// Returns the token that forms of a session have to send.
@@ -110,39 +113,39 @@ impl Sessions {
     }
 
     /// Opens a session under a new id, so that an id that was planted before is worth nothing.
-    pub(crate) fn sign_in(&self, identity: Identity) -> Result<SessionId, getrandom::Error> {
-        let id = SessionId::random()?;
-        let now = Instant::now();
+    ///
+    /// # Errors
+    /// When the system has no randomness, or the table is full of sessions of other people.
+    pub(crate) fn sign_in(&self, identity: Identity) -> Result<SessionId, ConsoleError> {
+        let id = SessionId::random().map_err(|_| ConsoleError::Internal)?;
+        let (person, since) = (Person::of(&identity), Instant::now());
         let ended = CancellationToken::new().drop_guard();
-        let session = SignedIn { identity, since: now, last_used: now, ended };
-        self.table.lock().put(id.digest(), session);
+        self.table.insert(person, id.digest(), SignedIn { identity, since, ended })?;
         Ok(id)
     }
 
-    /// Returns the person who signed in, unless the session has ended.
+    /// Returns the person who signed in, unless the session has ended. The session is used.
     pub(crate) fn identity(&self, id: &SessionId) -> Option<Identity> {
-        let mut table = self.table.lock();
-        let digest = id.digest();
-        let session = table.get_mut(&digest)?;
-        if session.last_used.elapsed() > IDLE_TIMEOUT || session.since.elapsed() > MAX_AGE {
-            table.pop(&digest);
-            return None;
-        }
-        session.last_used = Instant::now();
-        Some(session.identity.clone())
+        self.table.update(&id.digest(), |_, session| session.identity.clone())
+    }
+
+    /// Returns the caller of the session that a request names, if there is one.
+    pub(crate) fn caller(&self, headers: &HeaderMap) -> Option<Caller> {
+        let id = CookieName::from_headers(headers).session_id(headers)?;
+        self.table.peek(&id.digest(), |_, session| session.identity.caller())
     }
 
     /// Returns the end of a session; `None` if nobody signed in, or it has ended.
     pub(crate) fn end_of(&self, id: &SessionId) -> Option<SessionEnd> {
-        let table = self.table.lock();
-        let session = table.peek(&id.digest())?;
-        let remaining = MAX_AGE.saturating_sub(session.since.elapsed());
-        Some(SessionEnd { ended: session.ended.token().clone(), remaining })
+        self.table.peek(&id.digest(), |_, session| {
+            let remaining = MAX_AGE.saturating_sub(session.since.elapsed());
+            SessionEnd { ended: session.ended.token().clone(), remaining }
+        })
     }
 
     /// Ends a session, and the streams that it opened.
     pub(crate) fn sign_out(&self, id: &SessionId) {
-        self.table.lock().pop(&id.digest());
+        self.table.remove(&id.digest());
     }
 }
 
@@ -155,7 +158,10 @@ fn padded(secret: &[u8; 32]) -> [u8; 64] {
 
 #[cfg(test)]
 mod tests {
+    use skills_core::User;
+
     use super::*;
+    use crate::units::number;
 
     #[test]
     fn a_form_token_is_bound_to_its_session_and_process() {
@@ -192,16 +198,30 @@ mod tests {
     }
 
     #[test]
-    fn the_table_is_bounded() {
+    fn the_documentation_has_the_limits() {
+        let (own, all) = (SESSIONS.per_owner, number(SESSIONS.total as u64));
+        let row =
+            format!("| sessions | {own} of a person, {} in all |", all.replace('\u{202f}', " "));
+        assert!(crate::DOCUMENTATION.contains(&row), "{row}");
+    }
+
+    #[test]
+    fn sign_ins_of_one_person_end_only_their_own_sessions() {
         let sessions = Sessions::new();
-        let first = sessions.sign_in(Identity::Token).unwrap();
+        let user = |name: &str, key: &[u8]| {
+            Identity::User(User { owner: name.parse().unwrap(), key: Digest::of(key) })
+        };
+        let admin = sessions.sign_in(Identity::Admin).unwrap();
+        let bob = sessions.sign_in(user("bob", b"1")).unwrap();
+        let first = sessions.sign_in(user("ann", b"2")).unwrap();
         let end = sessions.end_of(&first).unwrap();
-        for _ in 0..MAX_SESSIONS.get() {
-            sessions.sign_in(Identity::Token).unwrap();
+        for number in 0..SESSIONS.total {
+            sessions.sign_in(user("ann", &number.to_be_bytes())).unwrap();
         }
         assert_eq!(sessions.identity(&first), None);
         assert!(end.ended.is_cancelled());
-        assert_eq!(sessions.table.lock().len(), MAX_SESSIONS.get());
+        assert!(sessions.identity(&admin).is_some() && sessions.identity(&bob).is_some());
+        assert_eq!(sessions.table.len(), SESSIONS.per_owner + 2);
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! The page of a skill: document, files, install, trust, explain, tools.
 
+mod archive;
 pub(crate) mod compare;
 mod document;
 mod explain;
@@ -17,7 +18,8 @@ use skills_core::{EntryKind, Tier, VersionSelector, skill::ROOT_PATH};
 use skills_registry::{Catalog, RegistryError, SkillRegistry, SkillRow};
 
 pub(crate) use self::{
-    files::{raw, zip},
+    archive::zip,
+    files::raw,
     install::clients,
     run::run,
     trust::{LineLink, finding_row},
@@ -32,6 +34,11 @@ use crate::{
     units::{ago, counted},
     visit::Visit,
 };
+
+/// Memory of a row of a table of files besides its path, in all copies of the page.
+const TABLE_ROW: usize = 2 << 10;
+/// Memory of a path in such a row for each of its bytes: in an address, and with escaped characters.
+const PATH_FACTOR: usize = 24;
 
 /// Tab of the page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -175,15 +182,26 @@ impl ShownSkill {
         self.address(&[("tab", tab.as_str())])
     }
 
-    /// Reads the root document.
+    /// Reads the root document. The request holds its memory.
     async fn document(&self) -> Result<String, ConsoleError> {
         if self.row.is_live() {
             let uri = format!("{}{}", skills_core::uri::SCHEME, self.row.id);
-            return Ok(self.skills.read(&uri).await?.into_text());
+            let text = self.skills.read(&uri).await?.into_text();
+            self.visit.reserve(text.len())?;
+            return Ok(text);
         }
         self.row.readable()?;
+        let bytes = self.row.meta.file(ROOT_PATH).map_or(0, |file| file.size);
+        // The bytes and the text.
+        self.visit.reserve(usize::try_from(bytes).unwrap_or(usize::MAX).saturating_mul(2))?;
         let document = self.skills.document(&self.row, ROOT_PATH).await?;
         Ok(String::from_utf8_lossy(&document.body).into_owned())
+    }
+
+    /// Returns the memory of a table of the files.
+    fn table_memory(&self) -> usize {
+        let row = |path: &str| TABLE_ROW + path.len() * PATH_FACTOR;
+        self.row.meta.files.iter().map(|file| row(&file.path)).sum()
     }
 
     fn paths(&self) -> Vec<String> {

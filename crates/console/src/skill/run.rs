@@ -4,14 +4,16 @@ use axum::{extract::Path, http::StatusCode, response::Response};
 use maud::{Markup, html};
 use serde_json::{Map, Value};
 use skills_agent_skills::validate::reveal_hidden;
-use skills_core::Coded as _;
+use skills_core::{Coded as _, WorkKind};
 
 use super::{ShownSkill, Tab, respond};
 use crate::{
-    components::{skill_part, textarea_text, token_field, user_text},
+    components::{json_text, skill_part, textarea_text, token_field, user_text},
     error::{ConsoleError, ErrorPage},
     form::Form,
+    highlight::highlight,
     layout::error_body,
+    rendering::Rendering,
     visit::Visit,
 };
 
@@ -21,8 +23,14 @@ const MAX_FIELDS: usize = 100;
 const PREFIX: &str = "argument.";
 /// Name of the field with the digest of the tool that the form was made for.
 const DIGEST_FIELD: &str = "digest";
-/// Longest answer that is shown.
-const MAX_ANSWER_BYTES: usize = 256 << 10;
+/// Longest answer that is shown, in bytes.
+const MAX_ANSWER_BYTES: usize = 128 << 10;
+/// Most words of an answer that are highlighted.
+const MAX_SPANS: usize = 10_000;
+/// Memory of rendering the longest answer: hidden characters and escaped ones become six bytes, and words tags.
+const ANSWER_MEMORY: usize = 6 << 20;
+
+const ANSWER: WorkKind = WorkKind::compute("rendering of a tool's answer in the console");
 
 /// Answer of a call, and the values of the form that it came from.
 pub(super) struct Answer {
@@ -76,16 +84,11 @@ fn reason_not_to_run(skill: &ShownSkill) -> Option<&'static str> {
     }
 }
 
-fn render_answer(value: Value) -> Markup {
-    let text = match value {
-        Value::String(text) => text,
-        value => serde_json::to_string_pretty(&value).unwrap_or_default(),
-    };
-    let text = reveal_hidden(&text).into_owned();
-    let end = text.floor_char_boundary(MAX_ANSWER_BYTES);
+fn render_answer(value: &Value) -> Markup {
+    let (text, is_cut) = json_text(value, MAX_ANSWER_BYTES);
     html! {
-        pre tabindex="0" { code { (crate::highlight::highlight(&text[..end], "json")) } }
-        @if end < text.len() { p.muted { "The rest of the answer is not shown." } }
+        pre tabindex="0" { code { (highlight(&reveal_hidden(&text), "json", MAX_SPANS)) } }
+        @if is_cut { p.muted { "The rest of the answer is not shown." } }
     }
 }
 
@@ -121,8 +124,8 @@ async fn call(
 ) -> Result<Markup, ConsoleError> {
     let caller = skill.visit.person()?.caller();
     let answer = skill.visit.console.parts.tools.call_tool(&caller, id, arguments).await?;
-    let rendering = tokio::task::spawn_blocking(move || render_answer(answer));
-    rendering.await.map_err(|_| ConsoleError::Internal)
+    let rendering = Rendering::start(&skill.visit, ANSWER, ANSWER_MEMORY).await?;
+    rendering.run(move |_| Ok(render_answer(&answer))).await
 }
 
 /// Parameters of a tool's schema.

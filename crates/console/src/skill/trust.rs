@@ -1,7 +1,7 @@
 //! Facts to judge a skill by: digest, provenance, what it may do, findings of the validator.
 
 use maud::{Markup, html};
-use skills_agent_skills::validate::{BundleFiles, Finding, FindingLevel, Options, validate};
+use skills_agent_skills::validate::{Finding, FindingLevel};
 use skills_core::skill::ROOT_PATH;
 
 use super::{ShownSkill, Tab};
@@ -9,19 +9,16 @@ use crate::{
     components::{size, source_text, tier, user_text},
     error::ConsoleError,
     units::{ago, counted},
+    validation::validate,
 };
 
 /// Renders the facts.
 pub(super) async fn render(skill: &ShownSkill) -> Result<Markup, ConsoleError> {
     let row = &skill.row;
-    let document = skill.document().await?;
+    skill.visit.reserve(skill.table_memory())?;
     let (id, paths) = (row.id.to_string(), skill.paths());
-    let report = tokio::task::spawn_blocking(move || {
-        let document = document.as_bytes();
-        let bundle = BundleFiles { directory: Some(&id), document, files: Some(&paths) };
-        validate(bundle, Options::default())
-    });
-    let report = report.await.map_err(|_| ConsoleError::Internal)?;
+    let document = skill.document().await?;
+    let report = validate(&skill.visit, Some(id), document, Some(paths)).await?;
     let agent = row.meta.agent.as_deref();
     Ok(html! {
         dl.facts {

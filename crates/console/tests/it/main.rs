@@ -15,5 +15,6 @@ mod large_registry;
 mod pages;
 mod people;
 mod publishing;
+mod shares;
 mod test_console;
 mod versions;

@@ -1,5 +1,7 @@
 //! Status, headers and content of pages.
 
+use std::io::{Cursor, Read as _};
+
 use skills_agent_skills::Bundle;
 use skills_core::{Layer, PromptArgument, PromptDefinition};
 use skills_http::Access;
@@ -167,10 +169,19 @@ fn a_bundle_is_shown_file_by_file_and_downloaded() {
     assert!(raw.header("content-security-policy").unwrap().contains("sandbox"));
     assert_eq!(browser.get("/ui/raw/a/img/a.png").header("content-type").unwrap(), "image/png");
     let zip = browser.get("/ui/zip/a.zip");
-    assert_eq!(
-        (zip.header("content-type").unwrap().as_str(), &zip.body[..2]),
-        ("application/zip", b"PK" as &[u8])
-    );
+    assert_eq!(zip.header("content-type").unwrap(), "application/zip");
+    let mut archive = zip::ZipArchive::new(Cursor::new(zip.unchunked())).unwrap();
+    let files: Vec<_> = (0..archive.len())
+        .map(|at| {
+            let mut file = archive.by_index(at).unwrap();
+            let mut bytes = Vec::new();
+            file.read_to_end(&mut bytes).unwrap();
+            (file.name().unwrap().into_owned(), file.unix_mode().unwrap() & 0o777, bytes.len())
+        })
+        .collect();
+    let expected =
+        [("a/SKILL.md", 0o644, 40), ("a/img/a.png", 0o644, 9), ("a/scripts/run.sh", 0o755, 19)];
+    assert_eq!(files, expected.map(|(path, mode, size)| (path.to_owned(), mode, size)));
     assert_eq!(zip.header("content-disposition").unwrap(), "attachment; filename=\"a.zip\"");
     for path in [
         "/ui/raw/a/%2e%2e/x",

@@ -6,8 +6,8 @@ use axum::Router;
 use skills_client_setup::ServerCommand;
 use skills_console::{Console, ConsoleParts, routes};
 use skills_core::{
-    Layer, MemoryBudget, Owner, PromptDefinition, Provenance, SourceKind, SurfaceStats, Timestamp,
-    ToolMeta, caller::KEY_PREFIX,
+    Layer, Owner, PromptDefinition, Provenance, SourceKind, SurfaceStats, Timestamp, ToolMeta,
+    caller::KEY_PREFIX,
 };
 use skills_execution::{CallerLimiter, NoExecutor};
 use skills_http::{
@@ -111,7 +111,6 @@ impl TestConsole {
             has_admin_key: credentials.admin_key,
             protected_labels: ["reviewed".parse().unwrap()].into(),
             server: Arc::new(FixedServer),
-            budget: MemoryBudget::default(),
             command: ServerCommand { program, arguments },
             public_url: None,
         });
