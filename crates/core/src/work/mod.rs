@@ -8,6 +8,8 @@
 //! This module is the only one that calls `spawn_blocking`, and clippy refuses other calls. Jobs of the server itself,
 //! which no request causes, use [`run_own`].
 //!
+//! Work that several callers wait for, such as one that fills a cache, is done in [`Turns`].
+//!
 //! Work that has a permit must not wait for another permit of the same [`WorkPool`]: all permits of an account may be held by work
 //! that waits.
 
@@ -16,6 +18,7 @@ mod kind;
 mod permit;
 mod running;
 mod stop_flag;
+mod turns;
 
 pub use self::{
     account::{WorkAccount, WorkAccounts, client_share},
@@ -23,6 +26,7 @@ pub use self::{
     permit::{WorkError, WorkPermit, run_own},
     running::RunningWork,
     stop_flag::{StopFlag, Stopped},
+    turns::{MEMORY_RETRY, MEMORY_WAIT, Turn, TurnEnd, Turns},
 };
 
 #[cfg(test)]

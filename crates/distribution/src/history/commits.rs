@@ -2,16 +2,14 @@
 
 use std::sync::Arc;
 
-use skills_core::{Tier, VersionSelector};
+use skills_core::{Tier, WorkAccount};
 use skills_git::{Commit, ObjectId, ObjectKind};
-use skills_registry::{RegistryError, SkillRegistry};
 
 use super::{
-    CommitRecord, FolderChange, FolderSkill, Folders, History, SlotIds,
-    replay::{OpenGroup, folder_skill},
-    snapshot,
+    CommitGroup, CommitRecord, FolderChange, FolderSkill, Folders, History, ReplayContext, SlotIds,
+    extend::folder_skill, snapshot,
 };
-use crate::{skill_tree::BlobIds, view::Selection};
+use crate::{error::DistributionError, view::Selection};
 
 /// Author of all commits: the log has the actors, and not everyone who reads a repository may see them.
 const AUTHOR: &str = "skills <skills@localhost>";
@@ -29,43 +27,42 @@ impl History {
     /// Makes the commit of the open group. The group stays open: changes that were stored with it replace the commit.
     pub(super) async fn close_group(
         &mut self,
-        skills: &dyn SkillRegistry,
-        blobs: &BlobIds,
-    ) -> Result<(), RegistryError> {
+        context: &ReplayContext<'_>,
+    ) -> Result<(), DistributionError> {
         let Some(group) = self.group.take() else { return Ok(()) };
-        let closed = self.close(skills, blobs, &group).await;
+        let closed = self.close(context, &group).await;
         self.group = Some(group);
         closed
     }
 
     async fn close(
         &mut self,
-        skills: &dyn SkillRegistry,
-        blobs: &BlobIds,
-        group: &OpenGroup,
-    ) -> Result<(), RegistryError> {
+        context: &ReplayContext<'_>,
+        group: &CommitGroup,
+    ) -> Result<(), DistributionError> {
         for commit in self.commits.drain(group.first_commit..) {
             self.numbers.remove(&commit.id);
         }
         self.tip = group.tip_before;
-        let stamp = Stamp { time: group.at.as_secs(), revision: group.revision };
-        let changes: Vec<FolderChange> = group
-            .before
+        let Some((revision, at, before)) = self.replay.group() else { return Ok(()) };
+        let stamp = Stamp { time: at.as_secs(), revision };
+        let folders = Arc::clone(&self.replay.folders);
+        let changes: Vec<FolderChange> = before
             .iter()
-            .filter(|(name, before)| self.folders.get(*name) != before.as_ref())
-            .map(|(name, _)| (name.clone(), self.folders.get(name).cloned()))
+            .filter(|(name, before)| folders.get(*name) != before.as_ref())
+            .map(|(name, _)| (name.clone(), folders.get(name).cloned()))
             .collect();
         if !changes.is_empty() {
-            let folders = Arc::clone(&self.folders);
             let is_relisted = changes.iter().any(|(name, skill)| {
-                let before = group.before.get(name).and_then(Option::as_ref);
+                let before = before.get(name).and_then(Option::as_ref);
                 before.map(|skill| skill.info.listed())
                     != skill.as_ref().map(|skill| skill.info.listed())
             });
-            self.tip = Some(self.commit(group.tip_before, &folders, changes, stamp, is_relisted));
+            let (parent, account) = (group.tip_before, context.account);
+            self.tip = Some(self.commit(account, parent, &folders, changes, stamp, is_relisted));
         }
         if matches!(self.view.selection, Selection::Skill(_)) {
-            self.tag(skills, blobs, &group.puts, group.tip_before, stamp).await?;
+            self.tag(context, &group.puts, group.tip_before, stamp).await?;
         }
         Ok(())
     }
@@ -73,21 +70,20 @@ impl History {
     /// Remembers the commits of versions. A version that was not served gets a commit beside the main branch.
     async fn tag(
         &mut self,
-        skills: &dyn SkillRegistry,
-        blobs: &BlobIds,
+        context: &ReplayContext<'_>,
         puts: &[(Tier, Arc<str>, u64)],
         parent: Option<usize>,
         stamp: Stamp,
-    ) -> Result<(), RegistryError> {
+    ) -> Result<(), DistributionError> {
         for (tier, id, number) in puts {
             let is_served = |skill: &Arc<FolderSkill>| {
                 skill.tier == *tier && skill.id == *id && skill.version == *number
             };
             let commit = match self.tip {
-                Some(tip) if self.folders.values().any(is_served) => Some(tip),
-                _ => self.side_commit(skills, blobs, (*tier, id, *number), parent, stamp).await?,
+                Some(tip) if self.replay.folders.values().any(is_served) => Some(tip),
+                _ => self.side_commit(context, (*tier, id, *number), parent, stamp).await?,
             };
-            if let (Some(commit), Some(entry)) = (commit, self.entries.get_mut(id)) {
+            if let (Some(commit), Some(entry)) = (commit, self.replay.entries.get_mut(id)) {
                 entry.tier(*tier).set_commit(*number, commit);
             }
         }
@@ -97,21 +93,14 @@ impl History {
     /// Makes a commit of one version of a skill; `None` if its content is gone or not valid.
     async fn side_commit(
         &mut self,
-        skills: &dyn SkillRegistry,
-        blobs: &BlobIds,
+        context: &ReplayContext<'_>,
         (tier, id, number): (Tier, &Arc<str>, u64),
         parent: Option<usize>,
         stamp: Stamp,
-    ) -> Result<Option<usize>, RegistryError> {
-        let selector = VersionSelector::Number(number);
-        let Ok(row) = skills.skill_version(Some(tier), id, &selector).await else {
-            return Ok(None);
-        };
-        let entry = self.entries.entry(Arc::clone(id)).or_default();
-        let version = entry.tier(tier).shown.get(number);
-        let Some(skill) = folder_skill(skills, blobs, &row, version).await? else {
-            return Ok(None);
-        };
+    ) -> Result<Option<usize>, DistributionError> {
+        let Some(row) = context.version(tier, id, number).await? else { return Ok(None) };
+        let version = self.plugin_version(tier, id, number);
+        let Some(skill) = folder_skill(context, &row, version).await? else { return Ok(None) };
         let name = format!("{}/", skill.info.name);
         let before = parent.map(|parent| self.folders_at(parent)).unwrap_or_default();
         let removed = before.keys().filter(|other| **other != name);
@@ -119,12 +108,13 @@ impl History {
         changes.push((name.clone(), Some(Arc::clone(&skill))));
         changes.sort_by(|left, right| left.0.cmp(&right.0));
         let folders = Folders::from([(name, skill)]);
-        Ok(Some(self.commit(parent, &folders, changes, stamp, true)))
+        Ok(Some(self.commit(context.account, parent, &folders, changes, stamp, true)))
     }
 
     /// Adds a commit. `is_relisted` is false if names and descriptions are those of the parent.
     fn commit(
         &mut self,
+        account: &WorkAccount,
         parent: Option<usize>,
         folders: &Folders,
         changes: Vec<FolderChange>,
@@ -133,7 +123,7 @@ impl History {
     ) -> usize {
         let before: Option<SlotIds> = parent.map(|number| self.commits[number].slots);
         let reused = before.filter(|_| !is_relisted);
-        let slots = snapshot::slots(&self.head, folders, stamp.revision, reused);
+        let slots = snapshot::slots(account, &self.head, folders, stamp.revision, reused);
         let message = message(&changes);
         let bytes = Commit {
             tree: slots.root(),

@@ -5,20 +5,50 @@ use std::{collections::BTreeMap, sync::Arc};
 use skills_core::{Tier, VersionSelector};
 use skills_registry::Action;
 
-use super::FolderSkill;
 use crate::plugin_version::PluginVersions;
 
+/// Act of the log, with what a replay needs of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Act<L> {
+    /// A version was created.
+    New(u64),
+    /// The skill was removed.
+    Remove,
+    /// A label was set to a version, or removed.
+    Label(L, Option<u64>),
+    /// A version was yanked, or that was undone.
+    SetYanked(u64, bool),
+    /// The content of a version was purged or collected.
+    Drop(u64),
+    /// Any other act, such as the registration of content that there was already.
+    Other,
+}
+
+impl<'a> From<&'a Action> for Act<&'a str> {
+    fn from(action: &'a Action) -> Self {
+        match action {
+            Action::Put { version: Some(number), is_new: true, .. } => Self::New(*number),
+            Action::Put { .. } => Self::Other,
+            Action::Remove => Self::Remove,
+            Action::Label { label, to, .. } => Self::Label(label.as_str(), *to),
+            Action::Yank { version, .. } => Self::SetYanked(*version, true),
+            Action::Unyank { version } => Self::SetYanked(*version, false),
+            Action::Purge { version, .. } | Action::Collect { version } => Self::Drop(*version),
+        }
+    }
+}
+
 /// Skill in all tiers of a view.
-#[derive(Debug, Clone, Default)]
-pub(super) struct Entry {
+#[derive(Debug, Clone)]
+pub(super) struct Entry<S> {
     /// Tiers that the log names, in the order of resolution. Most skills are in one.
-    tiers: Vec<(Tier, TierEntry)>,
+    tiers: Vec<(Tier, TierEntry<S>)>,
 }
 
 /// Skill in one tier.
-#[derive(Debug, Clone, Default)]
-pub(super) struct TierEntry {
-    pub(super) held: Held,
+#[derive(Debug, Clone)]
+pub(super) struct TierEntry<S> {
+    pub(super) held: Held<S>,
     /// Versions that clients see.
     pub(super) shown: PluginVersions,
     /// Versions in the order of their numbers.
@@ -26,16 +56,32 @@ pub(super) struct TierEntry {
     labels: BTreeMap<String, u64>,
 }
 
+impl<S> Default for Entry<S> {
+    fn default() -> Self {
+        Self { tiers: Vec::new() }
+    }
+}
+
+impl<S> Default for TierEntry<S> {
+    fn default() -> Self {
+        Self {
+            held: Held::Nothing,
+            shown: PluginVersions::default(),
+            versions: Vec::new(),
+            labels: BTreeMap::new(),
+        }
+    }
+}
+
 /// Content of a skill in a tier.
-#[derive(Debug, Clone, Default)]
-pub(super) enum Held {
+#[derive(Debug, Clone)]
+pub(crate) enum Held<S> {
     /// The tier has no such skill.
-    #[default]
     Nothing,
     /// The tier has the skill, which is no valid Agent Skill. It shadows lower tiers.
     Unusable,
     /// The tier has the skill.
-    Skill(Arc<FolderSkill>),
+    Skill(Arc<S>),
 }
 
 #[derive(Debug, Clone, Copy, Default)]
@@ -45,8 +91,8 @@ struct VersionState {
     is_yanked: bool,
 }
 
-impl Entry {
-    pub(super) fn tier(&mut self, tier: Tier) -> &mut TierEntry {
+impl<S> Entry<S> {
+    pub(super) fn tier(&mut self, tier: Tier) -> &mut TierEntry<S> {
         let found = self.tiers.binary_search_by_key(&tier.index(), |(tier, _)| tier.index());
         let at = found.unwrap_or_else(|at| {
             // Not the capacity for four: there are many skills.
@@ -58,11 +104,11 @@ impl Entry {
     }
 
     /// Returns the content that the id resolves to.
-    pub(super) fn visible(&self) -> Option<&Held> {
+    pub(super) fn visible(&self) -> Option<&Held<S>> {
         self.tiers.iter().map(|(_, tier)| &tier.held).find(|held| !matches!(held, Held::Nothing))
     }
 
-    pub(super) fn visible_skill(&self) -> Option<&Arc<FolderSkill>> {
+    pub(super) fn visible_skill(&self) -> Option<&Arc<S>> {
         match self.visible()? {
             Held::Skill(skill) => Some(skill),
             Held::Nothing | Held::Unusable => None,
@@ -70,18 +116,18 @@ impl Entry {
     }
 
     /// Returns the tier that the id resolves to, or else one that has versions.
-    pub(super) fn current(&self) -> Option<&TierEntry> {
+    pub(super) fn current(&self) -> Option<&TierEntry<S>> {
         let mut tiers = self.tiers.iter().map(|(_, tier)| tier);
         let held = tiers.clone().find(|tier| !matches!(tier.held, Held::Nothing));
         held.or_else(|| tiers.find(|tier| !tier.versions.is_empty()))
     }
 }
 
-impl TierEntry {
+impl<S> TierEntry<S> {
     /// Records an act. `author` is the author's version of a new version.
-    pub(super) fn record(&mut self, action: &Action, author: Option<&str>) {
-        match action {
-            Action::Put { version: Some(number), is_new: true, .. } => {
+    pub(super) fn record<L: AsRef<str>>(&mut self, act: &Act<L>, author: Option<&str>) {
+        match act {
+            Act::New(number) => {
                 self.shown.add(*number, author);
                 let version = (*number, VersionState::default());
                 match self.position(*number) {
@@ -94,21 +140,20 @@ impl TierEntry {
                     }
                 }
             }
-            Action::Remove => self.labels.clear(),
-            Action::Label { label, to: Some(to), .. } => {
-                self.labels.insert(label.to_string(), *to);
+            Act::Remove => self.labels.clear(),
+            Act::Label(label, Some(to)) => {
+                self.labels.insert(label.as_ref().to_owned(), *to);
             }
-            Action::Label { label, to: None, .. } => {
-                self.labels.remove(label.as_str());
+            Act::Label(label, None) => {
+                self.labels.remove(label.as_ref());
             }
-            Action::Yank { version, .. } => self.set_yanked(*version, true),
-            Action::Unyank { version } => self.set_yanked(*version, false),
-            Action::Purge { version, .. } | Action::Collect { version } => {
+            Act::SetYanked(version, is_yanked) => self.set_yanked(*version, *is_yanked),
+            Act::Drop(version) => {
                 if let Ok(at) = self.position(*version) {
                     self.versions.remove(at);
                 }
             }
-            Action::Put { .. } => {}
+            Act::Other => {}
         }
     }
 
@@ -151,6 +196,11 @@ impl TierEntry {
             VersionSelector::Name(name) => self.servable(*self.labels.get(name)?),
             VersionSelector::Digest(_) => None,
         }
+    }
+
+    /// Returns how many versions and labels there are.
+    pub(super) fn len(&self) -> usize {
+        self.versions.len() + self.labels.len()
     }
 
     /// Iterates over versions and their commits.

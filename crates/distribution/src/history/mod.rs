@@ -1,7 +1,8 @@
 //! History of a view as git commits, derived from the change log alone: the same log gives the same ids on every server.
 //!
-//! - `entry`: versions and labels of a skill while the log is replayed
-//! - `replay`: the log as changes of folders
+//! - `entry`: versions and labels of a skill while changes are replayed
+//! - `replay`: changes of folders, whatever they have
+//! - `extend`: the log, read from where a history ends
 //! - `commits`: groups of changes as commits
 //! - `snapshot`: generated files and trees of one commit
 //!
@@ -10,24 +11,25 @@
 
 mod commits;
 mod entry;
+mod extend;
 mod replay;
 mod snapshot;
 
-use std::{
-    collections::{BTreeMap, HashMap},
-    sync::Arc,
-};
+use std::{collections::HashMap, sync::Arc};
 
 use skills_core::Tier;
 use skills_git::{CommitGraph, CommitNode, ObjectId, Reference};
 
-use self::{entry::Entry, replay::OpenGroup};
+use self::entry::Entry;
 use crate::{
     formats::PluginInfo,
+    plugin_version::PluginVersion,
     view::{Selection, View},
 };
 
-pub(crate) use replay::Progress;
+pub(crate) use entry::{Act, Held};
+pub(crate) use extend::{Progress, ReplayContext};
+pub(crate) use replay::{FolderEntry, FoldersOf, Next, Replay, Served};
 pub(crate) use snapshot::{RepositoryHead, Slot, SlotIds, render, wrapper};
 
 /// Branch that `HEAD` stands for.
@@ -57,8 +59,18 @@ impl FolderSkill {
     }
 }
 
-/// Folders of a commit by name. A slash ends each name, which is the order of a tree.
-pub(crate) type Folders = BTreeMap<String, Arc<FolderSkill>>;
+impl FolderEntry for FolderSkill {
+    fn name(&self) -> &str {
+        &self.info.name
+    }
+
+    fn version(&self) -> u64 {
+        self.version
+    }
+}
+
+/// Folders of a commit.
+pub(crate) type Folders = FoldersOf<FolderSkill>;
 
 /// Folder that a commit changes: its name with a slash, and its skill unless it is removed.
 pub(crate) type FolderChange = (String, Option<Arc<FolderSkill>>);
@@ -87,18 +99,28 @@ pub(crate) struct History {
     numbers: HashMap<ObjectId, usize>,
     /// Newest commit of the main branch.
     tip: Option<usize>,
-    /// Folders of the newest commit.
-    folders: Arc<Folders>,
-    entries: HashMap<Arc<str>, Entry>,
-    /// Ids of the skills that have a name, in order.
-    claims: HashMap<String, Vec<Arc<str>>>,
-    group: Option<OpenGroup>,
+    /// Folders after the last change.
+    replay: Replay<FolderSkill>,
+    group: Option<CommitGroup>,
     /// Revision of the last change that was read.
     revision: u64,
+    /// Revision that the store had when the history was begun.
+    started_at: u64,
+}
+
+/// Changes that become one commit.
+#[derive(Debug, Clone)]
+struct CommitGroup {
+    /// Number of commits before the group.
+    first_commit: usize,
+    tip_before: Option<usize>,
+    /// Versions that were registered, in a view of one skill: only those become tags.
+    puts: Vec<(Tier, Arc<str>, u64)>,
 }
 
 impl History {
-    pub(crate) fn new(view: View) -> Self {
+    /// Creates a history without changes. The store has a revision already.
+    pub(crate) fn new(view: View, started_at: u64) -> Self {
         let head = RepositoryHead::new(&view);
         Self {
             view,
@@ -106,11 +128,10 @@ impl History {
             commits: Vec::new(),
             numbers: HashMap::new(),
             tip: None,
-            folders: Arc::default(),
-            entries: HashMap::new(),
-            claims: HashMap::new(),
+            replay: Replay::default(),
             group: None,
             revision: 0,
+            started_at,
         }
     }
 
@@ -121,13 +142,24 @@ impl History {
 
     /// Iterates over the skills of the newest commit, in the order of their names.
     pub(crate) fn skills(&self) -> impl Iterator<Item = &Arc<FolderSkill>> {
-        self.folders.values()
+        self.replay.folders.values()
+    }
+
+    /// Returns a version of a skill as clients see it.
+    fn plugin_version(&mut self, tier: Tier, id: &Arc<str>, number: u64) -> PluginVersion {
+        self.replay.entries.entry(Arc::clone(id)).or_default().tier(tier).shown.get(number)
+    }
+
+    /// Returns the most refs that the history may have.
+    pub(crate) fn max_references(&self) -> usize {
+        let entry = self.view.selection.skill().and_then(|id| self.replay.entries.get(id));
+        1 + entry.and_then(Entry::current).map_or(0, |entry| entry.len())
     }
 
     /// Returns the plugin that has all skills of a collection; `None` for other views and without skills.
     pub(crate) fn collection_plugin(&self) -> Option<PluginInfo> {
         let revision = self.commits.get(self.tip?)?.revision;
-        self.head.collection_plugin(&self.folders, revision)
+        self.head.collection_plugin(&self.replay.folders, revision)
     }
 
     /// Returns whether no skill of the view was ever changed.
@@ -149,13 +181,13 @@ impl History {
         let commit = |commit: &Arc<CommitRecord>| {
             commit.bytes.len() + commit.changes.iter().map(change).sum::<usize>() + 500
         };
-        self.commits.iter().map(commit).sum::<usize>() + self.entries.len() * 400 + 1024
+        self.commits.iter().map(commit).sum::<usize>() + self.replay.entries.len() * 400 + 1024
     }
 
     /// Returns the folders of a commit.
     pub(crate) fn folders_at(&self, number: usize) -> Arc<Folders> {
         if self.tip == Some(number) {
-            return Arc::clone(&self.folders);
+            return Arc::clone(&self.replay.folders);
         }
         let mut line = vec![];
         let mut next = Some(number);
@@ -192,7 +224,7 @@ impl CommitGraph for History {
         let mut references: Vec<Reference> = Vec::new();
         references.extend(self.tip.map(|tip| reference(MAIN.to_owned(), tip)));
         if let Selection::Skill(id) = &self.view.selection
-            && let Some(entry) = self.entries.get(id).and_then(Entry::current)
+            && let Some(entry) = self.replay.entries.get(id).and_then(Entry::current)
         {
             for (number, commit) in entry.tagged() {
                 references.push(reference(format!("refs/tags/v{number}"), commit));

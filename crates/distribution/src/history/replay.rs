@@ -1,169 +1,160 @@
-//! Replay of the change log: which folder has which skill after each change.
+//! Replay of changes: which folder has which skill after each of them. It knows neither where the changes come from nor
+//! what a skill is made of.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::Arc,
+};
 
 use skills_core::{Tier, Timestamp, VersionSelector};
-use skills_registry::{
-    Action, RegistryError, ServedSkill, SkillChange, SkillLogPage, SkillLogRequest, SkillRegistry,
-    SkillRow, available::to_agent_skill,
-};
 
-use super::{
-    FolderSkill, History,
-    entry::{Entry, Held},
-    snapshot,
-};
-use crate::{
-    formats::{ListLines, PluginInfo, claude},
-    plugin_version::PluginVersion,
-    skill_tree::BlobIds,
-};
+use super::entry::{Act, Entry, Held};
 
-/// Changes that become one commit.
+/// Skill in a folder.
+pub(crate) trait FolderEntry: PartialEq {
+    /// Returns the name of the skill, which is that of its folder.
+    fn name(&self) -> &str;
+    /// Returns the number of the version.
+    fn version(&self) -> u64;
+}
+
+/// Folders by name. A slash ends each name, which is the order of a tree.
+pub(crate) type FoldersOf<S> = BTreeMap<String, Arc<S>>;
+
+/// State of a replay after some changes.
 #[derive(Debug, Clone)]
-pub(super) struct OpenGroup {
+pub(crate) struct Replay<S> {
+    pub(super) folders: Arc<FoldersOf<S>>,
+    pub(super) entries: HashMap<Arc<str>, Entry<S>>,
+    /// Ids of the skills that have a name, in order.
+    claims: HashMap<String, Vec<Arc<str>>>,
+    group: Option<Group<S>>,
+}
+
+/// Changes that were stored together.
+#[derive(Debug, Clone)]
+struct Group<S> {
     /// Folders that changed, as they were before.
-    pub(super) before: BTreeMap<String, Option<Arc<FolderSkill>>>,
-    /// Number of commits before the group.
-    pub(super) first_commit: usize,
-    pub(super) tip_before: Option<usize>,
-    /// Versions that were registered, in a view of one skill: only those become tags.
-    pub(super) puts: Vec<(Tier, Arc<str>, u64)>,
-    pub(super) revision: u64,
-    pub(super) at: Timestamp,
+    before: FoldersBefore<S>,
+    revision: u64,
+    at: Timestamp,
 }
 
-impl OpenGroup {
-    /// Returns whether a change was stored together with this group: the store then advances time and revision equally.
-    fn includes(&self, change: &SkillChange) -> bool {
-        let revisions = change.revision.saturating_sub(self.revision);
-        let micros = change.at.as_micros().saturating_sub(self.at.as_micros());
-        i64::try_from(revisions) == Ok(micros)
-    }
-}
+/// Folders as they were before a group; `None` for those that it added.
+pub(super) type FoldersBefore<S> = BTreeMap<String, Option<Arc<S>>>;
 
-/// Result of reading new changes.
+/// Version that the plain id reads after a change, in the tier of the change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Progress {
-    /// The history has all changes.
-    Complete,
-    /// Content was removed from the past: the history has to be built again.
-    Rewritten,
+pub(crate) enum Served {
+    /// None: the skill was removed, or all its versions were yanked.
+    Nothing,
+    /// A version.
+    Version(u64),
+    /// A version whose content was purged or collected since.
+    Gone,
+    /// A version whose metadata cannot be read.
+    Corrupt,
 }
 
-impl History {
-    /// Returns the request for the changes that the history lacks.
-    pub(crate) fn next_request(&self) -> SkillLogRequest {
-        SkillLogRequest {
-            id: self.view.selection.skill().map(str::to_owned),
-            tier: self.view.selection.tier(),
-            after: self.revision,
+/// Content that a tier has after a change.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Next {
+    /// The content that it had before.
+    Same,
+    /// None.
+    Nothing,
+    /// Content that is no valid Agent Skill.
+    Unusable,
+    /// The served version.
+    Served(u64),
+    /// A version that the view selects. If it is gone, the tier keeps what it had.
+    Selected(u64),
+}
+
+impl<S> Default for Replay<S> {
+    fn default() -> Self {
+        Self {
+            folders: Arc::default(),
+            entries: HashMap::new(),
+            claims: HashMap::new(),
+            group: None,
+        }
+    }
+}
+
+impl<S: FolderEntry> Replay<S> {
+    /// Returns the folders after the last change.
+    pub(crate) fn folders(&self) -> &FoldersOf<S> {
+        &self.folders
+    }
+
+    /// Returns whether a change was stored together with those before: the store then advances time and revision equally.
+    pub(crate) fn continues_group(&self, revision: u64, at: Timestamp) -> bool {
+        self.group.as_ref().is_some_and(|group| {
+            let revisions = revision.saturating_sub(group.revision);
+            let micros = at.as_micros().saturating_sub(group.at.as_micros());
+            i64::try_from(revisions) == Ok(micros)
+        })
+    }
+
+    /// Adds a change to the open group, or begins another one with it.
+    pub(crate) fn enter_group(&mut self, revision: u64, at: Timestamp) {
+        if self.continues_group(revision, at)
+            && let Some(group) = &mut self.group
+        {
+            (group.revision, group.at) = (revision, at);
+        } else {
+            self.group = Some(Group { before: BTreeMap::new(), revision, at });
         }
     }
 
-    /// Adds changes of the log, from a first page on.
-    pub(crate) async fn extend(
-        &mut self,
-        skills: &dyn SkillRegistry,
-        blobs: &BlobIds,
-        mut page: SkillLogPage,
-    ) -> Result<Progress, RegistryError> {
-        let is_new = self.revision == 0;
-        loop {
-            let removes = |change: &SkillChange| {
-                matches!(change.action, Action::Purge { .. } | Action::Collect { .. })
-            };
-            if !is_new && page.changes.iter().any(removes) {
-                return Ok(Progress::Rewritten);
-            }
-            for change in &page.changes {
-                self.apply(skills, blobs, change).await?;
-            }
-            if !page.has_more {
-                break;
-            }
-            page = skills.skill_log(&self.next_request()).await?;
-        }
-        self.close_group(skills, blobs).await?;
-        Ok(Progress::Complete)
+    /// Returns revision and time of the last change of the open group, and the folders that differ from those before it.
+    pub(super) fn group(&self) -> Option<(u64, Timestamp, &FoldersBefore<S>)> {
+        self.group.as_ref().map(|group| (group.revision, group.at, &group.before))
     }
 
-    async fn apply(
-        &mut self,
-        skills: &dyn SkillRegistry,
-        blobs: &BlobIds,
-        change: &SkillChange,
-    ) -> Result<(), RegistryError> {
-        self.revision = change.revision;
-        if !self.view.selection.has(&change.id) {
-            return Ok(());
-        }
-        if !self.group.as_ref().is_some_and(|group| group.includes(change)) {
-            self.close_group(skills, blobs).await?;
-            self.group = Some(OpenGroup {
-                before: BTreeMap::new(),
-                first_commit: self.commits.len(),
-                tip_before: self.tip,
-                puts: Vec::new(),
-                revision: change.revision,
-                at: change.at,
-            });
-        }
-        if let Some(group) = &mut self.group {
-            (group.revision, group.at) = (change.revision, change.at);
-            if let Action::Put { version: Some(number), is_new: true, .. } = change.action
-                && self.view.selection.skill().is_some()
-            {
-                group.puts.push((change.tier, Arc::clone(&change.id), number));
-            }
-        }
-        let author = author_version(skills, change).await;
-        let selector = self.view.selection.version(&change.id).cloned();
-        let entry = self.entries.entry(Arc::clone(&change.id)).or_default().tier(change.tier);
-        entry.record(&change.action, author.as_deref());
-        let selected = selector.map(|selector| entry.select(&selector));
-        let held = match (selected, &change.served) {
-            (Some(None), _) | (None, ServedSkill::None) => Some(Held::Nothing),
-            (Some(Some(number)), _) => {
-                let number = VersionSelector::Number(number);
-                let row = skills.skill_version(Some(change.tier), &change.id, &number).await;
-                match row {
-                    Ok(row) => self.held(skills, blobs, change, &row).await?,
-                    Err(_) => None,
-                }
-            }
-            (None, ServedSkill::Version(_, row)) => self.held(skills, blobs, change, row).await?,
-            (None, ServedSkill::Corrupt(_)) => Some(Held::Unusable),
-            // As if this version had never been there.
-            (None, ServedSkill::Gone(_)) => None,
+    /// Returns the revision of the open group if a folder is not as it was before.
+    pub(crate) fn changed_at(&self) -> Option<u64> {
+        let (revision, _, before) = self.group()?;
+        let is_changed = |(name, before): (&String, &Option<Arc<S>>)| {
+            self.folders.get(name) != before.as_ref()
         };
-        if let Some(held) = held {
-            self.set_held(change.tier, &change.id, held);
-        }
-        Ok(())
+        before.iter().any(is_changed).then_some(revision)
     }
 
-    /// Returns the content of a version; `None` if it is held already.
-    async fn held(
+    /// Records an act, and decides what the tier has after it. `author` is the author's version of a new version, and
+    /// `selector` the version that the view has of this skill.
+    pub(crate) fn record<L: AsRef<str>>(
         &mut self,
-        skills: &dyn SkillRegistry,
-        blobs: &BlobIds,
-        change: &SkillChange,
-        row: &SkillRow,
-    ) -> Result<Option<Held>, RegistryError> {
-        let number = version_number(row);
-        let entry = self.entries.entry(Arc::clone(&change.id)).or_default().tier(change.tier);
-        if matches!(&entry.held, Held::Skill(skill) if skill.version == number) {
-            return Ok(None);
+        (tier, id): (Tier, &Arc<str>),
+        (act, author): (&Act<L>, Option<&str>),
+        served: Served,
+        selector: Option<&VersionSelector>,
+    ) -> Next {
+        let entry = self.entries.entry(Arc::clone(id)).or_default().tier(tier);
+        entry.record(act, author);
+        let next = match (selector.map(|selector| entry.select(selector)), served) {
+            (Some(None), _) | (None, Served::Nothing) => Next::Nothing,
+            (Some(Some(number)), _) => Next::Selected(number),
+            (None, Served::Version(number)) => Next::Served(number),
+            (None, Served::Corrupt) => Next::Unusable,
+            // As if this version had never been there.
+            (None, Served::Gone) => Next::Same,
+        };
+        match (next, &entry.held) {
+            (Next::Served(number) | Next::Selected(number), Held::Skill(skill))
+                if skill.version() == number =>
+            {
+                Next::Same
+            }
+            _ => next,
         }
-        let shown = entry.shown.get(number);
-        Ok(Some(folder_skill(skills, blobs, row, shown).await?.map_or(Held::Unusable, Held::Skill)))
     }
 
     /// Sets the content of a skill in a tier, and updates the folders of all names that it may concern.
-    fn set_held(&mut self, tier: Tier, id: &Arc<str>, held: Held) {
+    pub(crate) fn set_held(&mut self, tier: Tier, id: &Arc<str>, held: Held<S>) {
         let entry = self.entries.entry(Arc::clone(id)).or_default();
-        let name = |entry: &Entry| entry.visible_skill().map(|skill| skill.info.name.clone());
+        let name = |entry: &Entry<S>| entry.visible_skill().map(|skill| skill.name().to_owned());
         let old = name(entry);
         entry.tier(tier).held = held;
         let new = name(entry);
@@ -188,7 +179,7 @@ impl History {
     fn refresh_folder(&mut self, name: &str) {
         let owner = self.entries.get(name).filter(|entry| entry.visible().is_some());
         let skill = match owner {
-            Some(owner) => owner.visible_skill().filter(|skill| skill.info.name == name),
+            Some(owner) => owner.visible_skill().filter(|skill| skill.name() == name),
             None => self
                 .claims
                 .get(name)
@@ -208,69 +199,4 @@ impl History {
             None => folders.remove(&key),
         };
     }
-}
-
-/// Returns the number of the version that a row is of.
-fn version_number(row: &SkillRow) -> u64 {
-    let served = row.heads.as_ref().map(|heads| heads.served);
-    row.pinned.as_ref().map(|pinned| pinned.version).or(served).unwrap_or(0)
-}
-
-/// Returns the author's version of a version that a change created.
-async fn author_version(skills: &dyn SkillRegistry, change: &SkillChange) -> Option<String> {
-    let Action::Put { version: Some(number), is_new: true, .. } = change.action else {
-        return None;
-    };
-    let author = |row: &SkillRow| row.meta.author_version().map(str::to_owned);
-    match &change.served {
-        ServedSkill::Version(served, row) if *served == number => author(row),
-        _ => {
-            let number = VersionSelector::Number(number);
-            let row = skills.skill_version(Some(change.tier), &change.id, &number).await;
-            row.ok().and_then(|row| author(&row))
-        }
-    }
-}
-
-/// Builds the skill of a folder; `None` if it is no valid Agent Skill.
-pub(super) async fn folder_skill(
-    skills: &dyn SkillRegistry,
-    blobs: &BlobIds,
-    row: &SkillRow,
-    version: PluginVersion,
-) -> Result<Option<Arc<FolderSkill>>, RegistryError> {
-    let Ok(agent) = to_agent_skill(row) else { return Ok(None) };
-    let objects = match blobs.scanned_objects(skills, row, true).await {
-        Ok(objects) => objects,
-        // One damaged skill must not hide all others.
-        Err(
-            error @ (RegistryError::NotFound { .. }
-            | RegistryError::CorruptEntry { .. }
-            | RegistryError::Version(_)),
-        ) => {
-            tracing::warn!(id = %row.id, %error, "skill left out of the history");
-            return Ok(None);
-        }
-        Err(error) => return Err(error),
-    };
-    let info = PluginInfo {
-        name: agent.name,
-        description: agent.description,
-        version,
-        license: agent.license,
-        lines: ListLines::default(),
-    };
-    blobs.compress(&objects);
-    let (tree, entry) = (objects.id(), claude::local_entry(&info));
-    let wrapper = snapshot::wrapper(&info, tree).map(|object| object.id);
-    Ok(Some(Arc::new(FolderSkill {
-        tier: row.tier,
-        id: Arc::clone(&row.id),
-        version: version_number(row),
-        tree,
-        objects: objects.ids(),
-        wrapper,
-        info,
-        entry,
-    })))
 }

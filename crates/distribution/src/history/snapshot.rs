@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use skills_core::{WorkAccount, WorkKind};
 use skills_git::{EntryMode, ObjectId, ObjectKind, TreeEntry, object::tree};
 
 use super::Folders;
@@ -143,14 +144,17 @@ impl SlotIds {
     }
 }
 
-/// Commits of at least this many skills use two threads.
+/// Commits of at least this many skills use two threads, if the client has a second one.
 const MANY_FOLDERS: usize = 300;
+
+const SECOND_THREAD: WorkKind = WorkKind::compute("marketplace file of a commit");
 
 /// Computes the ids of all slots. `reused` has those of a commit with the same names and descriptions.
 ///
 /// In a long history of many skills this is most of the work: each commit has a new marketplace and two new trees with a
 /// line for every skill. The marketplace is about half of that and depends on no other slot, so it has its own thread.
 pub(super) fn slots(
+    account: &WorkAccount,
     head: &RepositoryHead,
     folders: &Folders,
     revision: u64,
@@ -165,11 +169,12 @@ pub(super) fn slots(
     let compute = |slots: &[Slot], ids| with_slots(slots, head, folders, revision, ids, is_reused);
     let all: &'static [Slot] = &Slot::ALL;
     let (independent, dependent) = all.split_at(Slot::MARKETPLACE);
+    let permit = (folders.len() >= MANY_FOLDERS)
+        .then(|| account.try_permit(SECOND_THREAD, 0).ok())
+        .flatten();
     let (ids, marketplace) = std::thread::scope(|scope| {
-        let builder = std::thread::Builder::new();
-        let spawned = (folders.len() >= MANY_FOLDERS)
-            .then(|| builder.spawn_scoped(scope, marketplace).ok())
-            .flatten();
+        let spawn = |_| std::thread::Builder::new().spawn_scoped(scope, marketplace).ok();
+        let spawned = permit.as_ref().and_then(spawn);
         let ids = compute(independent, ids);
         let computed = spawned.and_then(|thread| thread.join().ok());
         (ids, computed.unwrap_or_else(marketplace))
