@@ -4,7 +4,7 @@ use axum::{
     http::StatusCode,
     response::{IntoResponse, Response},
 };
-use skills_core::{Code, Coded as _, OverBudget};
+use skills_core::{Code, Coded as _, OverBudget, WorkError, work::Stopped};
 use skills_git::ProtocolError;
 use skills_http::{ErrorResponse, is_unavailable};
 use skills_registry::RegistryError;
@@ -29,21 +29,32 @@ pub(crate) enum DistributionError {
     #[error("only git's smart protocol is served: use a git client of version 1.6.6 or newer")]
     DumbProtocol,
     #[error(transparent)]
-    OverBudget(#[from] OverBudget),
-    #[error("the task that packs the archive was cancelled")]
-    Cancelled,
+    Work(#[from] WorkError),
+    #[error(transparent)]
+    Stopped(#[from] Stopped),
     #[error("cannot write the archive: {0}")]
     Archive(#[from] zip::result::ZipError),
     #[error("cannot build a pack: {0}")]
     Pack(#[from] skills_git::pack::PackError),
 }
 
+impl From<OverBudget> for DistributionError {
+    fn from(error: OverBudget) -> Self {
+        WorkError::from(error).into()
+    }
+}
+
 impl DistributionError {
+    /// Returns whether the client's share of memory is used up.
+    pub(crate) const fn is_over_budget(&self) -> bool {
+        matches!(self, Self::Work(WorkError::OverBudget(_)))
+    }
+
     /// Returns whether the same request may succeed later, so that nothing may be left out of an answer.
     pub(crate) fn is_unavailable(&self) -> bool {
         match self {
             Self::Registry(error) => is_unavailable(error.code()),
-            Self::OverBudget(_) => true,
+            Self::Work(WorkError::OverBudget(_) | WorkError::Busy) | Self::Stopped(_) => true,
             _ => false,
         }
     }
@@ -74,11 +85,13 @@ impl IntoResponse for DistributionError {
             Self::ReadOnly | Self::DumbProtocol => {
                 answer(StatusCode::FORBIDDEN, Code::NotSupported)
             }
-            Self::OverBudget(_) => answer(StatusCode::SERVICE_UNAVAILABLE, Code::Overloaded),
+            Self::Work(WorkError::OverBudget(_) | WorkError::Busy) | Self::Stopped(_) => {
+                answer(StatusCode::SERVICE_UNAVAILABLE, Code::Overloaded)
+            }
             Self::Registry(error) if self.is_unavailable() => {
                 answer(StatusCode::SERVICE_UNAVAILABLE, error.code())
             }
-            Self::Registry(_) | Self::Pack(_) | Self::Archive(_) | Self::Cancelled => {
+            Self::Registry(_) | Self::Pack(_) | Self::Archive(_) | Self::Work(_) => {
                 tracing::error!(error = %self, "distribution request failed");
                 ErrorResponse::internal(Code::Internal.as_str())
             }

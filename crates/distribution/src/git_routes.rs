@@ -23,26 +23,36 @@ use axum::{
 };
 use bytes::Bytes;
 use flate2::read::GzDecoder;
-use futures_util::stream;
 use serde::Deserialize;
-use skills_core::{Caller, RequestBudget};
+use skills_core::{
+    Caller, MemoryBudget, RequestBudget, Reservation, WorkAccount, WorkKind, work::StopFlag,
+};
 use skills_git::{
-    Advertisement, Outcome,
+    Advertisement, Outcome, SideBand,
     upload_pack::{Request, Version},
 };
 use skills_http::{BodyLimit, RouteGroup, RoutePolicy};
-use tokio::sync::mpsc;
 
 use crate::{
     error::DistributionError,
-    pack_stream::{PackPlan, PackSender},
+    history::History,
+    pack_plan::PackPlan,
+    pack_stream::{self, PackSender},
     state::{DistributionState, Repository},
 };
 
 /// Most bytes of a request, before and after decompression: a negotiation of 200 000 commits.
 const MAX_REQUEST: usize = 10 << 20;
-/// Chunks of a pack that wait for the client.
-const QUEUE: usize = 4;
+/// Bytes that are decompressed between two checks of memory and of the stop flag.
+const STEP: usize = 256 << 10;
+/// Memory of a decompressed request for each of its bytes: a growing buffer, and what is parsed.
+const DECODED_WEIGHT: usize = 2 + Request::WEIGHT;
+/// Memory of a ref and its lines.
+const REFERENCE: usize = 512;
+/// Memory of a commit in the sets of a negotiation.
+const NEGOTIATED_COMMIT: usize = 160;
+
+const NEGOTIATION: WorkKind = WorkKind::compute("git negotiation");
 
 /// Returns the routes of the git remotes.
 pub(crate) fn routes(state: &Arc<DistributionState>) -> RouteGroup {
@@ -76,7 +86,10 @@ async fn advertise(
         Some("git-receive-pack") => return Err(DistributionError::ReadOnly),
         _ => return Err(DistributionError::DumbProtocol),
     }
-    let body = Advertisement::body(version(&headers), &*repository.history);
+    let (version, history) = (version(&headers), repository.history);
+    let bytes = history.max_references() * REFERENCE;
+    let advertise = move |_: &StopFlag| Advertisement::body(version, &*history);
+    let body = WorkAccount::current().run(NEGOTIATION, bytes, advertise).await?;
     Ok(respond("application/x-git-upload-pack-advertisement", Body::from(body)))
 }
 
@@ -93,40 +106,67 @@ async fn upload_pack(
     }
     let view = path.strip_suffix("/git-upload-pack").ok_or(DistributionError::NotFound)?;
     let caller = caller.map(|caller| caller.0).unwrap_or_default();
-    let repository = state.repository(view, &caller).await?;
-    let body = decoded(&headers, body)?;
-    let reply = match Request::parse(version(&headers), &body, &*repository.history)? {
-        Request::Nothing => Outcome::Reply(vec![]),
-        Request::References(reply) => Outcome::Reply(reply),
-        Request::Fetch(fetch) => fetch.answer(&*repository.history)?,
+    let (version, encoding) = (version(&headers), encoding(&headers)?);
+    let Repository { skills, history } = state.repository(view, &caller).await?;
+    let account = WorkAccount::current();
+    let bytes = history.max_references() * REFERENCE;
+    let (own, negotiated) = (account.clone(), Arc::clone(&history));
+    let negotiate = move |stop: &StopFlag| {
+        let (body, _reservation) = decoded(encoding, body, own.memory(), stop)?;
+        negotiate(version, &body, &negotiated, own.memory(), stop)
     };
-    let body = match reply {
-        Outcome::Reply(reply) => Body::from(reply),
-        Outcome::Pack { head, commits, had, is_thin, side_band } => {
-            let Repository { skills, history } = repository;
-            let plan = PackPlan::new(&history, &commits, &had, is_thin);
-            let share = match &budget {
-                Some(budget) => {
-                    budget.try_grow(plan.memory(&history)).inspect_err(|_| budget.refuse())?;
-                    budget.share()
-                }
-                None => state.settings.budget.clone(),
-            };
-            let (chunks, queue) = mpsc::channel(QUEUE);
-            // The receiver is not dropped before this is sent, and the queue is empty.
-            let _ = chunks.try_send(Bytes::from(head));
+    let body = match account.run(NEGOTIATION, bytes, negotiate).await?? {
+        Reply::Lines(reply) => Body::from(reply),
+        Reply::Pack { head, plan, side_band, reservation } => {
+            // Nothing is left of the request but the pack, which has its own reservation.
+            if let Some(budget) = &budget {
+                budget.resize(pack_stream::REQUEST)?;
+            }
             let blobs = Arc::clone(&state.repositories.blobs);
             let entries = Arc::clone(&state.repositories.entries);
-            let sender =
-                PackSender { history, skills, blobs, entries, budget: share, side_band, chunks };
-            tokio::spawn(sender.send(plan));
-            Body::from_stream(stream::unfold(queue, async |mut queue| {
-                let chunk: Bytes = queue.recv().await?;
-                Some((Ok::<_, std::convert::Infallible>(chunk), queue))
-            }))
+            let sender = PackSender { history, skills, blobs, entries, account, side_band };
+            sender.stream(head, plan, reservation)
         }
     };
     Ok(respond("application/x-git-upload-pack-result", body))
+}
+
+/// Answer to a request, as it was decided.
+enum Reply {
+    /// Complete response.
+    Lines(Vec<u8>),
+    /// Lines that a pack follows, and the memory for it.
+    Pack { head: Vec<u8>, plan: PackPlan, side_band: SideBand, reservation: Reservation },
+}
+
+/// Parses and answers a request, and decides which objects the client lacks.
+fn negotiate(
+    version: Version,
+    body: &[u8],
+    history: &History,
+    memory: &MemoryBudget,
+    stop: &StopFlag,
+) -> Result<Reply, DistributionError> {
+    let outcome = match Request::parse(version, body, history)? {
+        Request::Nothing => Outcome::Reply(vec![]),
+        Request::References(reply) => Outcome::Reply(reply),
+        Request::Fetch(fetch) => {
+            stop.check()?;
+            let commits = history.commits.len();
+            let _reservation = memory.try_reserve(commits * NEGOTIATED_COMMIT)?;
+            fetch.answer(history)?
+        }
+    };
+    match outcome {
+        Outcome::Reply(reply) => Ok(Reply::Lines(reply)),
+        Outcome::Pack { head, commits, had, is_thin, side_band } => {
+            let scratch = memory.try_reserve(PackPlan::scratch_memory(history, &commits))?;
+            let plan = PackPlan::new(history, &commits, &had, is_thin, stop)?;
+            drop(scratch);
+            let reservation = memory.try_reserve(pack_stream::memory(&plan, history))?;
+            Ok(Reply::Pack { head, plan, side_band, reservation })
+        }
+    }
 }
 
 fn version(headers: &HeaderMap) -> Version {
@@ -134,20 +174,45 @@ fn version(headers: &HeaderMap) -> Version {
     header.map(Version::from_header).unwrap_or_default()
 }
 
-/// Returns the body of a request, which git compresses from 1 KiB on.
-fn decoded(headers: &HeaderMap, body: Bytes) -> Result<Bytes, DistributionError> {
+/// Encoding of a request.
+#[derive(Debug, Clone, Copy)]
+enum Encoding {
+    Plain,
+    Gzip,
+}
+
+fn encoding(headers: &HeaderMap) -> Result<Encoding, DistributionError> {
     match headers.get(header::CONTENT_ENCODING).map(HeaderValue::as_bytes) {
-        None | Some(b"identity") => Ok(body),
-        Some(b"gzip" | b"x-gzip") => {
-            let mut bytes = Vec::new();
-            let mut reader = GzDecoder::new(&body[..]).take(MAX_REQUEST as u64 + 1);
-            reader.read_to_end(&mut bytes).map_err(|_| DistributionError::Encoding)?;
-            if bytes.len() > MAX_REQUEST {
-                return Err(DistributionError::TooLarge);
-            }
-            Ok(bytes.into())
-        }
+        None | Some(b"identity") => Ok(Encoding::Plain),
+        Some(b"gzip" | b"x-gzip") => Ok(Encoding::Gzip),
         Some(_) => Err(DistributionError::Encoding),
+    }
+}
+
+/// Returns the body of a request, which git compresses from 1 KiB on, and the memory for it. The listener has reserved
+/// what a plain body and its parsed form need.
+fn decoded(
+    encoding: Encoding,
+    body: Bytes,
+    memory: &MemoryBudget,
+    stop: &StopFlag,
+) -> Result<(Bytes, Reservation), DistributionError> {
+    let mut reservation = memory.try_reserve(0)?;
+    if matches!(encoding, Encoding::Plain) {
+        return Ok((body, reservation));
+    }
+    let (mut bytes, mut reader) = (Vec::new(), GzDecoder::new(&body[..]));
+    loop {
+        stop.check()?;
+        let read = reader.by_ref().take(STEP as u64).read_to_end(&mut bytes);
+        let read = read.map_err(|_| DistributionError::Encoding)?;
+        if read == 0 {
+            return Ok((bytes.into(), reservation));
+        }
+        if bytes.len() > MAX_REQUEST {
+            return Err(DistributionError::TooLarge);
+        }
+        reservation.try_grow(read * DECODED_WEIGHT)?;
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! Claude Code takes archives only from a public https address, so other servers offer folders of their git remotes.
 
-use std::{collections::HashSet, sync::Arc};
+use std::sync::Arc;
 
 use axum::{
     Extension, Router,
@@ -11,19 +11,35 @@ use axum::{
     response::{IntoResponse as _, Response},
     routing::get,
 };
-use skills_core::{Caller, MemoryBudget, RequestBudget, Tier, VersionSelector};
+use skills_core::{Caller, Owner, Tier, VersionSelector, WorkAccount, WorkKind};
 use skills_http::{RouteGroup, RoutePolicy, TaggedBody};
+use skills_registry::{SizedLruCache, catalog::StoredRevision};
 
 use crate::{
-    archive::archive,
+    archive::{Archive, archive},
     error::DistributionError,
     formats::claude::{self, Source},
+    listing::{Listing, listing, number_of},
     state::DistributionState,
     view::{Selection, View},
 };
 
-/// Most collections of a marketplace, each of which has a history.
-const MAX_COLLECTIONS: usize = 100;
+/// Most bytes of cached marketplaces.
+const MAX_BYTES: usize = 16 << 20;
+
+const MARKETPLACE: WorkKind = WorkKind::compute("marketplace file");
+
+/// Cache of rendered marketplaces, by owner and address of the server.
+#[derive(Debug)]
+pub(crate) struct Marketplaces(SizedLruCache<MarketplaceKey, (StoredRevision, TaggedBody)>);
+
+type MarketplaceKey = (Option<Owner>, String);
+
+impl Default for Marketplaces {
+    fn default() -> Self {
+        Self(SizedLruCache::new(MAX_BYTES))
+    }
+}
 
 /// Returns the routes of the marketplace and its archives.
 pub(crate) fn routes(state: &Arc<DistributionState>) -> RouteGroup {
@@ -37,75 +53,63 @@ pub(crate) fn routes(state: &Arc<DistributionState>) -> RouteGroup {
 async fn marketplace(
     State(state): State<Arc<DistributionState>>,
     caller: Option<Extension<Caller>>,
-    budget: Option<Extension<RequestBudget>>,
     headers: HeaderMap,
 ) -> Result<Response, DistributionError> {
     let caller = caller.map(|caller| caller.0).unwrap_or_default();
     let owner = caller.owner().cloned();
     let is_own = owner.is_some();
-    let repository = state.open(View { owner, selection: Selection::All }, &caller).await?;
-    let base = state.base_url(&headers);
     // Clients send no key for archives, so private skills come by git.
     let is_https = state.settings.public_url.as_ref().is_some_and(|url| url.is_https());
-    let archives = is_https && !is_own && !state.settings.is_private;
-    let share = share(&state, budget.as_deref());
-    let remote = format!("{base}/git/{}.git", if is_own { "mine" } else { "all" });
-    let mut entries = Vec::new();
-    for skill in repository.history.skills() {
-        let source = if archives {
-            let blobs = &state.repositories.blobs;
-            let digest = match state.digests.get(&*repository.skills, blobs, skill, &share).await {
-                Ok(digest) => digest,
-                Err(error) if error.is_unavailable() => return Err(error),
-                // One damaged skill must not hide all others.
-                Err(error) => {
-                    tracing::warn!(id = %skill.id, %error, "skill left out of the marketplace");
-                    continue;
-                }
+    let has_archives = is_https && !is_own && !state.settings.is_private;
+    let (revision, listing) = listing(&state, &caller, has_archives).await?;
+    let key = (owner.clone(), state.base_url(&headers));
+    let cached = state.marketplaces.0.get(&key).filter(|(cached, _)| *cached == revision);
+    let body = match cached {
+        Some((_, body)) => body,
+        None => {
+            let (base, bytes) = (key.1.clone(), listing.rendered_size(&key.1));
+            let render = move |_: &_| {
+                let text = render(&listing, owner, &base);
+                TaggedBody::new("application/json", text.into())
             };
-            let url = format!("{base}/archive/{}/{}/{}.zip", skill.tier, skill.id, skill.version);
-            Source::archive(url, digest.to_string())
-        } else {
-            Source::git_subdir(remote.clone(), format!("skills/{}", skill.info.name))
-        };
-        entries.push(claude::entry(&skill.info, source));
-    }
-    let names = repository.history.skills().map(|skill| skill.info.name.clone()).collect();
-    entries.extend(collection_entries(&state, &caller, &base, names).await?);
-    let text = claude::marketplace(&repository.history.head.name, entries.into_iter());
+            let body = WorkAccount::current().run(MARKETPLACE, bytes, render).await?;
+            state.marketplaces.0.put(key, (revision, body.clone()), body.len() + 256);
+            body
+        }
+    };
     let is_private = is_own || state.settings.is_private;
     let cache = if is_private { "private, max-age=60" } else { "public, max-age=60" };
-    Ok(TaggedBody::new("application/json", text.into()).respond(&headers, cache))
+    Ok(body.respond(&headers, cache))
 }
 
-/// Returns the entries of the collections that a caller sees. Each has a repository of its own. `names` has the plugins
-/// that there are already: two of one name make a marketplace invalid.
-async fn collection_entries(
-    state: &DistributionState,
-    caller: &Caller,
-    base: &str,
-    mut names: HashSet<String>,
-) -> Result<Vec<String>, DistributionError> {
-    let catalog = state.view(caller)?.catalog().await?;
-    let mut entries = Vec::new();
-    for info in catalog.collection_infos().into_iter().take(MAX_COLLECTIONS) {
-        let url = format!("{base}/git/collection/{}.git", info.name);
-        let (owner, selection) = (caller.owner().cloned(), state.collection_selection(info));
-        let repository = state.open(View { owner, selection }, caller).await?;
-        let plugin = repository.history.collection_plugin();
-        if let Some(plugin) = plugin.filter(|plugin| names.insert(plugin.name.clone())) {
-            let skills = repository.history.skills().map(|skill| &skill.info);
-            entries.push(claude::remote_collection_entry(&plugin, url, skills));
-        }
-    }
-    Ok(entries)
+/// Returns the file. Skills with a digest are archives, others are folders of the remote of the view.
+fn render(listing: &Listing, owner: Option<Owner>, base: &str) -> String {
+    let remote = format!("{base}/git/{}.git", if owner.is_some() { "mine" } else { "all" });
+    let plugins = listing.plugins.iter().map(|plugin| {
+        let source = match plugin.digest {
+            Some(digest) => {
+                let (row, version) = (&plugin.row, number_of(&plugin.row));
+                let url = format!("{base}/archive/{}/{}/{version}.zip", row.tier, row.id);
+                Source::archive(url, digest.to_string())
+            }
+            None => Source::git_subdir(remote.clone(), format!("skills/{}", plugin.info.name)),
+        };
+        claude::entry(&plugin.info, source)
+    });
+    // Each collection has a repository of its own.
+    let collections = listing.collections.iter().map(|collection| {
+        let url = format!("{base}/git/collection/{}.git", collection.name);
+        let skills = collection.skills.iter().map(String::as_str);
+        claude::remote_collection_entry(&collection.info, url, skills)
+    });
+    let name = View { owner, selection: Selection::All }.marketplace_name();
+    claude::marketplace(&name, plugins.chain(collections))
 }
 
 async fn archive_file(
     State(state): State<Arc<DistributionState>>,
     Path((tier, id, file)): Path<(String, String, String)>,
     caller: Option<Extension<Caller>>,
-    budget: Option<Extension<RequestBudget>>,
     headers: HeaderMap,
 ) -> Result<Response, DistributionError> {
     let caller = caller.map(|caller| caller.0).unwrap_or_default();
@@ -115,14 +119,9 @@ async fn archive_file(
     let selector = VersionSelector::Number(number.ok_or_else(not_found)?);
     let skills = state.view(&caller)?;
     let row = skills.skill_version(Some(tier), &id, &selector).await?;
-    let share = share(&state, budget.as_deref());
-    let bytes = archive(&*skills, &state.repositories.blobs, &row, &share).await?;
+    let Archive { bytes, digest } = archive(&skills, &state.repositories.blobs, &row).await?;
     let is_private = tier == Tier::Private || state.settings.is_private;
     let cache = if is_private { "private, max-age=86400" } else { "public, max-age=86400" };
-    Ok(TaggedBody::new("application/zip", bytes).respond(&headers, cache).into_response())
-}
-
-/// Returns the budget of a client.
-fn share(state: &DistributionState, budget: Option<&RequestBudget>) -> MemoryBudget {
-    budget.map_or_else(|| state.settings.budget.clone(), RequestBudget::share)
+    let body = TaggedBody::with_digest("application/zip", bytes, &digest);
+    Ok(body.respond(&headers, cache).into_response())
 }

@@ -1,25 +1,45 @@
-//! Packs of a history, streamed object by object. Which objects are sent is decided first, because a pack begins with
-//! their number; their bytes are read and compressed one at a time, unless the cache of pack entries has them.
+//! Packs of a history, streamed object by object: their bytes are read and compressed one at a time, unless the cache of
+//! pack entries has them.
+//!
+//! A batch of objects is made on a blocking thread, under a permit of the client that reads the pack. Between two batches
+//! a pack has no thread: one that waits for its client takes nothing but memory. That is reserved for the whole pack at its
+//! start, and until the socket has taken the last batch: a batch is made as soon as those before it leave room for it.
 
-use std::{collections::HashSet, sync::Arc};
+use std::{sync::Arc, vec};
 
+use axum::body::Body;
 use bytes::Bytes;
 use foldhash::{HashMap, HashMapExt as _, HashSet as IdSet, HashSetExt as _};
-use skills_core::{MemoryBudget, VersionSelector};
+use futures_util::stream;
+use skills_core::{
+    Reservation, VersionSelector, WorkAccount, WorkError, WorkKind,
+    work::{MEMORY_RETRY, MEMORY_WAIT, StopFlag},
+};
 use skills_git::{ObjectId, ObjectKind, PackWriter, SideBand, delta::delta};
 use skills_registry::{Catalog, SkillRegistry, SkillRow};
-use tokio::sync::mpsc;
+use tokio::{
+    sync::{OwnedSemaphorePermit, Semaphore, mpsc},
+    time::{Instant, sleep},
+};
 
 use crate::{
     error::DistributionError,
-    history::{self, FolderSkill, Folders, History, Slot, wrapper},
+    history::{self, FolderSkill, History, Slot, wrapper},
     pack_entries::PackEntries,
-    skill_tree::{BlobIds, read_file},
+    pack_plan::{Cursor, Item, Lacking, PackPlan, Parent},
+    row_memory::scan_memory,
+    skill_tree::{BlobIds, FileObject, read_file},
 };
 
-/// Bytes of a pack that are sent together.
-const CHUNK: usize = 32 << 10;
-/// Files above this size are compressed on a blocking thread, and reserved in the memory budget.
+/// Bytes of a pack that are made and sent together.
+const BATCH: usize = 128 << 10;
+/// Bytes of a pack that were made and are not yet taken by the socket, but for one batch.
+const WINDOW: usize = 384 << 10;
+/// Batches that wait for the socket. Most are as large as the window allows.
+const QUEUE: usize = 64;
+/// Memory of the request of a pack that is being sent, besides the pack.
+pub(crate) const REQUEST: usize = 16 << 10;
+/// Files above this size are compressed in parts, and reserved in the client's share meanwhile.
 const LARGE_FILE: usize = 128 << 10;
 /// Most deltas that have to be applied for one object, as in packs of git.
 const MAX_CHAIN: u32 = 50;
@@ -31,183 +51,19 @@ const FOLDER: usize = 64;
 const DELTA_SLOTS: [Slot; 6] =
     [Slot::ClaudeFile, Slot::CodexFile, Slot::CursorFile, Slot::Readme, Slot::Skills, Slot::Dist];
 
-/// Objects of a pack, in the order in which they are sent.
-#[derive(Debug)]
-pub(crate) struct PackPlan {
-    items: Vec<Item>,
-    objects: usize,
-    commits: usize,
-    is_thin: bool,
-}
+const PACK: WorkKind = WorkKind::compute("objects of a git pack");
 
-#[derive(Debug)]
-enum Item {
-    /// Commit, given its number. The items up to the next commit belong to it.
-    Commit {
-        number: usize,
-        parent: Parent,
-    },
-    /// Objects of a skill that the client lacks.
-    Skill(Arc<FolderSkill>, Lacking),
-    /// Objects of a plugin wrapper that the client lacks.
-    Wrapper(Arc<FolderSkill>, Lacking),
-    Slot(Slot),
-}
-
-/// Objects of a list that the client lacks.
-#[derive(Debug)]
-enum Lacking {
-    All,
-    Some(Box<[ObjectId]>),
-}
-
-impl Lacking {
-    /// Returns the objects that are new in a set, and their number.
-    fn new(ids: &[ObjectId], known: &mut IdSet<ObjectId>) -> (Self, usize) {
-        // Most objects are new, so the first known one decides whether a list is needed.
-        let known_at = ids.iter().position(|id| !known.insert(*id));
-        let Some(at) = known_at else { return (Self::All, ids.len()) };
-        let rest = ids[at..].iter().filter(|id| known.insert(**id));
-        let lacking: Box<[ObjectId]> = ids[..at].iter().chain(rest).copied().collect();
-        let count = lacking.len();
-        (Self::Some(lacking), count)
-    }
-
-    fn has(&self, id: &ObjectId) -> bool {
-        match self {
-            Self::All => true,
-            Self::Some(ids) => ids.contains(id),
-        }
-    }
-}
-
-/// Commit before the one that is sent.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Parent {
-    /// The client lacks it, or there is none.
-    Unavailable,
-    /// The client has it.
-    Had(usize),
-    /// It is in the same pack.
-    Sent(usize),
-}
-
-impl PackPlan {
-    /// Decides which objects a client lacks.
-    pub(crate) fn new(
-        history: &History,
-        commits: &[ObjectId],
-        had: &HashSet<ObjectId>,
-        is_thin: bool,
-    ) -> Self {
-        let mut plan = Self { items: Vec::new(), objects: 0, commits: 0, is_thin };
-        let mut known = IdSet::new();
-        // No commit has an object for the slots that it does not use.
-        known.insert(ObjectId::ZERO);
-        let mut sent = IdSet::new();
-        let mut cursor = Cursor::default();
-        for number in commits.iter().filter_map(|id| history.number(id)) {
-            let commit = &history.commits[number];
-            let parent = match commit.parent {
-                Some(parent) if sent.contains(&parent) => Parent::Sent(parent),
-                Some(parent) if had.contains(&history.commits[parent].id) => Parent::Had(parent),
-                _ => Parent::Unavailable,
-            };
-            plan.push(Item::Commit { number, parent }, 1);
-            plan.commits += 1;
-            let mut changed = Vec::new();
-            if let Parent::Had(before) | Parent::Sent(before) = parent {
-                let slots = &history.commits[before].slots;
-                known.extend(Slot::ALL.map(|slot| slots.get(slot)));
-                cursor.move_to(history, before);
-                for (name, skill) in &commit.changes {
-                    if let Some(before) = cursor.folders.get(name) {
-                        known.extend(before.objects.iter());
-                    }
-                    changed.extend(skill.clone());
-                }
-            } else {
-                cursor.move_to(history, number);
-                changed.extend(cursor.folders.values().cloned());
-            }
-            for skill in changed {
-                plan.push_skill(&skill, &mut known);
-            }
-            for slot in Slot::ALL {
-                if known.insert(commit.slots.get(slot)) {
-                    plan.push(Item::Slot(slot), 1);
-                }
-            }
-            sent.insert(number);
-        }
-        plan
-    }
-
-    fn push(&mut self, item: Item, objects: usize) {
-        self.items.push(item);
-        self.objects += objects;
-    }
-
-    fn push_skill(&mut self, skill: &Arc<FolderSkill>, known: &mut IdSet<ObjectId>) {
-        let (lacking, count) = Lacking::new(&skill.objects, known);
-        if count > 0 {
-            self.push(Item::Skill(Arc::clone(skill), lacking), count);
-        }
-        if known.contains(&skill.wrapper_tree()) {
-            return;
-        }
-        let (lacking, count) = Lacking::new(&skill.wrapper, known);
-        self.push(Item::Wrapper(Arc::clone(skill), lacking), count);
-    }
-
-    /// Returns the memory of the plan and of what is rendered while it is carried out, in bytes.
-    pub(crate) fn memory(&self, history: &History) -> usize {
-        // Slots of one commit are rendered one by one and without waiting; some are held for the next delta.
-        let held = if self.commits > 1 {
-            let lists: usize = history.skills().map(|skill| 3 * skill.entry.len() + 128).sum();
-            let folders = history.skills().count() * 2 * FOLDER;
-            folders + lists.min(DELTA_SLOTS.len() * MAX_KEPT_SLOT)
-        } else {
-            0
-        };
-        let lacking = |item: &Item| match item {
-            Item::Skill(_, Lacking::Some(ids)) | Item::Wrapper(_, Lacking::Some(ids)) => ids.len(),
-            _ => 0,
-        };
-        let lacking: usize = self.items.iter().map(lacking).sum();
-        lacking * size_of::<ObjectId>() + self.items.len() * size_of::<Item>() + held + (1 << 19)
-    }
-}
-
-/// Folders of one commit, moved from commit to commit.
-#[derive(Debug, Default)]
-struct Cursor {
-    number: Option<usize>,
-    folders: Arc<Folders>,
-}
-
-impl Cursor {
-    /// Moves to a commit: by the changes since the cursor's own, if that is one before it.
-    fn move_to(&mut self, history: &History, number: usize) {
-        if self.number == Some(number) {
-            return;
-        }
-        let mut line = Vec::new();
-        let mut next = Some(number);
-        while next != self.number
-            && let Some(commit) = next.and_then(|number| history.commits.get(number))
-        {
-            line.push(commit);
-            next = commit.parent;
-        }
-        if next.is_some() {
-            let folders = Arc::make_mut(&mut self.folders);
-            line.iter().rev().for_each(|commit| history::apply_changes(folders, &commit.changes));
-        } else {
-            self.folders = history.folders_at(number);
-        }
-        self.number = Some(number);
-    }
+/// Returns the memory of a pack while it is sent, in bytes.
+pub(crate) fn memory(plan: &PackPlan, history: &History) -> usize {
+    // Slots of one commit are rendered one by one, and the largest may wait for the client; some are held for the next delta.
+    let largest: usize = history.skills().map(|skill| skill.entry.len() + 16).sum();
+    let held = if plan.commits > 1 {
+        let lists: usize = history.skills().map(|skill| 3 * skill.entry.len() + 128).sum();
+        history.skills().count() * 2 * FOLDER + lists.min(DELTA_SLOTS.len() * MAX_KEPT_SLOT)
+    } else {
+        0
+    };
+    plan.memory() + held + largest + WINDOW + 2 * BATCH
 }
 
 /// Sender of one pack.
@@ -216,9 +72,9 @@ pub(crate) struct PackSender {
     pub(crate) skills: Arc<dyn SkillRegistry>,
     pub(crate) blobs: Arc<BlobIds>,
     pub(crate) entries: Arc<PackEntries>,
-    pub(crate) budget: MemoryBudget,
+    /// Account of the client.
+    pub(crate) account: WorkAccount,
     pub(crate) side_band: SideBand,
-    pub(crate) chunks: mpsc::Sender<Bytes>,
 }
 
 /// End of a pack that is not complete.
@@ -231,6 +87,45 @@ enum SendError {
     Failed(#[from] DistributionError),
 }
 
+/// Batches on their way to the client.
+struct Batches {
+    queue: mpsc::Sender<Bytes>,
+    /// Bytes of the window that are free.
+    window: Arc<Semaphore>,
+    reservation: Arc<Reservation>,
+}
+
+/// Batch, which has its part of the window until the socket has taken it.
+struct Batch {
+    bytes: Vec<u8>,
+    _window: OwnedSemaphorePermit,
+    _reservation: Arc<Reservation>,
+}
+
+impl AsRef<[u8]> for Batch {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+impl Batches {
+    /// Sends bytes as soon as the window has room for them.
+    async fn send(&self, bytes: Vec<u8>) -> Result<(), SendError> {
+        if bytes.is_empty() {
+            return Ok(());
+        }
+        let room = u32::try_from(bytes.len().min(WINDOW)).unwrap_or(u32::MAX);
+        let acquired = tokio::select! {
+            acquired = Arc::clone(&self.window).acquire_many_owned(room) => acquired,
+            () = self.queue.closed() => return Err(SendError::Disconnected),
+        };
+        let window = acquired.map_err(|_| SendError::Disconnected)?;
+        let batch = Batch { bytes, _window: window, _reservation: Arc::clone(&self.reservation) };
+        let sent = self.queue.send(Bytes::from_owner(batch)).await;
+        sent.map_err(|_| SendError::Disconnected)
+    }
+}
+
 /// Slot as it was last sent.
 struct SentSlot {
     id: ObjectId,
@@ -241,6 +136,7 @@ struct SentSlot {
 
 /// Progress of a pack.
 struct PackState {
+    items: vec::IntoIter<Item>,
     pack: PackWriter,
     cursor: Cursor,
     /// Cursor at parents, whose slots are rendered as bases of deltas.
@@ -255,59 +151,97 @@ struct PackState {
     is_thin: bool,
     /// Snapshot in which the rows of served versions are looked up.
     catalog: Option<Arc<Catalog>>,
+    skill: Option<OpenSkill>,
+    file: Option<OpenFile>,
+    /// Memory of the pack, also if its client has gone.
+    _reservation: Arc<Reservation>,
+}
+
+/// Skill of which not all objects were sent.
+struct OpenSkill {
+    skill: Arc<FolderSkill>,
+    lacking: Lacking,
+    /// Objects of the skill that the cache was looked up for.
+    looked_up: usize,
+    /// Objects that the cache did not have, and that were not sent since.
+    missing: IdSet<ObjectId>,
+    source: Option<SkillSource>,
+}
+
+/// Files of a skill that are read.
+struct SkillSource {
+    row: Arc<SkillRow>,
+    files: std::iter::Peekable<vec::IntoIter<FileObject>>,
+    /// Memory for the files that are held, and for the small one that is read.
+    _reservation: Reservation,
+}
+
+/// Large file of which not all was sent.
+struct OpenFile {
+    bytes: Bytes,
+    _reservation: Reservation,
+}
+
+/// Part of a pack, in the frames of the client.
+enum Filled {
+    Batch(Vec<u8>),
+    End(Vec<u8>),
 }
 
 impl PackSender {
+    /// Returns a response body that begins with some lines and ends with a pack. `reservation` is the [memory] of the pack.
+    pub(crate) fn stream(self, head: Vec<u8>, plan: PackPlan, reservation: Reservation) -> Body {
+        let (queue, mut batches) = mpsc::channel(QUEUE);
+        let window = Arc::new(Semaphore::new(WINDOW));
+        let sending = Batches { queue, window, reservation: Arc::new(reservation) };
+        let account = self.account.clone();
+        tokio::spawn(account.scope(Arc::new(self).send(head, plan, sending)));
+        Body::from_stream(stream::poll_fn(move |context| {
+            batches.poll_recv(context).map(|batch| batch.map(Ok::<_, std::convert::Infallible>))
+        }))
+    }
+
     /// Sends a pack. A failure is the last frame, so that git shows it.
-    pub(crate) async fn send(self, plan: PackPlan) {
-        match self.try_send(plan).await {
+    async fn send(self: Arc<Self>, head: Vec<u8>, plan: PackPlan, batches: Batches) {
+        match self.try_send(head, plan, &batches).await {
             Ok(()) | Err(SendError::Disconnected) => {}
             Err(SendError::Failed(error)) => {
                 tracing::warn!(%error, "pack not completed");
                 let frame = self.side_band.error("the server cannot complete the pack; try again");
                 // Fails only if the client has gone.
-                let _ = self.chunks.send(frame.into()).await;
+                let _ = batches.send(frame).await;
             }
         }
     }
 
-    async fn try_send(&self, plan: PackPlan) -> Result<(), SendError> {
-        let count = u32::try_from(plan.objects).unwrap_or(u32::MAX);
-        let mut state = PackState {
-            pack: PackWriter::new(count),
-            cursor: Cursor::default(),
-            base_cursor: Cursor::default(),
-            slots: HashMap::new(),
-            current: 0,
-            base: None,
-            commits_left: plan.commits,
-            is_thin: plan.is_thin,
-            catalog: None,
-        };
-        for item in plan.items {
-            match item {
-                Item::Commit { number, parent } => {
-                    self.send_commit(number, parent, &mut state)?;
+    async fn try_send(
+        self: &Arc<Self>,
+        head: Vec<u8>,
+        plan: PackPlan,
+        batches: &Batches,
+    ) -> Result<(), SendError> {
+        batches.send(head).await?;
+        let mut state = Box::new(PackState::new(plan, Arc::clone(&batches.reservation)));
+        let mut give_up = Instant::now() + MEMORY_WAIT;
+        loop {
+            self.check_key().await?;
+            let (next, filled) = tokio::select! {
+                filled = self.fill_batch(state) => filled?,
+                () = batches.queue.closed() => return Err(SendError::Disconnected),
+            };
+            state = next;
+            match filled {
+                Ok(Filled::Batch(bytes)) => batches.send(bytes).await?,
+                Ok(Filled::End(bytes)) => return batches.send(bytes).await,
+                // Other packs of the client are being read: their memory becomes free.
+                Err(error) if error.is_over_budget() && Instant::now() < give_up => {
+                    sleep(MEMORY_RETRY).await;
+                    continue;
                 }
-                Item::Slot(slot) => self.send_slot(slot, &mut state)?,
-                Item::Wrapper(skill, lacking) => {
-                    let objects = wrapper(&skill.info, skill.tree);
-                    for object in objects.iter().filter(|object| lacking.has(&object.id)) {
-                        state.pack.object(object.kind, &object.bytes).map_err(into_error)?;
-                    }
-                }
-                Item::Skill(skill, lacking) => {
-                    state = self.send_skill(&skill, &lacking, state).await?;
-                }
+                Err(error) => return Err(error.into()),
             }
-            if state.pack.pending() >= CHUNK {
-                self.check_key().await?;
-                self.send_chunk(state.pack.take()).await?;
-            }
+            give_up = Instant::now() + MEMORY_WAIT;
         }
-        self.check_key().await?;
-        self.send_chunk(state.pack.finish()).await?;
-        self.send_bytes(self.side_band.end()).await
     }
 
     /// Checks that the key of the view's owner is still active. Trees and lists are rendered without reading the registry.
@@ -318,12 +252,66 @@ impl PackSender {
         Ok(())
     }
 
-    fn send_commit(
+    /// Makes the next batch on a blocking thread.
+    async fn fill_batch(
+        self: &Arc<Self>,
+        mut state: Box<PackState>,
+    ) -> Result<(Box<PackState>, Result<Filled, DistributionError>), SendError> {
+        let sender = Arc::clone(self);
+        let fill = move |stop: &StopFlag| {
+            let filled = sender.account.block_on(sender.fill(&mut state, stop));
+            (state, filled)
+        };
+        self.account.run(PACK, 0, fill).await.map_err(into_error::<WorkError>)
+    }
+
+    /// Makes objects until a batch is full. After an error for lack of memory, the next call goes on with the same object.
+    async fn fill(
+        &self,
+        state: &mut PackState,
+        stop: &StopFlag,
+    ) -> Result<Filled, DistributionError> {
+        // The flag is raised if the batch waited for its thread for a long time, too: the next one goes on.
+        while state.pack.pending() < BATCH && !stop.is_raised() {
+            if let Some(file) = &state.file {
+                if state.pack.continue_object(&file.bytes, BATCH)? {
+                    state.file = None;
+                }
+                continue;
+            }
+            if let Some(skill) = state.skill.take() {
+                self.go_on_with_skill(skill, state).await?;
+                continue;
+            }
+            match state.items.next() {
+                Some(Item::Commit { number, parent }) => self.add_commit(number, parent, state)?,
+                Some(Item::Slot(slot)) => self.add_slot(slot, state)?,
+                Some(Item::Wrapper(skill, lacking)) => {
+                    let objects = wrapper(&skill.info, skill.tree);
+                    for object in objects.iter().filter(|object| lacking.has(&object.id)) {
+                        state.pack.object(object.kind, &object.bytes)?;
+                    }
+                }
+                Some(Item::Skill(skill, lacking)) => {
+                    state.skill = Some(OpenSkill::new(skill, lacking));
+                }
+                None => {
+                    let pack = std::mem::replace(&mut state.pack, PackWriter::new(0));
+                    let mut end = self.side_band.data(pack.finish());
+                    end.extend(self.side_band.end());
+                    return Ok(Filled::End(end));
+                }
+            }
+        }
+        Ok(Filled::Batch(self.side_band.data(state.pack.take())))
+    }
+
+    fn add_commit(
         &self,
         number: usize,
         parent: Parent,
         state: &mut PackState,
-    ) -> Result<(), SendError> {
+    ) -> Result<(), DistributionError> {
         state.commits_left = state.commits_left.saturating_sub(1);
         state.current = number;
         state.base = match parent {
@@ -332,15 +320,15 @@ impl PackSender {
         };
         state.cursor.move_to(&self.history, number);
         let commit = &self.history.commits[number];
-        state.pack.object(ObjectKind::Commit, &commit.bytes).map_err(into_error)
+        Ok(state.pack.object(ObjectKind::Commit, &commit.bytes)?)
     }
 
-    /// Sends a slot: from the cache, as a delta against that of the parent, or whole.
-    fn send_slot(&self, slot: Slot, state: &mut PackState) -> Result<(), SendError> {
+    /// Adds a slot: from the cache, as a delta against that of the parent, or whole.
+    fn add_slot(&self, slot: Slot, state: &mut PackState) -> Result<(), DistributionError> {
         let commit = &self.history.commits[state.current];
         if !DELTA_SLOTS.contains(&slot) {
             let bytes = self.render(slot, state.current, &state.cursor);
-            return state.pack.object(slot.kind(), &bytes).map_err(into_error);
+            return Ok(state.pack.object(slot.kind(), &bytes)?);
         }
         let (id, key) = (commit.slots.get(slot), slot as u8);
         let parent =
@@ -369,11 +357,11 @@ impl PackSender {
         });
         let form = match delta {
             Some((base, delta)) => {
-                state.pack.delta(&base, &delta).map_err(into_error)?;
+                state.pack.delta(&base, &delta)?;
                 Some(base)
             }
             None => {
-                state.pack.object(slot.kind(), &bytes).map_err(into_error)?;
+                state.pack.object(slot.kind(), &bytes)?;
                 None
             }
         };
@@ -390,56 +378,104 @@ impl PackSender {
         history::render(slot, head, &cursor.folders, commit.revision, &commit.slots)
     }
 
-    async fn send_skill(
+    /// Adds objects of a skill, which stays open unless all were added.
+    async fn go_on_with_skill(
         &self,
-        skill: &FolderSkill,
-        lacking: &Lacking,
-        mut state: PackState,
-    ) -> Result<PackState, SendError> {
-        let mut missing: IdSet<ObjectId> = IdSet::new();
-        for id in skill.objects.iter().filter(|id| lacking.has(id)) {
-            if self.entries.append(id, None, &mut state.pack).is_none() {
-                missing.insert(*id);
-            } else if state.pack.pending() >= CHUNK {
-                self.send_chunk(state.pack.take()).await?;
+        mut open: OpenSkill,
+        state: &mut PackState,
+    ) -> Result<(), DistributionError> {
+        let added = self.add_objects(&mut open, state).await;
+        if !matches!(added, Ok(true)) {
+            state.skill = Some(open);
+        }
+        added.map(drop)
+    }
+
+    /// Adds some objects of a skill. Returns whether all were added.
+    async fn add_objects(
+        &self,
+        open: &mut OpenSkill,
+        state: &mut PackState,
+    ) -> Result<bool, DistributionError> {
+        while let Some(id) = open.skill.objects.get(open.looked_up) {
+            if state.pack.pending() >= BATCH {
+                return Ok(false);
+            }
+            open.looked_up += 1;
+            if open.lacking.has(id) && self.entries.append(id, None, &mut state.pack).is_none() {
+                open.missing.insert(*id);
             }
         }
-        if missing.is_empty() {
-            return Ok(state);
+        if open.missing.is_empty() {
+            return Ok(true);
         }
-        let row = self.row(skill, &mut state).await?;
-        let objects = self.blobs.objects(&*self.skills, &row).await.map_err(into_error)?;
+        let source = match &mut open.source {
+            Some(source) => source,
+            None => {
+                let source = self.source(&open.skill, &mut open.missing, state).await?;
+                open.source.insert(source)
+            }
+        };
+        let Some(file) = source.files.peek() else {
+            // Content that was replaced since the plan was made is not there.
+            let is_complete = open.missing.is_empty();
+            return is_complete.then_some(true).ok_or(DistributionError::NotFound);
+        };
+        if open.missing.contains(&file.id) {
+            self.add_file(&source.row, file, state).await?;
+            open.missing.remove(&file.id);
+        }
+        source.files.next();
+        Ok(false)
+    }
+
+    /// Opens the files of a skill, and adds its trees.
+    async fn source(
+        &self,
+        skill: &FolderSkill,
+        missing: &mut IdSet<ObjectId>,
+        state: &mut PackState,
+    ) -> Result<SkillSource, DistributionError> {
+        let row = self.row(skill, state).await?;
+        let mut reservation = self.account.memory().try_reserve(scan_memory(&row))?;
+        let objects = self.blobs.scanned_objects(&*self.skills, &row, true).await?;
+        let held: usize =
+            objects.files.iter().filter_map(|file| Some(file.bytes.as_ref()?.len())).sum();
+        reservation.shrink_to(held + LARGE_FILE);
         for tree in &objects.trees {
             if missing.remove(&tree.id) {
                 let before = state.pack.pending();
-                state.pack.object(ObjectKind::Tree, &tree.bytes).map_err(into_error)?;
+                state.pack.object(ObjectKind::Tree, &tree.bytes)?;
                 self.entries.insert(tree.id, None, state.pack.written_since(before));
             }
         }
-        for file in &objects.files {
-            if !missing.remove(&file.id) {
-                continue;
-            }
-            let bytes = match &file.bytes {
-                Some(bytes) => bytes.clone(),
-                None => read_file(&*self.skills, &row, &file.path).await.map_err(into_error)?,
-            };
-            if bytes.len() < LARGE_FILE {
-                let before = state.pack.pending();
-                state.pack.object(ObjectKind::Blob, &bytes).map_err(into_error)?;
-                self.entries.insert(file.id, None, state.pack.written_since(before));
-            } else {
-                state.pack = self.send_large(bytes, state.pack).await?;
-            }
-            if state.pack.pending() >= CHUNK {
-                self.send_chunk(state.pack.take()).await?;
-            }
+        let files = objects.files.into_iter().peekable();
+        Ok(SkillSource { row, files, _reservation: reservation })
+    }
+
+    /// Adds a file, or begins a large one.
+    async fn add_file(
+        &self,
+        row: &SkillRow,
+        file: &FileObject,
+        state: &mut PackState,
+    ) -> Result<(), DistributionError> {
+        let size = row.meta.file(&file.path).map_or(0, |file| file.size);
+        let size = usize::try_from(size).unwrap_or(usize::MAX);
+        let reservation = self.account.memory().try_reserve(size)?;
+        let bytes = match &file.bytes {
+            Some(bytes) => bytes.clone(),
+            None => read_file(&*self.skills, row, &file.path).await?,
+        };
+        if bytes.len() < LARGE_FILE {
+            let before = state.pack.pending();
+            state.pack.object(ObjectKind::Blob, &bytes)?;
+            self.entries.insert(file.id, None, state.pack.written_since(before));
+        } else {
+            state.pack.begin_object(ObjectKind::Blob, bytes.len());
+            state.file = Some(OpenFile { bytes, _reservation: reservation });
         }
-        // Content that was replaced since the plan was made.
-        if !missing.is_empty() {
-            return Err(DistributionError::NotFound.into());
-        }
-        Ok(state)
+        Ok(())
     }
 
     /// Returns the row of a version. Those of served versions are in the catalog.
@@ -447,10 +483,10 @@ impl PackSender {
         &self,
         skill: &FolderSkill,
         state: &mut PackState,
-    ) -> Result<Arc<SkillRow>, SendError> {
+    ) -> Result<Arc<SkillRow>, DistributionError> {
         let catalog = match &state.catalog {
             Some(catalog) => Arc::clone(catalog),
-            None => self.skills.catalog().await.map_err(into_error)?,
+            None => self.skills.catalog().await?,
         };
         let catalog = state.catalog.insert(catalog);
         let served = catalog.exact_skill(skill.tier, &skill.id);
@@ -462,36 +498,36 @@ impl PackSender {
             return Ok(Arc::clone(row));
         }
         let number = VersionSelector::Number(skill.version);
-        let row = self.skills.skill_version(Some(skill.tier), &skill.id, &number).await;
-        row.map_err(into_error)
-    }
-
-    async fn send_large(
-        &self,
-        bytes: Bytes,
-        mut pack: PackWriter,
-    ) -> Result<PackWriter, SendError> {
-        let reserved = self.budget.try_reserve(bytes.len().saturating_mul(2));
-        let _reservation = reserved.map_err(into_error)?;
-        let compress = move || pack.object(ObjectKind::Blob, &bytes).map(|()| pack);
-        let packed = tokio::task::spawn_blocking(compress).await;
-        let mut pack = packed.map_err(|_| SendError::Disconnected)?.map_err(into_error)?;
-        self.send_chunk(pack.take()).await?;
-        Ok(pack)
-    }
-
-    async fn send_chunk(&self, bytes: Vec<u8>) -> Result<(), SendError> {
-        self.send_bytes(self.side_band.data(bytes)).await
-    }
-
-    async fn send_bytes(&self, bytes: Vec<u8>) -> Result<(), SendError> {
-        if bytes.is_empty() {
-            return Ok(());
-        }
-        self.chunks.send(bytes.into()).await.map_err(|_| SendError::Disconnected)
+        Ok(self.skills.skill_version(Some(skill.tier), &skill.id, &number).await?)
     }
 }
 
-fn into_error(error: impl Into<DistributionError>) -> SendError {
+impl PackState {
+    fn new(plan: PackPlan, reservation: Arc<Reservation>) -> Self {
+        Self {
+            pack: PackWriter::new(u32::try_from(plan.objects).unwrap_or(u32::MAX)),
+            items: plan.items.into_iter(),
+            cursor: Cursor::default(),
+            base_cursor: Cursor::default(),
+            slots: HashMap::new(),
+            current: 0,
+            base: None,
+            commits_left: plan.commits,
+            is_thin: plan.is_thin,
+            catalog: None,
+            skill: None,
+            file: None,
+            _reservation: reservation,
+        }
+    }
+}
+
+impl OpenSkill {
+    fn new(skill: Arc<FolderSkill>, lacking: Lacking) -> Self {
+        Self { skill, lacking, looked_up: 0, missing: IdSet::new(), source: None }
+    }
+}
+
+fn into_error<E: Into<DistributionError>>(error: E) -> SendError {
     SendError::Failed(error.into())
 }

@@ -97,15 +97,6 @@ impl BlobIds {
         objects.trees.iter().for_each(|tree| add(ObjectKind::Tree, tree.id, &tree.bytes));
     }
 
-    /// Returns the objects of a version of a skill.
-    pub(crate) async fn objects(
-        &self,
-        skills: &dyn SkillRegistry,
-        row: &SkillRow,
-    ) -> Result<SkillObjects, RegistryError> {
-        self.scanned_objects(skills, row, false).await
-    }
-
     /// Returns the objects of a version of a skill. If `may_block`, the calling thread may wait for the disk.
     pub(crate) async fn scanned_objects(
         &self,

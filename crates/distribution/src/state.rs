@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use axum::http::{HeaderMap, header};
 use skills_core::{
-    Caller, Label, MemoryBudget, PublicUrl, SkillCollection, SkillId, Tier, text::one_line,
+    Caller, Label, MemoryBudget, Owner, PublicUrl, SkillCollection, SkillId, Tier, text::one_line,
     version::split_version,
 };
 use skills_execution::CallerLimiter;
@@ -14,7 +14,10 @@ use crate::{
     archive::ArchiveDigests,
     error::DistributionError,
     history::History,
+    listing::Listings,
+    marketplace::Marketplaces,
     repositories::Repositories,
+    timeline::Timelines,
     view::{Selection, View},
 };
 
@@ -37,6 +40,9 @@ pub(crate) struct DistributionState {
     pub(crate) skills: Arc<dyn SkillRegistry>,
     pub(crate) repositories: Arc<Repositories>,
     pub(crate) digests: ArchiveDigests,
+    pub(crate) timelines: Timelines,
+    pub(crate) listings: Listings,
+    pub(crate) marketplaces: Marketplaces,
     pub(crate) settings: Settings,
 }
 
@@ -49,8 +55,15 @@ pub(crate) struct Repository {
 
 impl DistributionState {
     pub(crate) fn new(skills: Arc<dyn SkillRegistry>, settings: Settings) -> Self {
-        let (repositories, digests) = (Arc::default(), ArchiveDigests::default());
-        Self { skills, repositories, digests, settings }
+        Self {
+            skills,
+            repositories: Arc::default(),
+            digests: ArchiveDigests::default(),
+            timelines: Timelines::default(),
+            listings: Listings::default(),
+            marketplaces: Marketplaces::default(),
+            settings,
+        }
     }
 
     /// Returns the registry as a caller sees it.
@@ -143,16 +156,25 @@ impl DistributionState {
         (url.is_https() || is_local).then(|| format!("{url}/mcp"))
     }
 
+    /// Returns the registry as the owner of a view sees it, who has to be the caller.
+    pub(crate) fn registry_of(
+        &self,
+        owner: Option<&Owner>,
+        caller: &Caller,
+    ) -> Result<Arc<dyn SkillRegistry>, RegistryError> {
+        match owner {
+            Some(_) => Arc::clone(&self.skills).view(caller),
+            None => Ok(Arc::clone(&self.skills)),
+        }
+    }
+
     /// Opens the repository of a view. The caller has to be the owner of the view, if it has one.
     pub(crate) async fn open(
         &self,
         view: View,
         caller: &Caller,
     ) -> Result<Repository, DistributionError> {
-        let skills = match view.owner {
-            Some(_) => Arc::clone(&self.skills).view(caller)?,
-            None => Arc::clone(&self.skills),
-        };
+        let skills = self.registry_of(view.owner.as_ref(), caller)?;
         let history = self.repositories.history(&skills, view).await?;
         Ok(Repository { skills, history })
     }

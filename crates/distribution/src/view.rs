@@ -3,7 +3,7 @@
 //! A view is built from a list of skill ids with version selectors, or from all skills of some tiers. Whatever can name
 //! such a list can be a repository.
 
-use std::sync::Arc;
+use std::{collections::HashSet, sync::Arc};
 
 use skills_core::{Owner, Tier, VersionSelector};
 
@@ -49,6 +49,17 @@ impl Selection {
             }
             Self::All | Self::Tier(_) | Self::Skill(_) => None,
         }
+    }
+
+    /// Iterates over the skills of a list and their versions, each skill once.
+    pub(crate) fn members(&self) -> impl Iterator<Item = (&Arc<str>, Option<&VersionSelector>)> {
+        let skills = match self {
+            Self::List { skills, .. } => &skills[..],
+            Self::All | Self::Tier(_) | Self::Skill(_) => &[],
+        };
+        let mut seen = HashSet::new();
+        let members = skills.iter().map(|(id, version)| (id, version.as_ref()));
+        members.filter(move |(id, _)| seen.insert(&**id))
     }
 
     /// Returns the tier that the log is read of.

@@ -16,6 +16,8 @@ const REF_DELTA: u8 = 7;
 
 /// Most bytes of a buffer that are reserved for the bytes to come.
 const MAX_RESERVED: usize = 128 << 10;
+/// Most bytes that are added to a buffer at a time while a large object is compressed.
+const MAX_STEP: usize = 64 << 10;
 
 /// Failure to compress an object.
 #[derive(Debug, thiserror::Error)]
@@ -48,6 +50,21 @@ impl PackWriter {
     pub fn object(&mut self, kind: ObjectKind, bytes: &[u8]) -> Result<(), PackError> {
         self.head(kind.pack_type(), bytes.len());
         self.deflate(bytes)
+    }
+
+    /// Begins an object that is appended in parts by [`continue_object`](Self::continue_object).
+    pub fn begin_object(&mut self, kind: ObjectKind, size: usize) {
+        self.head(kind.pack_type(), size);
+        self.large().reset();
+    }
+
+    /// Appends the next part of the object that was begun last, until a number of bytes is [pending](Self::pending).
+    /// `bytes` are those of the whole object. Returns whether all of it is appended.
+    ///
+    /// # Errors
+    /// When it cannot be compressed.
+    pub fn continue_object(&mut self, bytes: &[u8], pending: usize) -> Result<bool, PackError> {
+        self.deflate_large(bytes, pending)
     }
 
     /// Appends an object as a delta against one that is in the pack, or that the reader has.
@@ -112,17 +129,28 @@ impl PackWriter {
             self.small.compress(bytes, &mut self.buffer);
             return Ok(());
         }
-        let compress = self.large.get_or_insert_with(|| Compress::new(Compression::fast(), true));
-        compress.reset();
-        loop {
+        self.large().reset();
+        self.deflate_large(bytes, usize::MAX).map(drop)
+    }
+
+    fn large(&mut self) -> &mut Compress {
+        self.large.get_or_insert_with(|| Compress::new(Compression::fast(), true))
+    }
+
+    /// Goes on with the stream of the large compressor. Returns whether it has ended.
+    fn deflate_large(&mut self, bytes: &[u8], pending: usize) -> Result<bool, PackError> {
+        let Self { buffer, large, .. } = self;
+        let compress = large.get_or_insert_with(|| Compress::new(Compression::fast(), true));
+        while buffer.len() < pending {
             let read = usize::try_from(compress.total_in()).unwrap_or(usize::MAX);
             let rest = bytes.get(read..).unwrap_or_default();
-            self.buffer.reserve(rest.len() / 2 + 64);
-            let status = compress.compress_vec(rest, &mut self.buffer, FlushCompress::Finish)?;
+            buffer.reserve((rest.len() / 2 + 64).min(MAX_STEP));
+            let status = compress.compress_vec(rest, buffer, FlushCompress::Finish)?;
             if status == Status::StreamEnd {
-                return Ok(());
+                return Ok(true);
             }
         }
+        Ok(false)
     }
 }
 
@@ -154,6 +182,29 @@ mod tests {
         let mut reader = flate2::read::ZlibDecoder::new(&bytes[15..]);
         std::io::Read::read_to_end(&mut reader, &mut inflated).unwrap();
         assert_eq!(inflated, noise);
+    }
+
+    #[test]
+    fn a_large_object_is_appended_in_parts_of_a_bounded_size() {
+        let noise: Vec<u8> = (0..1_000_000_u64)
+            .map(|index| (index.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 56) as u8)
+            .collect();
+        let mut pack = PackWriter::new(2);
+        pack.begin_object(ObjectKind::Blob, noise.len());
+        let (mut bytes, mut largest) = (vec![], 0);
+        while !pack.continue_object(&noise, 100_000).unwrap() {
+            largest = largest.max(pack.pending());
+            bytes.extend(pack.take());
+        }
+        pack.object(ObjectKind::Blob, b"next").unwrap();
+        bytes.extend(pack.finish());
+        assert!((100_000..200_000).contains(&largest), "{largest}");
+        let mut inflated = Vec::new();
+        let mut reader = flate2::bufread::ZlibDecoder::new(&bytes[15..]);
+        std::io::Read::read_to_end(&mut reader, &mut inflated).unwrap();
+        assert!(inflated == noise);
+        // Kind and size of the next object: a blob of four bytes.
+        assert_eq!(reader.into_inner()[0], 0x34);
     }
 
     #[test]

@@ -84,7 +84,7 @@ impl From<DistributionError> for ClawHubError {
     fn from(error: DistributionError) -> Self {
         match error {
             DistributionError::Registry(error) => error.into(),
-            DistributionError::OverBudget(error) => error.into(),
+            error if error.is_unavailable() => OverBudget.into(),
             error => {
                 tracing::error!(%error, "archive not built");
                 Self::Internal

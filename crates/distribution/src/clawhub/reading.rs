@@ -21,7 +21,10 @@ use super::{
         Whoami, WhoamiUser, number_of,
     },
 };
-use crate::{archive::archive, skill_tree::read_file};
+use crate::{
+    archive::{Archive, archive},
+    skill_tree::read_file,
+};
 
 /// Versions that are compared with a fingerprint, newest first. A client remembers the version of what it installed, so
 /// that older ones are known to it.
@@ -144,8 +147,8 @@ pub(super) async fn download(
     let skill = request.skill(&query.slug, query.owner_handle.as_deref()).await?;
     let row = request.version(&skill, query.version.as_deref(), query.tag.as_deref()).await?;
     let blobs = &request.state.distribution.repositories.blobs;
-    let bytes = archive(&*request.skills, blobs, &row, &request.share()).await?;
-    let body = TaggedBody::new("application/zip", bytes);
+    let Archive { bytes, digest } = archive(&request.skills, blobs, &row).await?;
+    let body = TaggedBody::with_digest("application/zip", bytes, &digest);
     Ok(body.respond(&request.headers, "private, no-cache"))
 }
 

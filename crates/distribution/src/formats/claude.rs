@@ -63,14 +63,15 @@ pub(crate) fn collection_entry<'a>(
     collection: &PluginInfo,
     skills: impl Iterator<Item = &'a PluginInfo>,
 ) -> String {
+    let skills = skills.map(|skill| &*skill.name);
     whole_entry(collection, Source::Path("./".to_owned()), skills)
 }
 
-/// Returns the entry of a collection whose repository is at another address.
+/// Returns the entry of a collection of skills with these names whose repository is at another address.
 pub(crate) fn remote_collection_entry<'a>(
     collection: &PluginInfo,
     url: String,
-    skills: impl Iterator<Item = &'a PluginInfo>,
+    skills: impl Iterator<Item = &'a str>,
 ) -> String {
     whole_entry(collection, Source::Url { source: "url", url }, skills)
 }
@@ -78,9 +79,9 @@ pub(crate) fn remote_collection_entry<'a>(
 fn whole_entry<'a>(
     collection: &PluginInfo,
     source: Source,
-    skills: impl Iterator<Item = &'a PluginInfo>,
+    skills: impl Iterator<Item = &'a str>,
 ) -> String {
-    entry_with(collection, source, skills.map(|it| format!("./skills/{}", it.name)).collect())
+    entry_with(collection, source, skills.map(|name| format!("./skills/{name}")).collect())
 }
 
 fn entry_with(plugin: &PluginInfo, source: Source, skills: Vec<String>) -> String {

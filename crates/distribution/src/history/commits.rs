@@ -7,7 +7,8 @@ use skills_git::{Commit, ObjectId, ObjectKind};
 
 use super::{
     CommitGroup, CommitRecord, FolderChange, FolderSkill, Folders, History, ReplayContext, SlotIds,
-    extend::folder_skill, snapshot,
+    extend::{folder_skill, version_row},
+    snapshot,
 };
 use crate::{error::DistributionError, view::Selection};
 
@@ -98,7 +99,8 @@ impl History {
         parent: Option<usize>,
         stamp: Stamp,
     ) -> Result<Option<usize>, DistributionError> {
-        let Some(row) = context.version(tier, id, number).await? else { return Ok(None) };
+        let row = version_row(context.skills, tier, id, number).await?;
+        let Some(row) = row else { return Ok(None) };
         let version = self.plugin_version(tier, id, number);
         let Some(skill) = folder_skill(context, &row, version).await? else { return Ok(None) };
         let name = format!("{}/", skill.info.name);

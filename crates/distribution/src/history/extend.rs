@@ -1,12 +1,12 @@
 //! Extension of a history by the changes of the log that it lacks.
 
-use std::{sync::Arc, time::Instant};
+use std::sync::Arc;
 
-use skills_core::{Coded as _, Tier, VersionSelector, WorkAccount, work::StopFlag};
+use skills_core::{Coded as _, Tier, VersionSelector, WorkAccount, work::Turn};
 use skills_http::is_unavailable;
 use skills_registry::{
-    Action, RegistryError, ServedSkill, SkillChange, SkillLogPage, SkillLogRequest, SkillRegistry, SkillRow,
-    available::to_agent_skill,
+    Action, RegistryError, ServedSkill, SkillChange, SkillLogPage, SkillLogRequest, SkillRegistry,
+    SkillRow, available::to_agent_skill,
 };
 
 use super::{
@@ -19,7 +19,8 @@ use crate::{
     error::DistributionError,
     formats::{ListLines, PluginInfo, claude},
     plugin_version::PluginVersion,
-    skill_tree::{BlobIds, scan_memory},
+    row_memory::scan_memory,
+    skill_tree::BlobIds,
 };
 
 /// What a history is extended with, and until when.
@@ -29,29 +30,7 @@ pub(crate) struct ReplayContext<'a> {
     pub(crate) blobs: &'a BlobIds,
     /// Account of the client that waits for the history.
     pub(crate) account: &'a WorkAccount,
-    pub(crate) stop: &'a StopFlag,
-    pub(crate) deadline: Instant,
-}
-
-impl ReplayContext<'_> {
-    fn is_over(&self) -> bool {
-        self.stop.is_raised() || Instant::now() >= self.deadline
-    }
-
-    /// Returns a version of a skill; `None` if there is no such version, or its content is gone.
-    pub(super) async fn version(
-        &self,
-        tier: Tier,
-        id: &str,
-        number: u64,
-    ) -> Result<Option<Arc<SkillRow>>, DistributionError> {
-        let number = VersionSelector::Number(number);
-        match self.skills.skill_version(Some(tier), id, &number).await {
-            Ok(row) => Ok(Some(row)),
-            Err(error) if is_unavailable(error.code()) => Err(error.into()),
-            Err(_) => Ok(None),
-        }
-    }
+    pub(crate) turn: &'a Turn<'a>,
 }
 
 /// Result of reading new changes.
@@ -95,7 +74,7 @@ impl History {
             }
             for change in &page.changes {
                 self.apply(context, change).await?;
-                if context.is_over() {
+                if context.turn.is_over() {
                     return Ok(Progress::Partial);
                 }
             }
@@ -165,7 +144,7 @@ impl History {
             }
             (Next::Served(_), ServedSkill::Version(_, row)) => Some(Arc::clone(row)),
             (Next::Selected(number) | Next::Served(number), _) => {
-                context.version(change.tier, &change.id, number).await?
+                version_row(context.skills, change.tier, &change.id, number).await?
             }
             (Next::Same, _) => None,
         };
@@ -177,6 +156,20 @@ impl History {
         };
         self.replay.set_held(change.tier, &change.id, held);
         Ok(())
+    }
+}
+
+/// Returns a version of a skill; `None` if there is no such version, or its content is gone.
+pub(crate) async fn version_row(
+    skills: &dyn SkillRegistry,
+    tier: Tier,
+    id: &str,
+    number: u64,
+) -> Result<Option<Arc<SkillRow>>, DistributionError> {
+    match skills.skill_version(Some(tier), id, &VersionSelector::Number(number)).await {
+        Ok(row) => Ok(Some(row)),
+        Err(error) if is_unavailable(error.code()) => Err(error.into()),
+        Err(_) => Ok(None),
     }
 }
 
@@ -196,7 +189,7 @@ async fn author_version(
     Ok(match &change.served {
         ServedSkill::Version(served, row) if *served == number => author(row),
         _ => {
-            let row = context.version(change.tier, &change.id, number).await?;
+            let row = version_row(context.skills, change.tier, &change.id, number).await?;
             row.and_then(|row| author(&row))
         }
     })

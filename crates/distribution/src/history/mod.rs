@@ -28,7 +28,7 @@ use crate::{
 };
 
 pub(crate) use entry::{Act, Held};
-pub(crate) use extend::{Progress, ReplayContext};
+pub(crate) use extend::{Progress, ReplayContext, version_row};
 pub(crate) use replay::{FolderEntry, FoldersOf, Next, Replay, Served};
 pub(crate) use snapshot::{RepositoryHead, Slot, SlotIds, render, wrapper};
 
@@ -154,12 +154,6 @@ impl History {
     pub(crate) fn max_references(&self) -> usize {
         let entry = self.view.selection.skill().and_then(|id| self.replay.entries.get(id));
         1 + entry.and_then(Entry::current).map_or(0, |entry| entry.len())
-    }
-
-    /// Returns the plugin that has all skills of a collection; `None` for other views and without skills.
-    pub(crate) fn collection_plugin(&self) -> Option<PluginInfo> {
-        let revision = self.commits.get(self.tip?)?.revision;
-        self.head.collection_plugin(&self.replay.folders, revision)
     }
 
     /// Returns whether no skill of the view was ever changed.

@@ -83,9 +83,9 @@ impl<S> Default for Replay<S> {
 }
 
 impl<S: FolderEntry> Replay<S> {
-    /// Returns the folders after the last change.
-    pub(crate) fn folders(&self) -> &FoldersOf<S> {
-        &self.folders
+    /// Returns the folders, at the end of a replay.
+    pub(crate) fn into_folders(self) -> Arc<FoldersOf<S>> {
+        self.folders
     }
 
     /// Returns whether a change was stored together with those before: the store then advances time and revision equally.
@@ -116,9 +116,8 @@ impl<S: FolderEntry> Replay<S> {
     /// Returns the revision of the open group if a folder is not as it was before.
     pub(crate) fn changed_at(&self) -> Option<u64> {
         let (revision, _, before) = self.group()?;
-        let is_changed = |(name, before): (&String, &Option<Arc<S>>)| {
-            self.folders.get(name) != before.as_ref()
-        };
+        let is_changed =
+            |(name, before): (&String, &Option<Arc<S>>)| self.folders.get(name) != before.as_ref();
         before.iter().any(is_changed).then_some(revision)
     }
 

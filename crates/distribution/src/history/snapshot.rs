@@ -5,7 +5,7 @@ use std::sync::Arc;
 use skills_core::{WorkAccount, WorkKind};
 use skills_git::{EntryMode, ObjectId, ObjectKind, TreeEntry, object::tree};
 
-use super::Folders;
+use super::{Folders, FoldersOf};
 use crate::{
     formats::{ListLines, PluginInfo, agent_plugin, claude, codex, cursor, readme},
     plugin_version::PluginVersion,
@@ -23,7 +23,7 @@ pub(crate) struct RepositoryHead {
 }
 
 impl RepositoryHead {
-    pub(super) fn new(view: &View) -> Self {
+    pub(crate) fn new(view: &View) -> Self {
         let name = view.marketplace_name().into();
         match &view.selection {
             Selection::List { description, mcp_url, .. } => {
@@ -35,7 +35,11 @@ impl RepositoryHead {
     }
 
     /// Returns the plugin that has all skills of a collection. A skill of the same name goes before it.
-    pub(super) fn collection_plugin(&self, folders: &Folders, revision: u64) -> Option<PluginInfo> {
+    pub(crate) fn collection_plugin<S>(
+        &self,
+        folders: &FoldersOf<S>,
+        revision: u64,
+    ) -> Option<PluginInfo> {
         let is_taken = folders.contains_key(&format!("{}/", self.name));
         let description = self.description.as_deref().filter(|_| !is_taken)?;
         (!folders.is_empty()).then(|| PluginInfo {

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use axum::{body::Body, http::Request};
 use serde_json::{Value, json};
-use skills_core::{Caller, EntryKind, Layer, SkillCollection};
+use skills_core::{Caller, EntryKey, EntryKind, Layer, SkillCollection};
 use skills_distribution::Settings;
-use skills_registry::{LabelRequest, PublishRequest, SkillRegistry};
+use skills_registry::{LabelRequest, PublishRequest, SkillRegistry, YankRequest};
 
 use crate::support::{Site, user};
 
@@ -117,4 +117,70 @@ async fn the_marketplace_lists_collections_and_private_ones_ask_for_a_key() {
     ] {
         assert_eq!(site.get(caller, &path(name)).await.status, status, "{name} {caller:?}");
     }
+}
+
+/// Returns name, description and version of the plugins of a marketplace file.
+fn plugins(market: &Value) -> Vec<[String; 3]> {
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let fields = |it: &Value| ["name", "description", "version"].map(|field| text(&it[field]));
+    market["plugins"].as_array().unwrap().iter().map(fields).collect()
+}
+
+#[tokio::test]
+async fn a_marketplace_has_the_versions_of_the_git_remotes() {
+    let (site, ann) = (office().await, user("ann"));
+    let own = Layer::Private("ann".parse().unwrap());
+    collect(&site, &own, "mine", &["sheet", "pdf@1", "other"]).await;
+    collect(&site, &Layer::Official, "all-three", &["other", "pdf", "sheet"]).await;
+    site.put(&own, "sheet", "Own.").await;
+    // After each change, incrementally and on a server that begins anew.
+    for step in 0..6 {
+        match step {
+            0 => site.put(&Layer::Official, "pdf", "Three.").await,
+            1 => site.put(&Layer::Market, "other", "Shadowed.").await,
+            2 => drop(site.registry.remove_skill("t", &Layer::Official, "other").await.unwrap()),
+            3 => site.put(&own, "pdf", "Own.").await,
+            4 => yank(&site, "pdf", "2").await,
+            _ => site.put(&Layer::Official, "unrelated", "One.").await,
+        }
+        let public_url = Some("https://skills.example".parse().unwrap());
+        let settings = Settings { public_url, is_private: true, ..Settings::default() };
+        let fresh = Site::with(Arc::clone(&site.registry), settings);
+        for (caller, view) in [(&ANYONE, "all"), (&ann, "mine")] {
+            let market = async |site: &Site| -> Vec<[String; 3]> {
+                let path = "/.claude-plugin/marketplace.json";
+                plugins(&serde_json::from_slice(&site.get(caller, path).await.body).unwrap())
+            };
+            let listed = market(&site).await;
+            assert_eq!(market(&fresh).await, listed, "{step} {view}");
+            let remote = async |view: &str| {
+                let (main, objects) = site.clone_view(caller, view).await;
+                let file = objects.files(&main)[".claude-plugin/marketplace.json"].1.clone();
+                plugins(&serde_json::from_slice(&file).unwrap())
+            };
+            let (collections, skills): (Vec<_>, Vec<_>) =
+                listed.into_iter().partition(|[name, ..]| name.starts_with("collection-"));
+            assert_eq!(skills, remote(view).await, "{step} {view}");
+            assert!(!collections.is_empty());
+            for collection in collections {
+                let name = collection[0].strip_prefix("collection-").unwrap();
+                let own = remote(&format!("collection/{name}")).await;
+                assert_eq!(own.last(), Some(&collection), "{step} {name} {view}");
+            }
+        }
+    }
+}
+
+/// Yanks a version and removes its content.
+async fn yank(site: &Site, id: &str, version: &str) {
+    let request = YankRequest {
+        id: id.to_owned(),
+        tier: None,
+        version: version.parse().unwrap(),
+        reason: "a secret".to_owned(),
+        undo: false,
+        purge: true,
+    };
+    let key = EntryKey { kind: EntryKind::Skill, layer: Layer::Official, id: id.into() };
+    Arc::clone(&site.registry).yank("t", &key, &request).await.unwrap();
 }

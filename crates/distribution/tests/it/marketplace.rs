@@ -105,8 +105,9 @@ async fn what_cannot_be_read_during_an_outage_is_unavailable() {
     // Another server, which has read nothing yet.
     store.set_blobs_down(true);
     let site = Site::on(Arc::clone(&store) as _);
+    // Names, descriptions and versions are in no file.
+    let during = json(&site, &ANYONE, "/.claude-plugin/marketplace.json").await;
     for path in [
-        "/.claude-plugin/marketplace.json",
         "/git/all.git/info/refs?service=git-upload-pack",
         "/git/skill/pdf.git/info/refs?service=git-upload-pack",
         "/archive/official/pdf/1.zip",
@@ -121,6 +122,8 @@ async fn what_cannot_be_read_during_an_outage_is_unavailable() {
     }
     store.set_blobs_down(false);
     site.clone_view(&ANYONE, "all").await;
+    assert_eq!(json(&Site::on(store), &ANYONE, "/.claude-plugin/marketplace.json").await, during);
+    assert_eq!(during["plugins"].as_array().unwrap().len(), 1);
 }
 
 #[tokio::test]

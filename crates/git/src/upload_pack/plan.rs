@@ -38,10 +38,10 @@ pub(super) fn plan(
     let wants = fetch.wants.as_slice();
     let (wanted, boundary) = if fetch.deepen.is_requested() {
         let boundary = boundary(graph, references, fetch);
-        (ordered(graph, wants, &boundary), boundary)
+        (ordered(graph, wants, &boundary, &HashSet::new()), boundary)
     } else {
-        // A shallow client stays shallow.
-        (ordered(graph, wants, &fetch.shallow), HashSet::new())
+        // A shallow client stays shallow. It has what is below a commit that it has, down to its boundary.
+        (ordered(graph, wants, &fetch.shallow, &had), HashSet::new())
     };
     let mut history =
         History { is_ready: have_ancestors(graph, wants, &had), ..Default::default() };
@@ -85,18 +85,20 @@ fn reachable(
     found
 }
 
-/// Returns the commits that are reachable without passing a boundary, parents first.
+/// Returns the commits that are reachable without passing a boundary or reaching one that the client has, parents first.
 fn ordered(
     graph: &dyn CommitGraph,
     starts: &[ObjectId],
     boundary: &HashSet<ObjectId>,
+    had: &HashSet<ObjectId>,
 ) -> Vec<ObjectId> {
     let (mut seen, mut all) = (HashSet::new(), Vec::new());
     for start in starts {
         let first = all.len();
         walk(graph, &[*start], &mut seen, |id, _| {
-            all.push(id);
-            !boundary.contains(&id)
+            let is_new = !had.contains(&id);
+            all.extend(is_new.then_some(id));
+            is_new && !boundary.contains(&id)
         });
         all[first..].reverse();
     }

@@ -4,13 +4,9 @@ mod pack;
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use axum::{
-    Router,
-    body::{Body, to_bytes},
-    extract::DefaultBodyLimit,
-    http::Request,
-};
+use axum::{Router, body::Body, extract::DefaultBodyLimit, http::Request};
 use bytes::Bytes;
+use futures_util::StreamExt as _;
 use skills_agent_skills::Bundle;
 use skills_core::{Caller, Digest, Layer, MemoryBudget, Owner, RequestBudget, caller::User};
 use skills_distribution::{Settings, routes};
@@ -89,7 +85,7 @@ impl Site {
     pub(crate) async fn send(&self, caller: &Caller, request: Request<Body>) -> Answer {
         let response = self.respond(caller, request).await;
         let (head, body) = response.into_parts();
-        let body = to_bytes(body, 1 << 30).await.unwrap();
+        let body = read_whole(body).await.into();
         Answer { status: head.status.as_u16(), headers: head.headers, body }
     }
 
@@ -124,7 +120,8 @@ impl Site {
         let held = RequestBudget::with_memory(budget);
         let mut request = upload_pack(view, 2, lines);
         request.extensions_mut().insert(held.clone());
-        let response = self.respond(&Caller::Anonymous, request).await;
+        let account = held.account().clone();
+        let response = account.scope(self.respond(&Caller::Anonymous, request)).await;
         (response.status().as_u16(), response.into_body(), held)
     }
 
@@ -220,9 +217,18 @@ pub(crate) fn lines(body: &[u8]) -> Vec<String> {
     texts.collect()
 }
 
+/// Reads a body as a socket does, which keeps no part that it has taken: a pack waits for that.
+async fn read_whole(body: Body) -> Vec<u8> {
+    let (mut parts, mut whole) = (body.into_data_stream(), Vec::new());
+    while let Some(part) = parts.next().await {
+        whole.extend_from_slice(&part.unwrap());
+    }
+    whole
+}
+
 /// Reads a response of protocol 2 and returns its pack.
 pub(crate) async fn pack_of(body: Body) -> Vec<u8> {
-    let body = to_bytes(body, 1 << 30).await.unwrap();
+    let body = read_whole(body).await;
     let at = find(&body, b"packfile\n").unwrap();
     unframe(&body[at + 9..])
 }
