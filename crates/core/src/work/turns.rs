@@ -114,16 +114,13 @@ impl<T: Send + 'static> Turns<T> {
     ///
     /// # Errors
     /// When a turn fails, or the account has no thread or memory for it in time.
-    pub async fn take<R, E: From<WorkError>>(
+    pub async fn take<R, E: From<WorkError> + Send + 'static>(
         &self,
         account: &WorkAccount,
         (kind, bytes): (WorkKind, usize),
         find: impl Fn(&T) -> Option<R>,
         turn: impl Fn(&mut T, &Turn<'_>) -> Result<TurnEnd, E> + Clone + Send + 'static,
-    ) -> Result<R, E>
-    where
-        E: Send + 'static,
-    {
+    ) -> Result<R, E> {
         let give_up = Instant::now() + MEMORY_WAIT;
         loop {
             if let Some(found) = self.wait(&find).await {
