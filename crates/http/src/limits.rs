@@ -29,7 +29,7 @@ use crate::{
 /// Limits on connections and requests.
 #[derive(Debug, Clone, Copy)]
 pub struct HttpLimits {
-    /// Open connections; more wait until one closes. One address of another machine may have three quarters of them.
+    /// Open connections, of one address three quarters. Beyond them the one that is idle longest is closed.
     pub connections: usize,
     /// Bytes of a request head.
     pub head_bytes: usize,

@@ -25,9 +25,12 @@ pub async fn serve(listener: TcpListener, app: App, shutdown: CancellationToken)
     let router = app.router(bound, &shares);
     let head = HeadLimits { bytes: limits.head_bytes, timeout: limits.head_timeout };
     let server = HttpServer::new(router, head, limits.drain, shutdown.clone());
+    let share = address_share(limits.connections);
     let connection_limits = ConnectionLimits {
         total: limits.connections,
-        per_address: address_share(limits.connections),
+        per_address: share,
+        // Several users may share this machine.
+        per_loopback_address: share,
         handshakes: None,
     };
     let listener = Listener::new(listener, "http", connection_limits, Overflow::Wait);

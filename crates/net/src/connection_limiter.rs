@@ -1,19 +1,40 @@
 //! Limits on open connections, in total and per address.
 //!
-//! A connection takes its slot before anything is read from it and releases it when its last part has ended.
-//! Connections without a finished handshake can have a smaller limit of their own. At that limit the oldest handshake of
-//! the network with the most handshakes is evicted: a good client needs a moment for its handshake, and clients that send
-//! nothing keep no other client out. Loopback addresses have no limit of their own: all of them belong to one operator.
+//! A connection takes its slot before anything is read from it and releases it when its last part has ended. At a limit
+//! the connection that did nothing for the longest time is evicted, so that connections without a request keep no client
+//! out: at the limit of an address one of that address, at the total limit one of the address with the most
+//! connections. A connection whose request is answered is never evicted.
+//!
+//! | phase | entered by | may be evicted |
+//! |---|---|---|
+//! | idle | accepting the connection, the end of a response | yes |
+//! | pending | a request whose body arrives or whose refusal is delayed | later than idle ones |
+//! | active | the end of the request's body | no |
+//! | established | the handshake of a WebSocket | no |
+//!
+//! Connections that did not establish anything can have a smaller limit of their own, for servers that only have
+//! handshakes. At that limit the oldest of the network with the most of them is evicted, whatever its phase.
 
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::{HashMap, VecDeque},
     net::{IpAddr, Ipv6Addr},
-    sync::{Arc, Weak},
+    sync::{
+        Arc, Weak,
+        atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering},
+    },
 };
 
+use axum::http::Extensions;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
+
+/// Evicted connections whose tasks have not ended yet; more of them count against the total.
+const MAX_CLOSING: usize = 256;
+
+/// Part of a network's connections that one search for candidates may find: searching again for each would let a burst
+/// of connections take more time than what it evicts.
+const CANDIDATE_PART: usize = 64;
 
 /// Limits on open connections.
 #[derive(Debug, Clone, Copy)]
@@ -22,8 +43,19 @@ pub struct ConnectionLimits {
     pub total: usize,
     /// Open connections from one address of another machine; for IPv6, from one /64 network.
     pub per_address: usize,
+    /// Open connections from one loopback address.
+    pub per_loopback_address: usize,
     /// Open connections without a finished handshake; `None` for no such limit.
     pub handshakes: Option<usize>,
+}
+
+/// Limit that leaves no slot.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Exhausted {
+    /// The limit of the address, all of whose connections are in use.
+    Address,
+    /// The total limit, with all connections in use.
+    Total,
 }
 
 /// Counter of open connections.
@@ -36,81 +68,261 @@ pub(crate) struct ConnectionLimiter {
 #[derive(Debug, Default)]
 struct Shared {
     open: Mutex<OpenConnections>,
-    /// Signals a released slot.
+    /// Signals a released slot, and while somebody waits also a connection that can be evicted.
     released: Notify,
+    is_waiting: AtomicBool,
+    /// Logical clock, which counts accepted connections: orders connections by their last use.
+    clock: AtomicU64,
+    /// Advantage of a connection whose body arrives over idle ones, in accepted connections.
+    body_grace: u64,
 }
 
 #[derive(Debug, Default)]
 struct OpenConnections {
+    /// Connections without the evicted ones.
     total: usize,
-    by_network: HashMap<IpAddr, usize>,
-    /// Connections without a finished handshake, by sequence number.
-    handshakes: BTreeMap<u64, Handshake>,
-    next: u64,
+    /// Evicted connections whose slots are not released yet.
+    closing: usize,
+    /// Connections that did not establish anything.
+    handshakes: usize,
+    networks: HashMap<IpAddr, Network>,
+    candidates: Candidates,
 }
 
+#[derive(Debug, Default)]
+struct Network {
+    connections: HashMap<u64, Arc<Connection>>,
+    /// Idle and pending connections.
+    evictable: Arc<AtomicUsize>,
+    candidates: Candidates,
+}
+
+/// Connections to evict next, each with its last use at the time of the search.
+type Candidates = VecDeque<(Arc<Connection>, u64)>;
+
+/// State of one connection.
 #[derive(Debug)]
-struct Handshake {
+struct Connection {
     network: IpAddr,
+    number: u64,
+    phase: AtomicU8,
+    /// Time of the logical clock when the connection was accepted or finished its last response, or a later time if a
+    /// body arrives.
+    last_use: AtomicU64,
+    /// Counter of its network.
+    evictable: Arc<AtomicUsize>,
     evicted: CancellationToken,
 }
 
+const IDLE: u8 = 0;
+const PENDING: u8 = 1;
+const ACTIVE: u8 = 2;
+const ESTABLISHED: u8 = 3;
+const EVICTED: u8 = 4;
+
+const fn is_evictable(phase: u8) -> bool {
+    matches!(phase, IDLE | PENDING)
+}
+
+impl Connection {
+    /// Changes the phase if it is one of `from`. Returns whether it was.
+    fn change(&self, from: &[u8], to: u8) -> bool {
+        let next = |phase: u8| from.contains(&phase).then_some(to);
+        let changed = self.phase.fetch_update(Ordering::SeqCst, Ordering::SeqCst, next);
+        let Ok(before) = changed else { return false };
+        match (is_evictable(before), is_evictable(to)) {
+            (true, false) => drop(self.evictable.fetch_sub(1, Ordering::Relaxed)),
+            (false, true) => drop(self.evictable.fetch_add(1, Ordering::Relaxed)),
+            _ => {}
+        }
+        true
+    }
+
+    /// Returns the last use if the connection may be evicted.
+    fn evictable_since(&self) -> Option<u64> {
+        let phase = self.phase.load(Ordering::SeqCst);
+        is_evictable(phase).then(|| self.last_use.load(Ordering::SeqCst))
+    }
+
+    fn is_established(&self) -> bool {
+        self.phase.load(Ordering::SeqCst) == ESTABLISHED
+    }
+}
+
+impl Shared {
+    fn now(&self) -> u64 {
+        self.clock.load(Ordering::Relaxed)
+    }
+
+    /// Wakes the task that waits for a slot.
+    fn wake(&self) {
+        if self.is_waiting.load(Ordering::SeqCst) {
+            self.released.notify_one();
+        }
+    }
+}
+
+/// Returns the connections to evict next: of every network at most a part, and no more than that at all.
+fn search<'a>(networks: impl Iterator<Item = &'a Network>) -> Candidates {
+    let mut found = vec![];
+    for network in networks {
+        let connections = network.connections.values();
+        let mut evictable: Vec<_> = connections
+            .filter_map(|connection| Some((Arc::clone(connection), connection.evictable_since()?)))
+            .collect();
+        evictable.sort_unstable_by_key(|(_, last_use)| *last_use);
+        evictable.truncate(network.connections.len().div_ceil(CANDIDATE_PART));
+        found.append(&mut evictable);
+    }
+    found.sort_unstable_by_key(|(_, last_use)| *last_use);
+    found.truncate(CANDIDATE_PART);
+    found.into()
+}
+
 impl OpenConnections {
-    /// Evicts the oldest handshake of the network with the most handshakes.
-    fn evict(&mut self) {
-        let mut counts: HashMap<IpAddr, usize> = HashMap::new();
-        for handshake in self.handshakes.values() {
-            *counts.entry(handshake.network).or_default() += 1;
+    /// Evicts a connection of a network. Returns false if all are in use.
+    fn evict_of_network(&mut self, address: IpAddr) -> bool {
+        let Some(network) = self.networks.get_mut(&address) else { return false };
+        if network.candidates.is_empty() && network.evictable.load(Ordering::Relaxed) > 0 {
+            network.candidates = search(std::iter::once(&*network));
         }
-        let count = |handshake: &Handshake| counts.get(&handshake.network).copied();
-        // `max_by_key` returns the last of equal elements, here the oldest.
-        let oldest = self.handshakes.iter().rev().max_by_key(|(_, handshake)| count(handshake));
-        if let Some(number) = oldest.map(|(number, _)| *number)
-            && let Some(handshake) = self.handshakes.remove(&number)
+        while let Some(candidate) =
+            self.networks.get_mut(&address).and_then(|network| network.candidates.pop_front())
         {
-            handshake.evicted.cancel();
+            if self.evict_candidate(&candidate) {
+                return true;
+            }
         }
+        false
+    }
+
+    /// Evicts a connection of the network with the most connections among those that have one to evict. Returns false if
+    /// all connections are in use.
+    fn evict_of_largest_network(&mut self) -> bool {
+        if self.candidates.is_empty() {
+            let networks = || {
+                let networks = self.networks.values();
+                networks.filter(|network| network.evictable.load(Ordering::Relaxed) > 0)
+            };
+            let most = networks().map(|network| network.connections.len()).max();
+            let largest = networks().filter(|network| Some(network.connections.len()) == most);
+            self.candidates = search(largest);
+        }
+        while let Some(candidate) = self.candidates.pop_front() {
+            if self.evict_candidate(&candidate) {
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Evicts the oldest connection that established nothing, of the network with the most of them.
+    fn evict_handshake(&mut self) {
+        let handshakes = |network: &Network| -> Vec<Arc<Connection>> {
+            let connections = network.connections.values();
+            connections.filter(|connection| !connection.is_established()).cloned().collect()
+        };
+        let largest = self.networks.values().map(handshakes).max_by_key(Vec::len);
+        let oldest = largest.and_then(|it| it.into_iter().min_by_key(|it| it.number));
+        if let Some(oldest) = oldest
+            && oldest.change(&[IDLE, PENDING, ACTIVE], EVICTED)
+        {
+            self.remove_evicted(&oldest);
+        }
+    }
+
+    /// Evicts a candidate unless it was used since it was found.
+    fn evict_candidate(&mut self, (connection, last_use): &(Arc<Connection>, u64)) -> bool {
+        let is_unused = connection.evictable_since() == Some(*last_use);
+        let is_evicted = is_unused && connection.change(&[IDLE, PENDING], EVICTED);
+        if is_evicted {
+            self.remove_evicted(connection);
+        }
+        is_evicted
+    }
+
+    /// Releases the slot of a connection in the phase `EVICTED`, and tells its task.
+    fn remove_evicted(&mut self, connection: &Connection) {
+        if self.remove(connection) {
+            self.handshakes -= 1;
+            self.closing += 1;
+            connection.evicted.cancel();
+        }
+    }
+
+    /// Removes a connection. Returns false if it was evicted before.
+    fn remove(&mut self, connection: &Connection) -> bool {
+        let Some(network) = self.networks.get_mut(&connection.network) else { return false };
+        if network.connections.remove(&connection.number).is_none() {
+            return false;
+        }
+        if network.connections.is_empty() {
+            self.networks.remove(&connection.network);
+        }
+        self.total -= 1;
+        true
     }
 }
 
 impl ConnectionLimiter {
     pub(crate) fn new(limits: ConnectionLimits) -> Self {
-        Self { limits, shared: Arc::default() }
+        let body_grace = limits.total as u64 / 2;
+        Self { limits, shared: Arc::new(Shared { body_grace, ..Shared::default() }) }
     }
 
-    /// Returns whether the total limit leaves a slot.
-    pub(crate) fn has_capacity(&self) -> bool {
-        self.shared.open.lock().total < self.limits.total
-    }
-
-    /// Waits until the total limit leaves a slot.
-    pub(crate) async fn wait_for_capacity(&self) {
-        while !self.has_capacity() {
-            self.shared.released.notified().await;
-        }
-    }
-
-    /// Takes a slot, if the limits leave one for the address.
-    pub(crate) fn try_acquire(&self, address: IpAddr) -> Option<ConnectionSlot> {
+    /// Takes a slot for an address, if need be that of an evicted connection.
+    pub(crate) fn try_acquire(&self, address: IpAddr) -> Result<ConnectionSlot, Exhausted> {
+        let Self { limits, shared } = self;
         let network = host_network(address);
-        let mut open = self.shared.open.lock();
-        let of_network = open.by_network.get(&network).copied().unwrap_or(0);
-        let is_share_used = !network.is_loopback() && of_network >= self.limits.per_address;
-        if open.total >= self.limits.total || is_share_used {
-            return None;
+        let share =
+            if network.is_loopback() { limits.per_loopback_address } else { limits.per_address };
+        let mut open = shared.open.lock();
+        if open.closing >= MAX_CLOSING {
+            return Err(Exhausted::Total);
         }
+        let of_network = open.networks.get(&network).map_or(0, |it| it.connections.len());
+        if of_network >= share && !open.evict_of_network(network) {
+            return Err(Exhausted::Address);
+        }
+        if open.total >= limits.total && !open.evict_of_largest_network() {
+            return Err(Exhausted::Total);
+        }
+        if limits.handshakes.is_some_and(|most| open.handshakes >= most) {
+            open.evict_handshake();
+        }
+        let number = shared.clock.fetch_add(1, Ordering::Relaxed);
         open.total += 1;
-        open.by_network.insert(network, of_network + 1);
-        let (number, evicted) = (open.next, CancellationToken::new());
-        open.next += 1;
-        if let Some(max) = self.limits.handshakes {
-            if open.handshakes.len() >= max {
-                open.evict();
+        open.handshakes += 1;
+        let entry = open.networks.entry(network).or_default();
+        entry.evictable.fetch_add(1, Ordering::Relaxed);
+        let connection = Arc::new(Connection {
+            network,
+            number,
+            phase: AtomicU8::new(IDLE),
+            last_use: AtomicU64::new(number),
+            evictable: Arc::clone(&entry.evictable),
+            evicted: CancellationToken::new(),
+        });
+        entry.connections.insert(number, Arc::clone(&connection));
+        Ok(ConnectionSlot(Arc::new(Acquired { shared: Arc::clone(shared), connection })))
+    }
+
+    /// Takes a slot for an address, and waits while the total limit leaves none.
+    ///
+    /// # Errors
+    /// When the limit of the address leaves none.
+    pub(crate) async fn acquire(&self, address: IpAddr) -> Result<ConnectionSlot, Exhausted> {
+        let Shared { is_waiting, released, .. } = &*self.shared;
+        loop {
+            // Before the attempt: what is released after it wakes this task.
+            is_waiting.store(true, Ordering::SeqCst);
+            let acquired = self.try_acquire(address);
+            if !matches!(acquired, Err(Exhausted::Total)) {
+                is_waiting.store(false, Ordering::SeqCst);
+                return acquired;
             }
-            open.handshakes.insert(number, Handshake { network, evicted: evicted.clone() });
+            released.notified().await;
         }
-        let acquired = Acquired { shared: Arc::clone(&self.shared), network, number, evicted };
-        Some(ConnectionSlot(Arc::new(acquired)))
     }
 }
 
@@ -121,16 +333,78 @@ pub struct ConnectionSlot(Arc<Acquired>);
 impl ConnectionSlot {
     /// Marks the handshake as finished: the connection cannot be evicted any more.
     pub fn establish(&self) {
-        self.0.shared.open.lock().handshakes.remove(&self.0.number);
+        let Acquired { shared, connection } = &*self.0;
+        // The lock first: an eviction counts the connection as a handshake.
+        let mut open = shared.open.lock();
+        if connection.change(&[IDLE, PENDING, ACTIVE], ESTABLISHED) {
+            open.handshakes -= 1;
+        }
     }
 
     /// Waits until the connection has to make room for another one.
     pub async fn evicted(&self) {
-        self.0.evicted.cancelled().await;
+        self.0.connection.evicted.cancelled().await;
+    }
+
+    /// Marks the begin of a request, with a body or without one. `None` if the connection is evicted: the client can
+    /// repeat the request on another one.
+    pub(crate) fn begin_request(&self, has_body: bool) -> Option<RequestPhase> {
+        let Acquired { shared, connection } = &*self.0;
+        let phase = RequestPhase { shared: Arc::clone(shared), connection: Arc::clone(connection) };
+        // A connection has one request at a time.
+        let begun = if has_body { PENDING } else { ACTIVE };
+        if has_body {
+            connection.last_use.store(shared.now() + shared.body_grace, Ordering::SeqCst);
+        }
+        connection.change(&[IDLE], begun).then_some(phase)
     }
 
     pub(crate) fn downgrade(&self) -> WeakConnectionSlot {
         WeakConnectionSlot(Arc::downgrade(&self.0))
+    }
+}
+
+/// Request on a connection, until it is dropped with the end of the response. Does not hold the slot.
+#[derive(Debug)]
+pub(crate) struct RequestPhase {
+    shared: Arc<Shared>,
+    connection: Arc<Connection>,
+}
+
+impl RequestPhase {
+    /// Returns the part that ends with the body of the request.
+    pub(crate) fn body(&self) -> BodyPhase {
+        BodyPhase(Arc::clone(&self.connection))
+    }
+}
+
+impl Drop for RequestPhase {
+    fn drop(&mut self) {
+        let Self { shared, connection } = self;
+        connection.last_use.store(shared.now(), Ordering::SeqCst);
+        if connection.change(&[PENDING, ACTIVE], IDLE) {
+            shared.wake();
+        }
+    }
+}
+
+/// Body of a request, until it is dropped or has arrived.
+#[derive(Debug)]
+pub(crate) struct BodyPhase(Arc<Connection>);
+
+impl Drop for BodyPhase {
+    fn drop(&mut self) {
+        self.0.change(&[PENDING], ACTIVE);
+    }
+}
+
+/// Allows to evict the connection of a request until its response: the answer is only held back.
+pub fn allow_eviction(extensions: &Extensions) {
+    let slot = extensions.get().and_then(WeakConnectionSlot::upgrade);
+    if let Some(ConnectionSlot(acquired)) = slot
+        && acquired.connection.change(&[ACTIVE], PENDING)
+    {
+        acquired.shared.wake();
     }
 }
 
@@ -148,24 +422,19 @@ impl WeakConnectionSlot {
 #[derive(Debug)]
 struct Acquired {
     shared: Arc<Shared>,
-    network: IpAddr,
-    number: u64,
-    evicted: CancellationToken,
+    connection: Arc<Connection>,
 }
 
 impl Drop for Acquired {
     fn drop(&mut self) {
         let mut open = self.shared.open.lock();
-        open.total -= 1;
-        open.handshakes.remove(&self.number);
-        if let Some(count) = open.by_network.get_mut(&self.network) {
-            *count -= 1;
-            if *count == 0 {
-                open.by_network.remove(&self.network);
-            }
+        if !open.remove(&self.connection) {
+            open.closing -= 1;
+        } else if !self.connection.is_established() {
+            open.handshakes -= 1;
         }
         drop(open);
-        self.shared.released.notify_one();
+        self.shared.wake();
     }
 }
 
@@ -182,68 +451,200 @@ pub fn host_network(address: IpAddr) -> IpAddr {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
 
-    const LIMITS: ConnectionLimits =
-        ConnectionLimits { total: 1024, per_address: 256, handshakes: None };
+    const LIMITS: ConnectionLimits = ConnectionLimits {
+        total: 1024,
+        per_address: 256,
+        per_loopback_address: 1024,
+        handshakes: None,
+    };
 
     fn acquire(limiter: &ConnectionLimiter, address: &str, times: usize) -> Vec<ConnectionSlot> {
         let address = address.parse().unwrap();
-        (0..times).map_while(|_| limiter.try_acquire(address)).collect()
+        (0..times).map_while(|_| limiter.try_acquire(address).ok()).collect()
+    }
+
+    /// Takes slots whose connections have a request in progress.
+    fn acquire_active(
+        limiter: &ConnectionLimiter,
+        address: &str,
+        times: usize,
+    ) -> Vec<(ConnectionSlot, RequestPhase)> {
+        let begin = |slot: ConnectionSlot| {
+            let phase = slot.begin_request(false).unwrap();
+            (slot, phase)
+        };
+        acquire(limiter, address, times).into_iter().map(begin).collect()
+    }
+
+    fn is_evicted(slot: &ConnectionSlot) -> bool {
+        slot.0.connection.evicted.is_cancelled()
+    }
+
+    fn evicted(slots: &[ConnectionSlot]) -> Vec<bool> {
+        slots.iter().map(is_evicted).collect()
     }
 
     #[test]
-    fn one_address_has_a_share_and_loopback_has_all() {
-        let limiter =
-            ConnectionLimiter::new(ConnectionLimits { total: 10, per_address: 3, ..LIMITS });
-        let first = acquire(&limiter, "192.0.2.1", 9);
+    fn one_address_has_a_share_also_of_this_machine() {
+        let limits =
+            ConnectionLimits { total: 10, per_address: 3, per_loopback_address: 4, ..LIMITS };
+        let limiter = ConnectionLimiter::new(limits);
+        let acquire = |address, times| -> Vec<_> {
+            let slots = (0..times).map_while(|_| acquire_active(&limiter, address, 1).pop());
+            slots.collect()
+        };
+        let first = acquire("192.0.2.1", 9);
         assert_eq!(first.len(), 3);
-        assert_eq!(acquire(&limiter, "::ffff:192.0.2.1", 1).len(), 0, "the same address");
-        let second = acquire(&limiter, "2001:db8::1", 2);
-        let third = acquire(&limiter, "2001:db8::2", 9);
+        assert_eq!(acquire("::ffff:192.0.2.1", 1).len(), 0, "the same address");
+        let second = acquire("2001:db8::1", 2);
+        let third = acquire("2001:db8::2", 9);
         assert_eq!((second.len(), third.len()), (2, 1), "one network");
-        let own = acquire(&limiter, "127.0.0.1", 99);
-        assert_eq!(own.len(), 4, "the rest of the total");
+        let own = acquire("127.0.0.1", 9);
+        assert_eq!(own.len(), 4);
         drop((first, third));
-        assert_eq!(acquire(&limiter, "192.0.2.1", 9).len(), 3);
+        assert_eq!(acquire("192.0.2.1", 9).len(), 3);
+    }
+
+    #[test]
+    fn at_the_limit_of_an_address_its_connection_that_was_idle_longest_is_evicted() {
+        let limiter = ConnectionLimiter::new(ConnectionLimits { per_address: 4, ..LIMITS });
+        let other = acquire(&limiter, "192.0.2.1", 1);
+        let many = acquire(&limiter, "192.0.2.2", 4);
+        // The first is in use, and the second was used after the third was accepted.
+        let _in_use = many[0].begin_request(false).unwrap();
+        drop(many[1].begin_request(false));
+        let more = acquire(&limiter, "192.0.2.2", 2);
+        assert_eq!(more.len(), 2);
+        assert_eq!(evicted(&many), [false, false, true, true]);
+        assert!(!is_evicted(&other[0]) && evicted(&more) == [false, false]);
+        assert!(many[2].begin_request(false).is_none(), "a request that comes too late");
+    }
+
+    #[test]
+    fn at_the_total_limit_a_connection_of_the_address_with_the_most_is_evicted() {
+        let limiter = ConnectionLimiter::new(ConnectionLimits { total: 5, ..LIMITS });
+        let few = acquire(&limiter, "192.0.2.1", 2);
+        let many = acquire(&limiter, "192.0.2.2", 3);
+        let other = acquire(&limiter, "192.0.2.3", 1);
+        assert_eq!((evicted(&few), other.len()), (vec![false, false], 1), "an older one");
+        assert_eq!(evicted(&many), [true, false, false]);
+        // Where the larger one uses all of its connections, that of another makes room.
+        let in_use: Vec<_> =
+            many[1..].iter().map(|slot| slot.begin_request(false).unwrap()).collect();
+        let third = acquire(&limiter, "192.0.2.3", 1);
+        assert_eq!((third.len(), evicted(&few)), (1, vec![true, false]));
+        drop(in_use);
+    }
+
+    #[test]
+    fn connections_with_a_request_in_progress_are_not_evicted() {
+        let limits = ConnectionLimits { total: 2, per_address: 2, ..LIMITS };
+        let limiter = ConnectionLimiter::new(limits);
+        let slots = acquire_active(&limiter, "192.0.2.1", 2);
+        let full = |address: &str| limiter.try_acquire(address.parse().unwrap()).err();
+        assert_eq!(full("192.0.2.1"), Some(Exhausted::Address));
+        assert_eq!(full("192.0.2.2"), Some(Exhausted::Total));
+        assert!(slots.iter().all(|(slot, _)| !is_evicted(slot)));
+        let established = &slots[0].0;
+        established.establish();
+        drop(slots.into_iter().map(|(slot, phase)| (slot, drop(phase))).collect::<Vec<_>>());
+        assert_eq!(full("192.0.2.1"), None);
+    }
+
+    #[test]
+    fn bodies_that_arrive_make_room_after_idle_connections() {
+        let limiter = ConnectionLimiter::new(ConnectionLimits { total: 3, ..LIMITS });
+        let slots = acquire(&limiter, "192.0.2.1", 3);
+        let slow = slots[0].begin_request(true).unwrap();
+        let slow_body = slow.body();
+        let complete = slots[1].begin_request(true).unwrap();
+        drop(complete.body());
+        let _third = acquire(&limiter, "192.0.2.2", 1);
+        assert_eq!(evicted(&slots), [false, false, true], "the idle one");
+        let _fourth = acquire_active(&limiter, "192.0.2.2", 1);
+        assert_eq!(evicted(&slots), [true, false, true], "the one whose body arrives");
+        drop(slow_body);
+    }
+
+    #[test]
+    fn a_burst_of_bodies_does_not_evict_the_newest_idle_connection() {
+        let limits = ConnectionLimits { total: 8, per_address: 8, ..LIMITS };
+        let limiter = ConnectionLimiter::new(limits);
+        let acquire = || acquire(&limiter, "192.0.2.1", 1).pop().unwrap();
+        let begin = |slot: ConnectionSlot| (slot.begin_request(true).unwrap(), slot);
+        let _bodies: Vec<_> = (0..8).map(|_| begin(acquire())).collect();
+        let newest = acquire();
+        let _more: Vec<_> = (0..2).map(|_| begin(acquire())).collect();
+        assert!(!is_evicted(&newest));
+    }
+
+    #[test]
+    fn a_slot_is_released_once() {
+        let limiter = ConnectionLimiter::new(ConnectionLimits { total: 2, ..LIMITS });
+        let slots = acquire(&limiter, "192.0.2.1", 4);
+        let counts = || {
+            let open = limiter.shared.open.lock();
+            (open.total, open.closing, open.handshakes, open.networks.len())
+        };
+        assert_eq!((evicted(&slots), counts()), (vec![true, true, false, false], (2, 2, 2, 1)));
+        slots[2].establish();
+        slots[0].establish();
+        assert_eq!(counts(), (2, 2, 1, 1), "an evicted connection establishes nothing");
+        drop(slots);
+        assert_eq!(counts(), (0, 0, 0, 0));
+    }
+
+    #[test]
+    fn evicted_connections_that_do_not_end_count_beyond_a_number() {
+        let limiter = ConnectionLimiter::new(ConnectionLimits { total: 1, ..LIMITS });
+        let slots = acquire(&limiter, "192.0.2.1", 2 * MAX_CLOSING);
+        assert_eq!(slots.len(), MAX_CLOSING + 1);
+    }
+
+    #[test]
+    fn one_search_serves_many_evictions() {
+        let limits = ConnectionLimits { total: 4096, per_address: 4096, ..LIMITS };
+        let limiter = ConnectionLimiter::new(limits);
+        let _slots = acquire(&limiter, "192.0.2.1", 4096);
+        let _more = acquire(&limiter, "192.0.2.1", 1);
+        let left = limiter.shared.open.lock().networks.values().next().unwrap().candidates.len();
+        assert_eq!(left, CANDIDATE_PART - 1);
     }
 
     #[tokio::test]
-    async fn a_slot_is_released_with_its_last_clone() {
-        let limiter = ConnectionLimiter::new(ConnectionLimits { total: 1, ..LIMITS });
-        let slot = acquire(&limiter, "::1", 1);
-        let clone = slot.clone();
-        drop(slot);
-        assert!(acquire(&limiter, "::1", 1).is_empty() && !limiter.has_capacity());
-        let release = async {
-            tokio::time::sleep(Duration::from_millis(10)).await;
-            drop(clone);
-        };
-        tokio::join!(limiter.wait_for_capacity(), release);
-        assert_eq!(acquire(&limiter, "::1", 1).len(), 1);
-        assert!(limiter.shared.open.lock().by_network.is_empty());
+    async fn a_connection_that_waits_gets_the_first_slot_that_is_released_or_idle() {
+        let address = "192.0.2.1".parse().unwrap();
+        for is_released in [true, false] {
+            let limiter = ConnectionLimiter::new(ConnectionLimits { total: 1, ..LIMITS });
+            let (slot, phase) = acquire_active(&limiter, "192.0.2.2", 1).pop().unwrap();
+            let waiting = limiter.acquire(address);
+            tokio::pin!(waiting);
+            assert!(futures_util::poll!(waiting.as_mut()).is_pending());
+            if is_released {
+                drop((slot.clone(), slot));
+            } else {
+                drop(phase);
+            }
+            assert!(waiting.await.is_ok());
+        }
     }
 
     #[test]
     fn the_oldest_handshake_of_the_largest_network_is_evicted() {
         let limiter = ConnectionLimiter::new(ConnectionLimits { handshakes: Some(3), ..LIMITS });
-        let is_evicted = |slot: &ConnectionSlot| slot.0.evicted.is_cancelled();
         let other = acquire(&limiter, "192.0.2.1", 1);
         let many = acquire(&limiter, "192.0.2.2", 5);
         assert_eq!(many.len(), 5);
         assert!(!is_evicted(&other[0]), "of a smaller network");
-        assert_eq!(
-            many.iter().map(is_evicted).collect::<Vec<_>>(),
-            [true, true, true, false, false]
-        );
+        assert_eq!(evicted(&many), [true, true, true, false, false]);
         let established = acquire(&limiter, "192.0.2.3", 1);
         established[0].establish();
         let more = acquire(&limiter, "192.0.2.2", 9);
         assert!(!is_evicted(&established[0]), "its handshake is finished");
         assert_eq!(more.len(), 9);
         drop((other, many, more));
-        assert!(limiter.shared.open.lock().handshakes.is_empty());
+        assert_eq!(limiter.shared.open.lock().handshakes, 0);
     }
 }

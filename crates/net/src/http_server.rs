@@ -2,13 +2,19 @@
 //!
 //! `axum::serve` bounds neither the size of a request's head nor the time it takes to arrive.
 
-use std::{panic::AssertUnwindSafe, time::Duration};
+use std::{
+    panic::AssertUnwindSafe,
+    pin::Pin,
+    task::{Context, Poll},
+    time::Duration,
+};
 
-use axum::Router;
+use axum::{Router, body::Body};
+use bytes::Bytes;
 use futures_util::FutureExt as _;
 use hyper::{
     Request,
-    body::Incoming,
+    body::{Body as HttpBody, Frame, Incoming, SizeHint},
     server::conn::http1,
     service::{Service as _, service_fn},
 };
@@ -22,7 +28,10 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-use crate::AcceptedConnection;
+use crate::{
+    AcceptedConnection,
+    connection_limiter::{BodyPhase, RequestPhase},
+};
 
 /// Smallest buffer that hyper accepts.
 const MIN_BUFFER_BYTES: usize = 8 << 10;
@@ -80,10 +89,25 @@ impl HttpServer {
         let AcceptedConnection { addresses, slot } = connection;
         let weak_slot = slot.downgrade();
         let router = TowerToHyperService::new(router.clone());
-        let service = service_fn(move |mut request: Request<Incoming>| {
-            request.extensions_mut().insert(addresses);
-            request.extensions_mut().insert(weak_slot.clone());
-            router.call(request)
+        let service = service_fn(move |request: Request<Incoming>| {
+            let has_body = !request.body().is_end_stream();
+            let slot = weak_slot.upgrade();
+            let phase = slot.and_then(|slot| slot.begin_request(has_body));
+            let responding = phase.map(|phase| {
+                let body = |body| if has_body { received(body, &phase) } else { Body::empty() };
+                let mut request = request.map(body);
+                request.extensions_mut().insert(addresses);
+                request.extensions_mut().insert(weak_slot.clone());
+                (router.call(request), phase)
+            });
+            async move {
+                let (responding, phase) = responding.ok_or(Evicted)?;
+                let response = match responding.await {
+                    Ok(response) => response,
+                    Err(never) => match never {},
+                };
+                Ok::<_, Evicted>(response.map(|body| SentBody { body, _phase: phase }))
+            }
         });
         let serving = http.serve_connection(TokioIo::new(stream), service).with_upgrades();
         let serving = async move {
@@ -101,6 +125,71 @@ impl HttpServer {
             Ok(Err(error)) => tracing::debug!(%error, "connection ended"),
             Err(_) => tracing::error!("response incomplete: its body panicked"),
         })
+    }
+}
+
+/// The connection made room for another one before its request arrived.
+#[derive(Debug, thiserror::Error)]
+#[error("the connection is evicted")]
+struct Evicted;
+
+/// Body of a request; the connection may be evicted until it has arrived.
+struct ReceivedBody {
+    body: Incoming,
+    phase: Option<BodyPhase>,
+}
+
+fn received(body: Incoming, phase: &RequestPhase) -> Body {
+    Body::new(ReceivedBody { body, phase: Some(phase.body()) })
+}
+
+impl HttpBody for ReceivedBody {
+    type Data = Bytes;
+    type Error = hyper::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
+        let polled = Pin::new(&mut self.body).poll_frame(cx);
+        if matches!(polled, Poll::Ready(None)) || self.body.is_end_stream() {
+            self.phase = None;
+        }
+        polled
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+/// Body of a response; the request is in progress until it is sent.
+struct SentBody {
+    body: Body,
+    _phase: RequestPhase,
+}
+
+impl HttpBody for SentBody {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        Pin::new(&mut self.body).poll_frame(cx)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
     }
 }
 
@@ -125,7 +214,12 @@ mod tests {
     async fn a_request_that_outlives_its_connection_does_not_hold_the_slot() {
         let tcp = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = tcp.local_addr().unwrap();
-        let limits = ConnectionLimits { total: 1, per_address: 1, handshakes: None };
+        let limits = ConnectionLimits {
+            total: 1,
+            per_address: 1,
+            per_loopback_address: 1,
+            handshakes: None,
+        };
         let listener = Listener::new(tcp, "test", limits, Overflow::Wait);
         let (requests, arrived) = (Arc::new(Mutex::new(vec![])), Arc::new(Notify::new()));
         let (kept, signal) = (Arc::clone(&requests), Arc::clone(&arrived));

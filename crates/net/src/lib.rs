@@ -17,7 +17,7 @@ pub mod socket_owner;
 pub mod tls;
 pub mod websocket;
 
-pub use connection_limiter::{ConnectionLimits, ConnectionSlot, host_network};
+pub use connection_limiter::{ConnectionLimits, ConnectionSlot, allow_eviction, host_network};
 pub use host_rule::{HostError, check_host, is_allowed_host};
 pub use http_server::{HeadLimits, HttpServer};
 pub use listener::{Accept, AcceptedConnection, ConnectionAddresses, Listener, Overflow};

@@ -3,6 +3,7 @@
 use std::{
     io,
     net::{Ipv4Addr, SocketAddr},
+    os::fd::AsFd,
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -17,7 +18,14 @@ use tokio::{
 };
 use tokio_util::task::TaskTracker;
 
-use crate::{ConnectionLimits, ConnectionSlot, connection_limiter::ConnectionLimiter};
+use crate::{
+    ConnectionLimits, ConnectionSlot,
+    connection_limiter::{ConnectionLimiter, Exhausted},
+};
+
+/// Connections that the operating system completes while the accept loop is busy, as far as it allows (`somaxconn`). A
+/// client beyond them repeats its attempt after a second.
+const BACKLOG: i32 = 4096;
 
 /// Delay before the next attempt after `accept` failed, such as for want of file descriptors.
 const ACCEPT_RETRY: Duration = Duration::from_millis(50);
@@ -31,8 +39,8 @@ const MAX_REJECTING: usize = 64;
 /// Handling of connections beyond the limits.
 #[derive(Debug)]
 pub enum Overflow {
-    /// Connections beyond the total wait in the backlog of the operating system; those beyond the limit of one address
-    /// are closed.
+    /// Connections beyond the total wait until one can be evicted or ends, all but the first in the backlog of the
+    /// operating system; those beyond the limit of one address are closed.
     Wait,
     /// Clients get a response before their request is read: reading it would need the memory they are denied.
     Reject {
@@ -77,7 +85,7 @@ pub struct AcceptedConnection {
 }
 
 /// Socket that accepts connections: TCP or Unix.
-pub trait Accept: Send + Sync {
+pub trait Accept: AsFd + Send + Sync {
     /// Byte stream of a connection.
     type Stream: AsyncRead + AsyncWrite + Unpin + Send + 'static;
     /// Set if connections are those of the user of this process only.
@@ -152,6 +160,10 @@ impl<L: Accept> Listener<L> {
         limits: ConnectionLimits,
         overflow: Overflow,
     ) -> Self {
+        // The socket listens already, with the smaller backlog of the standard library.
+        if let Err(error) = rustix::net::listen(&socket, BACKLOG) {
+            tracing::debug!(%error, "cannot extend the backlog");
+        }
         Self {
             socket,
             name,
@@ -164,12 +176,10 @@ impl<L: Accept> Listener<L> {
         }
     }
 
-    /// Accepts the next connection within the limits. Errors of `accept` are retried.
+    /// Accepts the next connection within the limits. Errors of `accept` are retried. Dropping the future closes a
+    /// connection that waits for its slot.
     pub async fn accept(&self) -> (L::Stream, AcceptedConnection) {
         loop {
-            if matches!(self.overflow, Overflow::Wait) {
-                self.wait_for_capacity().await;
-            }
             let (stream, peer, local) = match self.socket.accept().await {
                 Ok(accepted) => accepted,
                 Err(error) => {
@@ -177,7 +187,7 @@ impl<L: Accept> Listener<L> {
                     continue;
                 }
             };
-            let Some(slot) = self.limiter.try_acquire(peer.ip()) else {
+            let Some(slot) = self.acquire(peer).await else {
                 self.reject(stream, peer);
                 continue;
             };
@@ -186,9 +196,11 @@ impl<L: Accept> Listener<L> {
         }
     }
 
-    async fn wait_for_capacity(&self) {
-        if self.limiter.has_capacity() {
-            return;
+    async fn acquire(&self, peer: SocketAddr) -> Option<ConnectionSlot> {
+        match self.limiter.try_acquire(peer.ip()) {
+            Ok(slot) => return Some(slot),
+            Err(Exhausted::Total) if matches!(self.overflow, Overflow::Wait) => {}
+            Err(_) => return None,
         }
         if let Some(suppressed) = self.limit_log.check(Instant::now()) {
             tracing::warn!(
@@ -197,7 +209,7 @@ impl<L: Accept> Listener<L> {
                 "connection limit reached: clients wait"
             );
         }
-        self.limiter.wait_for_capacity().await;
+        self.limiter.acquire(peer.ip()).await.ok()
     }
 
     async fn handle_error(&self, error: &io::Error) {
@@ -250,18 +262,27 @@ mod tests {
     async fn listener(total: usize, overflow: Overflow) -> (Listener, SocketAddr) {
         let tcp = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = tcp.local_addr().unwrap();
-        let limits = ConnectionLimits { total, per_address: total, handshakes: None };
+        let limits = ConnectionLimits {
+            total,
+            per_address: total,
+            per_loopback_address: 2 * total,
+            handshakes: None,
+        };
         (Listener::new(tcp, "test", limits, overflow), address)
     }
 
     #[tokio::test]
-    async fn connections_beyond_the_total_wait_until_a_slot_is_released() {
+    async fn connections_beyond_the_total_wait_while_all_are_in_use() {
         let (listener, address) = listener(1, Overflow::Wait).await;
         let _clients = [TcpStream::connect(address), TcpStream::connect(address)].map(tokio::spawn);
-        let first = listener.accept().await;
-        assert!(timeout(Duration::from_millis(50), listener.accept()).await.is_err());
-        drop(first);
-        assert!(timeout(Duration::from_secs(60), listener.accept()).await.is_ok());
+        let (_stream, first) = listener.accept().await;
+        let request = first.slot.begin_request(false).unwrap();
+        let second = listener.accept();
+        tokio::pin!(second);
+        assert!(timeout(Duration::from_millis(50), second.as_mut()).await.is_err());
+        drop(request);
+        assert!(timeout(Duration::from_secs(60), second).await.is_ok());
+        timeout(Duration::from_secs(60), first.slot.evicted()).await.expect("it did nothing");
     }
 
     #[tokio::test]
@@ -270,7 +291,8 @@ mod tests {
         let overflow = Overflow::reject_with_json("{}", 5, tasks);
         let (listener, address) = listener(1, overflow).await;
         let _first = TcpStream::connect(address).await.unwrap();
-        let _accepted = listener.accept().await;
+        let (_stream, first) = listener.accept().await;
+        let _request = first.slot.begin_request(false).unwrap();
         let mut second = TcpStream::connect(address).await.unwrap();
         let mut response = String::new();
         tokio::select! {

@@ -92,6 +92,8 @@ impl Hub {
         let limits = ConnectionLimits {
             total: config.max_connections,
             per_address: config.max_connections_per_address,
+            // All workers may run on this machine.
+            per_loopback_address: config.max_connections,
             handshakes: Some(config.max_handshakes),
         };
         let body = error_json(Code::TooManyConnections, "too many connections are open; try again");

@@ -167,7 +167,7 @@ async fn connections_over_the_limit_are_asked_to_retry_later() {
     let test = TestHub::with(HubConfig { max_connections: 3, ..HubConfig::default() }).await;
     let mut worker = test.peer().await;
     let telemetry = dial(&format!("{}/otel", test.url())).await.unwrap();
-    let silent = tokio::net::TcpStream::connect(test.address).await.unwrap();
+    let other = dial(&format!("{}/otel", test.url())).await.unwrap();
     worker.barrier().await;
     for _ in 0..20 {
         let answer = http(&test, "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n").await;
@@ -178,7 +178,7 @@ async fn connections_over_the_limit_are_asked_to_retry_later() {
     let (code, _) = status(dial(&test.url()).await.unwrap_err());
     assert_eq!(code, 503);
     worker.barrier().await;
-    drop((telemetry, silent));
+    drop((telemetry, other));
     let deadline = tokio::time::Instant::now() + DEADLINE;
     while dial(&test.url()).await.is_err() {
         assert!(tokio::time::Instant::now() < deadline, "no slot was given back");

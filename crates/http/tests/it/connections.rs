@@ -2,6 +2,7 @@
 
 use std::{
     io::{Read as _, Write as _},
+    net::Ipv4Addr,
     time::{Duration, Instant},
 };
 
@@ -9,6 +10,9 @@ use skills_http::HttpLimits;
 use skills_testkit::Request;
 
 use crate::test_server::{LARGE, TestServer, is_silent, read_to_end, read_until, without_timeouts};
+
+/// Address of another client.
+const OTHER: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 2);
 
 #[tokio::test]
 async fn a_late_request_head_ends_the_connection() {
@@ -50,8 +54,10 @@ async fn a_client_that_does_not_read_loses_its_connection() {
     let server =
         TestServer::with(HttpLimits { unread_timeout, connections: 1, ..without_timeouts() }).await;
     let deaf = server.connect(&Request::get("/flood").bytes("localhost"));
+    while is_silent(&deaf, Duration::from_millis(10)).await {}
     // The stream holds the only slot until it is dropped.
-    assert_eq!(server.answer(Request::get("/healthz")).await.status, 200);
+    let address = server.address.to_string();
+    assert_eq!(Request::get("/healthz").send_from(OTHER, &address).await.status, 200);
     drop(deaf);
 }
 
@@ -80,19 +86,60 @@ async fn a_client_that_reads_too_slowly_loses_its_connection() {
 }
 
 #[tokio::test]
-async fn a_connection_without_a_slot_waits_for_one() {
+async fn a_connection_waits_while_all_others_have_a_request_in_progress() {
     let server = TestServer::with(HttpLimits { connections: 2, ..without_timeouts() }).await;
-    let request = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n";
-    let (one, two) = (server.connect(request), server.connect(request));
-    // Both connections are served and stay open.
-    let one = read_until(one, "\"ok\"").await;
-    let two = read_until(two, "\"ok\"").await;
-    let three = server.connect(request);
-    assert!(is_silent(&three, Duration::from_millis(200)).await);
-    drop(one);
-    let three = read_until(three, "\"ok\"").await;
-    drop((two, three));
+    let waiting = [server.start_waiting_request().await, server.start_waiting_request().await];
+    // Beyond the share of an address a connection is closed.
+    assert_eq!(read_to_end(server.connect(b"")).await, b"");
+    let address = server.address.to_string();
+    let third =
+        tokio::spawn(
+            async move { Request::get("/healthz").send_from(OTHER, &address).await.status },
+        );
+    tokio::task::yield_now().await;
+    assert!(!third.is_finished());
+    server.release();
+    assert_eq!(third.await.unwrap(), 200);
+    server.release();
+    for answer in waiting {
+        assert_eq!(answer.await.unwrap().status, 200);
+    }
+}
+
+#[tokio::test]
+async fn connections_without_a_request_do_not_delay_other_clients() {
+    const LIMIT: usize = 8;
+    let server = TestServer::with(HttpLimits { connections: LIMIT, ..without_timeouts() }).await;
+    let address = server.address.to_string();
+    for begun in [
+        "",
+        "GET /healthz HTTP/1.1\r\nHost: l",
+        "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n",
+        "POST /bytes HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\nbegun",
+    ] {
+        // More than the server accepts, from the address of the client and from another one.
+        let silent: Vec<_> = (0..3 * LIMIT).map(|_| server.connect(begun.as_bytes())).collect();
+        for source in [Ipv4Addr::LOCALHOST, OTHER] {
+            let answer = Request::get("/healthz").send_from(source, &address).await;
+            assert_eq!(answer.status, 200, "{begun:?} {source}");
+        }
+        drop(silent);
+    }
+}
+
+#[tokio::test]
+async fn a_request_in_progress_survives_a_burst_of_connections() {
+    const LIMIT: usize = 8;
+    let server = TestServer::with(HttpLimits { connections: LIMIT, ..without_timeouts() }).await;
+    let waiting = server.start_waiting_request().await;
+    let stream = server.connect(&Request::get("/endless").bytes("localhost"));
+    let stream = read_until(stream, "first ").await;
+    let burst: Vec<_> = (0..4 * LIMIT).map(|_| server.connect(b"GET")).collect();
     assert_eq!(server.answer(Request::get("/healthz")).await.status, 200);
+    assert!(is_silent(&stream, Duration::from_millis(10)).await, "the stream is open");
+    server.release();
+    assert_eq!(waiting.await.unwrap().status, 200);
+    drop(burst);
 }
 
 #[tokio::test]
