@@ -13,7 +13,7 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 
-TOKEN = "of-the-drive"
+TOKEN = "of-the-drive-0123456789"
 SECONDS = 30
 MARKDOWN = "text/markdown; charset=utf-8"
 REVIEW = "# Review\n\nReads a change and says what is wrong.\n\nDetails in files.\n"

@@ -326,7 +326,7 @@ def compose_as_documented(program, database, folder):
         (check,) = re.findall(r"HEALTHCHECK.*?CMD (\[.*?\])", image, re.DOTALL)
         check = [program, *json.loads(check)[1:]]
         check[-1] = f"ws://{server.bus}"
-        environment = os.environ | {"SKILLS_STORE": database.url(), "III_TOKEN": "change-me-too", "SKILLS_DATA_DIR": folder}
+        environment = os.environ | {"SKILLS_STORE": database.url(), "III_TOKEN": "change-me-too-0123456789", "SKILLS_DATA_DIR": folder}
         done = subprocess.run(check, env=environment, text=True, capture_output=True, timeout=30)
         assert done.returncode == 0, (shlex.join(check), done.stderr)
     finally:

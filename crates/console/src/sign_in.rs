@@ -2,7 +2,7 @@
 
 use axum::{
     extract::State,
-    http::{HeaderMap, StatusCode, header},
+    http::{Extensions, HeaderMap, StatusCode, header},
     response::Response,
 };
 use maud::{Markup, html};
@@ -85,6 +85,7 @@ pub(crate) async fn sign_in(
     State(console): State<Console>,
     visit: Visit,
     headers: HeaderMap,
+    extensions: Extensions,
     form: Form,
 ) -> Result<Response, ConsoleError> {
     let credential = form.line("credential").unwrap_or_default();
@@ -92,6 +93,7 @@ pub(crate) async fn sign_in(
     let next = form.line("next");
     let identity = console.parts.guard.identify(credential).and_then(Identity::from_caller);
     let Some(identity) = identity else {
+        console.parts.guard.delay_refusal("console", &extensions).await;
         let refusal =
             "This key or token is unknown: it was never issued, or it is revoked or expired.";
         return Ok(respond(&visit, StatusCode::UNAUTHORIZED, next, Some(refusal)));

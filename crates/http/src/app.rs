@@ -298,6 +298,51 @@ mod tests {
         }
     }
 
+    /// Returns the seconds of the paused clock that requests with these credentials take, and the last status.
+    async fn seconds(router: &Router, path: &str, authorizations: &[&str]) -> (u64, StatusCode) {
+        let (start, mut last) = (tokio::time::Instant::now(), StatusCode::OK);
+        for authorization in authorizations {
+            let request = Request::get(path).header("host", "localhost");
+            let request = request.header("authorization", *authorization).body(Body::empty());
+            last = router.clone().oneshot(request.unwrap()).await.unwrap().status();
+        }
+        (start.elapsed().as_secs(), last)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn credentials_cannot_be_guessed_quickly_and_accepted_ones_are_never_delayed() {
+        let unauthorized = || async { StatusCode::UNAUTHORIZED };
+        let app = |token: Option<&str>| {
+            let access = Access {
+                token: token.map(str::to_owned),
+                keys: Arc::new(AnyKey),
+                ..Access::default()
+            };
+            let readiness = Readiness::default();
+            readiness.set(true);
+            let routes = Router::new().route("/admin", any(unauthorized));
+            let app = App::new(routes, Guard::new(access).unwrap(), readiness);
+            let shares = ClientShares::new(&app.budget);
+            app.router(([127, 0, 0, 1], 80).into(), &shares)
+        };
+        let private = app(Some("the-token"));
+        let wrong = ["Bearer wrong"; 15];
+        assert_eq!(seconds(&private, "/nowhere", &wrong).await, (5, StatusCode::UNAUTHORIZED));
+        for accepted in ["Bearer the-token", "Bearer us-key"] {
+            let found = seconds(&private, "/nowhere", &[accepted; 15]).await;
+            assert_eq!(found, (0, StatusCode::NOT_FOUND), "{accepted}");
+        }
+        // The token is no secret of an administrator, and no guess.
+        let found = seconds(&private, "/admin", &["Bearer the-token"; 15]).await;
+        assert_eq!(found, (0, StatusCode::UNAUTHORIZED));
+
+        let public = app(None);
+        let found = seconds(&public, "/nowhere", &wrong).await;
+        assert_eq!(found, (0, StatusCode::NOT_FOUND), "nothing is refused");
+        assert_eq!(seconds(&public, "/admin", &wrong).await, (5, StatusCode::UNAUTHORIZED));
+        assert_eq!(seconds(&public, "/nowhere", &wrong).await, (0, StatusCode::NOT_FOUND));
+    }
+
     proptest! {
         #[test]
         fn arbitrary_headers_never_grant_access(

@@ -165,8 +165,14 @@ impl GroupRules {
         }
         let caller = match authenticator.authenticate(&mut request) {
             Ok(caller) => caller,
-            Err(error) => return authenticator.challenge(error.into_response()),
+            Err(error) => {
+                let response = authenticator.challenge(error.into_response());
+                let client = authenticator.guessing_client(&request, None);
+                authenticator.delay_refusal(client.as_ref(), response.status()).await;
+                return response;
+            }
         };
+        let client = authenticator.guessing_client(&request, Some(&caller));
         let response = limits::run_within_limits(concurrency, &caller, request, next);
         let key_end = || authenticator.key_end(&caller);
         let response = key_lifetime::end_with_key(key_end, response).await;
@@ -175,6 +181,7 @@ impl GroupRules {
             decorator.apply(&caller, response.headers_mut());
         }
         request_span::set_caller(&mut response, &caller);
+        authenticator.delay_refusal(client.as_ref(), response.status()).await;
         response
     }
 }

@@ -3,6 +3,7 @@
 use std::{fmt, time::Duration};
 
 use skills_core::MemoryBudget;
+use skills_net::FailedCredentials;
 
 const MIB: usize = 1 << 20;
 
@@ -29,6 +30,8 @@ pub struct Config {
     pub times: MdpTimeouts,
     /// Memory budget, shared with the rest of the process.
     pub budget: MemoryBudget,
+    /// Counter of refused credentials, shared with the rest of the process.
+    pub failed_credentials: FailedCredentials,
 }
 
 /// Limits of a host.

@@ -24,7 +24,6 @@ use std::{
     },
 };
 
-use axum::http::Extensions;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
@@ -359,6 +358,14 @@ impl ConnectionSlot {
         connection.change(&[IDLE], begun).then_some(phase)
     }
 
+    /// Allows to evict the connection until the response of its request, which is only held back.
+    pub(crate) fn allow_eviction(&self) {
+        let Acquired { shared, connection } = &*self.0;
+        if connection.change(&[ACTIVE], PENDING) {
+            shared.wake();
+        }
+    }
+
     pub(crate) fn downgrade(&self) -> WeakConnectionSlot {
         WeakConnectionSlot(Arc::downgrade(&self.0))
     }
@@ -395,16 +402,6 @@ pub(crate) struct BodyPhase(Arc<Connection>);
 impl Drop for BodyPhase {
     fn drop(&mut self) {
         self.0.change(&[PENDING], ACTIVE);
-    }
-}
-
-/// Allows to evict the connection of a request until its response: the answer is only held back.
-pub fn allow_eviction(extensions: &Extensions) {
-    let slot = extensions.get().and_then(WeakConnectionSlot::upgrade);
-    if let Some(ConnectionSlot(acquired)) = slot
-        && acquired.connection.change(&[ACTIVE], PENDING)
-    {
-        acquired.shared.wake();
     }
 }
 

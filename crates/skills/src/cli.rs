@@ -22,7 +22,7 @@ use clap_complete::Shell;
 use skills_core::{Code, Tier};
 
 use self::target::COMMON_OPTIONS;
-use crate::{Failure, connect, environment};
+use crate::{Failure, connect, environment, token_rules::TokenUse};
 
 pub(crate) use self::duration::parse_duration;
 pub use self::{
@@ -314,7 +314,12 @@ impl Cli {
         if target.store.is_none() && !target.is_data_dir_chosen {
             target.store = environment::text("SKILLS_STORE")?;
         }
-        target.token = environment::flag_or_token("--token", target.token.take(), "III_TOKEN")?;
+        let token_use = match command {
+            Some(Command::Serve(_)) => TokenUse::Required,
+            _ => TokenUse::Presented,
+        };
+        let token = target.token.take();
+        target.token = environment::flag_or_token("--token", token, "III_TOKEN", token_use)?;
         if target.key.is_none() {
             target.key = environment::text("SKILLS_KEY")?;
         }

@@ -142,6 +142,11 @@ impl Foundation {
         self.stats.surface(surface)
     }
 
+    /// Returns the access rules of HTTP, with the counter of refused credentials of all surfaces.
+    pub(crate) const fn guard(&self) -> &Guard {
+        &self.guard
+    }
+
     /// Starts the host of live clients, which disconnects them on `shutdown`.
     pub(crate) fn start_live_host(
         &self,
@@ -149,7 +154,9 @@ impl Foundation {
         skills: Arc<dyn SkillRegistry>,
         shutdown: CancellationToken,
     ) -> MdpHost {
-        let config = skills_mdp::Config { budget: self.budget.clone(), ..config };
+        let budget = self.budget.clone();
+        let failed_credentials = self.guard.failed_credentials().clone();
+        let config = skills_mdp::Config { budget, failed_credentials, ..config };
         let host = MdpHost::start(config, Some(skills), shutdown);
         host.watch_keys(Arc::clone(&self.keys));
         host
@@ -278,7 +285,7 @@ impl Foundation {
         registry: &Arc<Registry>,
     ) {
         if let Some(accounts) = &self.accounts {
-            keyspace::serve_import(hub, bus, registry, accounts.vault(), &self.keys);
+            keyspace::serve_import(hub, bus, registry, accounts.vault(), &self.keys, &self.guard);
         }
     }
 

@@ -10,7 +10,10 @@
 use skills_core::Code;
 use std::{env::VarError, path::PathBuf};
 
-use crate::{Failure, token_rules};
+use crate::{
+    Failure,
+    token_rules::{self, TokenUse},
+};
 
 /// Reads a variable. An empty one counts as not set.
 ///
@@ -27,32 +30,33 @@ pub(crate) fn text(name: &str) -> Result<Option<String>, Failure> {
 /// Reads a variable that holds a token.
 ///
 /// # Errors
-/// When it is set and empty, or cannot be presented in a header.
-pub(crate) fn token(name: &str) -> Result<Option<String>, Failure> {
-    match text(name)? {
-        Some(value) => check_token(name, value).map(Some),
-        None if std::env::var_os(name).is_some() => check_token(name, String::new()).map(Some),
-        None => Ok(None),
-    }
+/// When it is set and empty, cannot be presented in a header, or is too short for its use.
+pub(crate) fn token(name: &str, token_use: TokenUse) -> Result<Option<String>, Failure> {
+    let value = match text(name)? {
+        None if std::env::var_os(name).is_some() => Some(String::new()),
+        value => value,
+    };
+    value.map(|value| check_token(name, value, token_use)).transpose()
 }
 
 /// Returns the token of a flag, or else of a variable.
 ///
 /// # Errors
-/// When it is empty, or cannot be presented in a header.
+/// When it is empty, cannot be presented in a header, or is too short for its use.
 pub(crate) fn flag_or_token(
     flag: &str,
     value: Option<String>,
     variable: &str,
+    token_use: TokenUse,
 ) -> Result<Option<String>, Failure> {
     match value {
-        Some(value) => check_token(flag, value).map(Some),
-        None => token(variable),
+        Some(value) => check_token(flag, value, token_use).map(Some),
+        None => token(variable, token_use),
     }
 }
 
-fn check_token(name: &str, value: String) -> Result<String, Failure> {
-    match token_rules::problem(&value) {
+fn check_token(name: &str, value: String, token_use: TokenUse) -> Result<String, Failure> {
+    match token_rules::problem(&value, token_use) {
         Some(problem) => Err(bad(name, problem)),
         None => Ok(value),
     }

@@ -128,6 +128,7 @@ impl Server {
             secret: Some(secret.clone()),
             inject_caller_id: config.inject_caller_id,
             counter: Some(foundation.counter("bus")),
+            failed_credentials: foundation.guard().failed_credentials().clone(),
             ..HubConfig::default()
         });
         let hub_bus: Arc<dyn Bus> = Arc::new(hub.clone());

@@ -3,6 +3,7 @@
 use std::{fmt, time::Duration};
 
 use skills_core::{SurfaceCounter, origin::WebHost};
+use skills_net::FailedCredentials;
 
 use super::EngineMode;
 use crate::{proof::ServerSecret, wire::queue::QueueLimits};
@@ -32,6 +33,8 @@ pub struct HubConfig {
     pub inject_caller_id: bool,
     /// Counter of the calls of workers.
     pub counter: Option<SurfaceCounter>,
+    /// Counter of refused tokens, shared with the rest of the process.
+    pub failed_credentials: FailedCredentials,
     /// Greeting and socket options, which differ between versions of an iii engine.
     pub engine_mode: EngineMode,
     /// Time that running calls have to finish at shutdown.
@@ -91,6 +94,7 @@ impl Default for HubConfig {
             unique_names: false,
             inject_caller_id: true,
             counter: None,
+            failed_credentials: FailedCredentials::default(),
             engine_mode: EngineMode::default(),
             drain_timeout: Duration::from_secs(2),
             max_message: 64 * MIB,

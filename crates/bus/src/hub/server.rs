@@ -19,8 +19,8 @@ use axum::{
 use serde::Deserialize;
 use skills_core::{Code, Token, origin::WebHost};
 use skills_net::{
-    Accept, ConnectionAddresses, ConnectionLimits, HeadLimits, HostError, HttpServer, Listener,
-    Overflow, check_host,
+    Accept, ConnectionAddresses, ConnectionLimits, CredentialClient, HeadLimits, HostError,
+    HttpServer, Listener, Overflow, check_host,
     websocket::{Handshake, UpgradedIo, is_upgrade, upgrade_required},
 };
 use tokio::{
@@ -158,9 +158,14 @@ async fn check_access(State(hub): State<Hub>, request: Request, next: Next) -> R
     } else if request.uri().path() == proof::PATH {
         // Before the token check: the client sends the token only after the proof.
         prove(&hub, &request)
-    } else if !is_owner(&request)
-        && config.token.as_deref().is_some_and(|token| !has_token(&request, token))
+    } else if let Some(token) = config.token.as_deref().filter(|_| !is_owner(&request))
+        && let presented = presented_token(&request)
+        && !presented.as_ref().is_some_and(|it| Token::new(token).matches(it.as_bytes()))
     {
+        if presented.is_some() {
+            let client = CredentialClient::from_extensions(request.extensions());
+            config.failed_credentials.refuse("bus", &client).await;
+        }
         refusal(
             StatusCode::UNAUTHORIZED,
             Code::Unauthorized,
@@ -215,7 +220,8 @@ fn error_json(code: Code, message: &str) -> String {
     serde_json::json!({"error": {"code": code, "message": message}}).to_string()
 }
 
-fn has_token(request: &Request, token: &str) -> bool {
+/// Returns the token that a request presents in its header or query.
+fn presented_token(request: &Request) -> Option<String> {
     #[derive(Deserialize)]
     struct TokenQuery {
         token: Option<String>,
@@ -226,8 +232,7 @@ fn has_token(request: &Request, token: &str) -> bool {
         scheme.eq_ignore_ascii_case("bearer").then(|| rest.trim().to_owned())
     });
     let query = || Query::<TokenQuery>::try_from_uri(request.uri()).ok()?.0.token;
-    let presented = bearer.or_else(query).unwrap_or_default();
-    Token::new(token).matches(presented.as_bytes())
+    bearer.or_else(query)
 }
 
 async fn worker(State(hub): State<Hub>, request: Request) -> Response {

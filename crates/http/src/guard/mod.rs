@@ -13,13 +13,14 @@ use std::{net::SocketAddr, sync::Arc};
 
 use axum::{
     extract::Request,
-    http::{HeaderMap, HeaderValue, Method, StatusCode, header},
+    http::{Extensions, HeaderMap, HeaderValue, Method, StatusCode, header},
     response::{IntoResponse as _, Response},
 };
 
 use skills_core::{
     Caller, Code, Coded, KeyDirectory, KeyEnd, KeyLookup, Token, caller::EmptyKeyDirectory,
 };
+use skills_net::{CredentialClient, FailedCredentials};
 
 use self::{
     cors::Page,
@@ -99,7 +100,7 @@ pub struct Guard(Arc<Rules>);
 
 impl std::fmt::Debug for Guard {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Rules { hosts, origins, token, keys: _ } = &*self.0;
+        let Rules { hosts, origins, token, .. } = &*self.0;
         f.debug_struct("Guard")
             .field("hosts", hosts)
             .field("origins", origins)
@@ -113,6 +114,7 @@ struct Rules {
     origins: Origins,
     token: Option<Token>,
     keys: Arc<dyn KeyDirectory>,
+    failed_credentials: FailedCredentials,
 }
 
 impl Rules {
@@ -161,7 +163,14 @@ impl Guard {
             origins: Origins::new(&origins)?,
             token: token.as_deref().map(Token::new),
             keys,
+            failed_credentials: FailedCredentials::default(),
         })))
+    }
+
+    /// Returns the counter of refused credentials, which all surfaces of a server share.
+    #[must_use]
+    pub fn failed_credentials(&self) -> &FailedCredentials {
+        &self.0.failed_credentials
     }
 
     /// Identifies the caller by a credential that came by another way than a header; `None` for an unknown one.
@@ -171,6 +180,12 @@ impl Guard {
             KeyLookup::Found(caller) => Some(caller),
             KeyLookup::UnknownKey | KeyLookup::Unavailable | KeyLookup::NotAKey => None,
         }
+    }
+
+    /// Counts a credential of a request that a surface refuses, and returns when the refusal may be sent.
+    pub async fn delay_refusal(&self, surface: &'static str, extensions: &Extensions) {
+        let client = CredentialClient::from_extensions(extensions);
+        self.0.failed_credentials.refuse(surface, &client).await;
     }
 
     /// Returns whether requests without a key need the token.
@@ -307,6 +322,34 @@ impl Authenticator {
             response.headers_mut().insert(header::WWW_AUTHENTICATE, basic);
         }
         response
+    }
+
+    /// Returns the client if it presented a credential that nobody has: by the identified caller, or without one if the
+    /// request was refused.
+    pub(crate) fn guessing_client(
+        &self,
+        request: &Request,
+        caller: Option<&Caller>,
+    ) -> Option<CredentialClient> {
+        let is_unknown = match caller {
+            None => true,
+            // Without a token any credential is accepted, until a route needs a key or the secret of an administrator.
+            Some(Caller::Anonymous) => !self.guard.has_token() && self.bypass.is_none(),
+            Some(_) => false,
+        };
+        let is_presented = is_unknown && request.headers().contains_key(header::AUTHORIZATION);
+        is_presented.then(|| CredentialClient::from_extensions(request.extensions()))
+    }
+
+    /// Delays the refusal of a credential, if its client had too many.
+    pub(crate) async fn delay_refusal(
+        &self,
+        client: Option<&CredentialClient>,
+        status: StatusCode,
+    ) {
+        if let Some(client) = client.filter(|_| status == StatusCode::UNAUTHORIZED) {
+            self.guard.failed_credentials().refuse("http", client).await;
+        }
     }
 
     /// Identifies the caller and stores it as an extension of the request.

@@ -58,6 +58,7 @@ use crate::{
     builtin_client::BuiltinClient,
     wire::{Incoming, WireError, incoming::Envelope, outgoing},
 };
+use skills_net::CredentialClient;
 
 /// Host of MDP clients. Clones share all state; each has the stored content as one caller sees it.
 #[derive(Clone)]
@@ -275,6 +276,11 @@ impl MdpHost {
     pub fn reject(&self, session: &Session, error: &SessionError) {
         tracing::debug!(code = %error.code(), %error, "session ended: message rejected");
         self.end_session(session, error.close_reason());
+    }
+
+    /// Counts a registration without a valid token, and returns when it may be refused.
+    pub(crate) async fn delay_refusal(&self, client: &CredentialClient) {
+        self.0.config.failed_credentials.refuse("mdp", client).await;
     }
 
     pub(crate) fn builtin_client(&self) -> Option<&BuiltinClient> {

@@ -3,6 +3,7 @@
 
 use std::{
     collections::HashMap,
+    net::IpAddr,
     sync::{
         Arc, OnceLock,
         atomic::{AtomicBool, AtomicU64, Ordering},
@@ -144,6 +145,11 @@ impl Session {
     #[must_use]
     pub fn is_trusted(&self) -> bool {
         self.transport.is_authorized || self.has_registered.load(Ordering::Relaxed)
+    }
+
+    /// Returns the network address of the client; `None` without a connection, as in tests.
+    pub(crate) fn address(&self) -> Option<IpAddr> {
+        self.transport.address
     }
 
     /// Returns the maximum size of the next message: small before authentication, large only while a result may come.

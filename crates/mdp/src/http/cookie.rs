@@ -8,6 +8,7 @@ use axum::{
 };
 use serde::Deserialize;
 use skills_core::Code;
+use skills_net::CredentialClient;
 
 use super::{error_response::text_error, options};
 use crate::{
@@ -46,6 +47,7 @@ pub(super) async fn handle(State(host): State<MdpHost>, request: Request) -> Res
 async fn issue(host: &MdpHost, request: Request) -> Result<String, (StatusCode, String)> {
     let bad = |error: String| (StatusCode::BAD_REQUEST, error);
     let presented = RegistrationAuth::credentials_from_headers(request.headers());
+    let client = CredentialClient::from_extensions(request.extensions());
     let body = to_bytes(request.into_body(), MAX_BODY_BYTES).await;
     let body = body.map_err(|_| bad(format!("the body has more than {MAX_BODY_BYTES} bytes")))?;
     let posted = match body.trim_ascii() {
@@ -64,6 +66,7 @@ async fn issue(host: &MdpHost, request: Request) -> Result<String, (StatusCode, 
         return Err(bad("Auth endpoint requires an auth context".to_owned()));
     }
     if !host.auth().is_valid_token(auth.token.as_deref()) {
+        host.delay_refusal(&client).await;
         let error =
             "the token of this server is required: send it as auth.token or as a bearer token";
         return Err((StatusCode::UNAUTHORIZED, error.to_owned()));

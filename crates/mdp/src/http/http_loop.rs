@@ -15,6 +15,7 @@ use futures_util::StreamExt as _;
 use serde::Deserialize;
 use serde_json::{json, value::RawValue};
 use skills_core::{Caller, Code, Coded, OverBudget, Reservation};
+use skills_net::CredentialClient;
 use uuid::Uuid;
 
 use super::{
@@ -148,6 +149,7 @@ async fn send(host: &MdpHost, request: Request) -> Response {
         return StatusCode::NOT_FOUND.into_response();
     };
     let transport = host.auth().transport_auth(request.headers(), request.extensions());
+    let client = CredentialClient::from_extensions(request.extensions());
     let max = session.max_message_bytes(transport.is_authorized, &host.config().limits);
     let (body, _reserved) = match body(host, request, max.saturating_add(ENVELOPE_BYTES)).await {
         Ok(body) => body,
@@ -168,6 +170,9 @@ async fn send(host: &MdpHost, request: Request) -> Response {
             text_error(StatusCode::BAD_REQUEST, INVALID_MESSAGE, error.code(), details)
         }
         Err(error) => {
+            if matches!(error, SessionError::Unauthorized) {
+                host.delay_refusal(&client).await;
+            }
             host.reject(&session, &error);
             let status = match error {
                 SessionError::Unauthorized => StatusCode::UNAUTHORIZED,

@@ -11,7 +11,10 @@ use axum::{
 use futures_util::{Sink, SinkExt as _, Stream, StreamExt as _};
 use skills_core::Code;
 use skills_http::ErrorResponse;
-use skills_net::websocket::{Handshake, UpgradedIo, close_gracefully, upgrade_required};
+use skills_net::{
+    CredentialClient,
+    websocket::{Handshake, UpgradedIo, close_gracefully, upgrade_required},
+};
 use tokio::time::timeout;
 use tokio_tungstenite::{
     WebSocketStream,
@@ -158,6 +161,9 @@ where
             },
         };
         if let Some(error) = rejected {
+            if matches!(error, SessionError::Unauthorized) {
+                host.delay_refusal(&CredentialClient::at(session.address())).await;
+            }
             host.reject(session, &error);
             return Some(error.close_reason());
         }

@@ -54,6 +54,7 @@ use crate::{
     manifest::manifest,
     output, process_limits,
     serve::{Options, Server},
+    token_rules::TokenUse,
 };
 
 /// Text for a user who starts the program without a command, and without an engine.
@@ -262,7 +263,7 @@ fn warn_about_rejected_rows(skills: &dyn SkillRegistry) {
 
 /// Returns the access rules of HTTP from the environment and the configuration file.
 fn http_access(config: &Config) -> Result<Access, Failure> {
-    let token = environment::token("SKILLS_HTTP_TOKEN")?;
+    let token = environment::token("SKILLS_HTTP_TOKEN", TokenUse::Required)?;
     Ok(Access {
         hosts: config.allow_host.clone(),
         origins: config.allow_origin.clone(),
@@ -273,7 +274,8 @@ fn http_access(config: &Config) -> Result<Access, Failure> {
 
 /// Sets the MDP token: the flag precedes the environment, which precedes the file.
 fn resolve_mdp_token(config: &mut Config, flag: Option<String>) -> Result<(), Failure> {
-    let token = environment::flag_or_token("--mdp-token", flag, "SKILLS_MDP_TOKEN")?;
+    let (name, variable) = ("--mdp-token", "SKILLS_MDP_TOKEN");
+    let token = environment::flag_or_token(name, flag, variable, TokenUse::Required)?;
     config.mdp.token = token.or_else(|| config.mdp.token.take());
     Ok(())
 }

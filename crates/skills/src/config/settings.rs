@@ -12,7 +12,10 @@ use super::{
     document::{Entries, Node, Unusable, Value},
     sources,
 };
-use crate::{database::Database, token_rules};
+use crate::{
+    database::Database,
+    token_rules::{self, TokenUse},
+};
 
 /// Longest time that can be set.
 const MAX_TIME: Duration = Duration::from_secs(24 * 60 * 60);
@@ -266,7 +269,7 @@ fn git_host(value: &Node) -> Result<String, Unusable> {
 
 fn credential(value: &Node) -> Result<String, Unusable> {
     let text = value.text()?;
-    match token_rules::problem(text) {
+    match token_rules::problem(text, TokenUse::Required) {
         Some(problem) => Err(value.unusable(problem)),
         None => Ok(text.to_owned()),
     }

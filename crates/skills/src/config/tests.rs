@@ -27,14 +27,14 @@ fn the_documented_file_is_read() {
     assert_eq!(config.scopes, ScopeSettings { skills: "a".into(), prompts: "b".into() });
     assert_eq!(config.handler_timeout(), Duration::from_millis(250));
     let (config, warnings) = load(
-        "http: 127.0.0.1:0\nhttp_token: '5'\nallow_origin: ['*', 'https://a.example', 'null']\nmdp:\n  token: t\n  \
+        "http: 127.0.0.1:0\nhttp_token: '5555555555555555'\nallow_origin: ['*', 'https://a.example', 'null']\nmdp:\n  token: token-of-16-bytes\n  \
          forward_credentials: true\n  behind_tls: yes\n  limits: {clients: 5}\n  timeouts: {answer_ms: 250}\ntiers:\n",
     )
     .unwrap();
     assert!(warnings.is_empty(), "{warnings:?}");
-    assert_eq!(config.http_token.as_deref(), Some("5"));
+    assert_eq!(config.http_token.as_deref(), Some("5555555555555555"));
     assert_eq!(config.allow_origin, ["*", "https://a.example", "null"]);
-    assert_eq!(config.mdp.token.as_deref(), Some("t"));
+    assert_eq!(config.mdp.token.as_deref(), Some("token-of-16-bytes"));
     assert!(config.mdp.forward_credentials && config.mdp.behind_tls);
     assert_eq!(config.mdp.limits.clients, 5);
     assert_eq!(config.mdp.times.answer_within, Duration::from_millis(250));
@@ -96,6 +96,7 @@ fn the_error_of_a_security_setting_has_reason_position_and_hint() {
         ("http_token: 0x1f", "must be text, not a number"),
         ("http_token: true", "must be text, not true or false hint: put"),
         ("http_token: ''", "http_token is set but empty"),
+        ("http_token: fifteen-letters", "http_token has fewer than 16 bytes"),
         ("http_token: 'a '", "white space"),
         ("http_token: |\n  abc\n", "white space"),
         ("mdp:\n  token: 5\n", "c.yaml:2:10: mdp.token must be text"),

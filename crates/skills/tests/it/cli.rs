@@ -383,14 +383,14 @@ fn the_environment_selects_the_registry_and_a_flag_overrides_it() {
 
 #[tokio::test]
 async fn a_server_with_a_token_requires_it() {
-    let server = TestServer::with_args(&["--token", "s3cret"]);
+    let server = TestServer::with_args(&["--token", "s3cret-of-16-bytes"]);
     let url = server.process.url.as_str();
     let error = error_json(&["--url", url, "list"]);
     assert_eq!(error["code"], "unauthorized");
     assert!(error["hint"].as_str().unwrap().contains("III_TOKEN"), "{error}");
     error_json(&["--url", url, "--token", "wrong", "list"]);
-    json_answer(&["--url", url, "--token", "s3cret", "list"]);
-    let ran = run(command(&["--url", url, "list"]).env("III_TOKEN", "s3cret"));
+    json_answer(&["--url", url, "--token", "s3cret-of-16-bytes", "list"]);
+    let ran = run(command(&["--url", url, "list"]).env("III_TOKEN", "s3cret-of-16-bytes"));
     assert_eq!(ran.code, Some(0), "{}", ran.stderr);
 }
 

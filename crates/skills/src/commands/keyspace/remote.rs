@@ -2,9 +2,11 @@
 
 use std::sync::Arc;
 
+use axum::http::Extensions;
 use serde::{Deserialize, Serialize};
 use skills_bus::{Bus, BusClient, CallError, FunctionCall, FunctionSpec, Hub, Json};
 use skills_core::{Caller, Code, Coded as _, KeyDirectory, KeyLookup, keyspace::KeyspaceLine};
+use skills_http::Guard;
 use skills_registry::Registry;
 use skills_vault::Vault;
 
@@ -44,6 +46,7 @@ pub(crate) fn serve_import(
     registry: &Arc<Registry>,
     vault: &Arc<Vault>,
     keys: &Arc<dyn KeyDirectory>,
+    guard: &Guard,
 ) {
     let spec = FunctionSpec {
         id: IMPORT.to_owned(),
@@ -54,10 +57,11 @@ pub(crate) fn serve_import(
     };
     let data_dir = Arc::new(DataDir { registry: Arc::clone(registry), vault: Arc::clone(vault) });
     let is_owner = Arc::new(hub.owner_check());
-    let keys = Arc::clone(keys);
+    let (keys, guard) = (Arc::clone(keys), guard.clone());
     let function = move |call: FunctionCall| {
         let (data_dir, keys, is_owner) =
             (Arc::clone(&data_dir), Arc::clone(&keys), Arc::clone(&is_owner));
+        let guard = guard.clone();
         async move {
             let input: ImportInput = call.data.parse().map_err(|error: serde_json::Error| {
                 CallError::remote(Code::InvalidInput, format!("{IMPORT}: {error}"))
@@ -69,6 +73,10 @@ pub(crate) fn serve_import(
                 }
                 _ if call.caller.worker_id().is_some_and(|id| is_owner(id)) => input.user,
                 _ => {
+                    if input.admin_key.is_some() {
+                        // A call names no address: all workers count as one client.
+                        guard.delay_refusal("bus", &Extensions::new()).await;
+                    }
                     let message = "only the user of the server and administrators can import";
                     return Err(CallError::remote(Code::Forbidden, message));
                 }

@@ -169,10 +169,11 @@ async fn http_has_its_own_token() {
     let engine = TestEngine::start().await;
     let address = free_address();
     let config = format!(
-        "http: {address}\nhttp_token: filed\nallow_host: [skills.example]\n\
+        "http: {address}\nhttp_token: filed-of-16-bytes\nallow_host: [skills.example]\n\
          allow_origin: ['https://app.example']\n"
     );
-    for (variable, token, wrong) in [(None, "filed", "engine"), (Some("web"), "web", "filed")] {
+    let (filed, web) = ("filed-of-16-bytes", "web-token-of-16-bytes");
+    for (variable, token, wrong) in [(None, filed, "engine"), (Some(web), web, filed)] {
         let attached = AttachedWorker::spawn_with(&config, |command| {
             command.args(["--url", &engine.url(), "--token", "engine"]);
             command.envs(variable.map(|token| ("SKILLS_HTTP_TOKEN", token)));

@@ -7,7 +7,7 @@ use crate::support::TestServer;
 
 #[test]
 fn a_server_with_a_token_asks_every_installer_for_it() {
-    let server = TestServer::with_args(&["--token", "s3cret"]);
+    let server = TestServer::with_args(&["--token", "s3cret-of-16-bytes"]);
     let project = Project::new();
     project.put("own/pdf/SKILL.md", document("pdf", "Text."));
     let own = project.path("own");
@@ -34,10 +34,15 @@ fn a_server_with_a_token_asks_every_installer_for_it() {
     }
     let address = http.trim_start_matches("http://");
     let dir = project.path("project");
-    let listed = git(&dir, &["ls-remote", &format!("http://x:s3cret@{address}/git/all.git")]);
+    let listed =
+        git(&dir, &["ls-remote", &format!("http://x:s3cret-of-16-bytes@{address}/git/all.git")]);
     assert!(listed.contains("refs/heads/main"), "{listed}");
-    let clone =
-        ["clone", "--quiet", &format!("http://x:s3cret@{address}/git/skill/pdf.git"), "pdf"];
+    let clone = [
+        "clone",
+        "--quiet",
+        &format!("http://x:s3cret-of-16-bytes@{address}/git/skill/pdf.git"),
+        "pdf",
+    ];
     git(&dir, &clone);
     assert!(dir.join("pdf/skills/pdf/SKILL.md").exists());
 }

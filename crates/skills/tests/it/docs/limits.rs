@@ -39,7 +39,7 @@ fn the_limits_of_http_are_documented() {
         "docs/http.md",
         &[
             format!("| open connections | {connections} |"),
-            format!("| connections from one remote address | {} |", connections / 4 * 3),
+            format!("| connections from one address | {} |", connections / 4 * 3),
             format!("| request head | {} KiB,", head_bytes / KIB),
             format!("and for an idle connection | {} s |", seconds(head_timeout)),
             format!("| request body | {} MiB,", body_bytes / MIB),

@@ -14,13 +14,16 @@ use skills_testkit::{CommandOutput, Request, ServerProcess, program, run};
 use crate::support::{BINARY, TestServer};
 
 const SECRET: &str = "s3cret";
+const LONG_SECRET: &str = "s3cret-of-16-bytes";
 
 /// Configuration files that must stop the server instead of opening it.
-const UNUSABLE: [(&str, &str); 14] = [
+const UNUSABLE: [(&str, &str); 16] = [
     ("http_token: 12345\n", ":1:13: http_token must be text, not a number"),
     ("http_token: [s3cret]\n", ":1:13: http_token must be text"),
     ("http_token:\n", "http_token has no value"),
     ("http_token: ''\n", "http_token is set but empty"),
+    ("http_token: '4711'\n", "http_token has fewer than 16 bytes"),
+    ("mdp:\n  token: '4711'\n", "token has fewer than 16 bytes"),
     ("mdp:\n\ttoken: s3cret\n", ":2:"),
     ("http_token: s3cret\nhttp_token: s3cret\n", ":2:1: a setting is given twice"),
     ("http_token: s3cret\nscopes: [unclosed\n", "not valid YAML"),
@@ -89,6 +92,8 @@ fn an_unusable_security_variable_stops_the_server() {
         ("III_TOKEN", OsStr::new(""), "III_TOKEN is set but empty"),
         ("SKILLS_HTTP_TOKEN", OsStr::new(""), "SKILLS_HTTP_TOKEN is set but empty"),
         ("SKILLS_MDP_TOKEN", OsStr::new(""), "SKILLS_MDP_TOKEN is set but empty"),
+        ("SKILLS_HTTP_TOKEN", OsStr::new("s3cret"), "SKILLS_HTTP_TOKEN has fewer than 16 bytes"),
+        ("SKILLS_MDP_TOKEN", OsStr::new("s3cret"), "SKILLS_MDP_TOKEN has fewer than 16 bytes"),
         ("SKILLS_HTTP_TOKEN", OsStr::new("s3cret\n"), "SKILLS_HTTP_TOKEN begins or ends with"),
         ("III_TOKEN", not_utf8, "III_TOKEN is not valid UTF-8"),
         ("SKILLS_HTTP_TOKEN", not_utf8, "SKILLS_HTTP_TOKEN is not valid UTF-8"),
@@ -105,14 +110,23 @@ fn an_unusable_security_variable_stops_the_server() {
             assert_refused(&ran, expected, &format!("{mode} {name}"));
         }
     }
-    let ran = run(ServerProcess::command(BINARY, &data).args(["--token", ""]));
-    assert_refused(&ran, "--token is set but empty", "flag");
+    for (arguments, expected) in [
+        (["--token", ""], "--token is set but empty"),
+        (["--token", SECRET], "--token has fewer than 16 bytes"),
+        (["--mdp-token", SECRET], "--mdp-token has fewer than 16 bytes"),
+    ] {
+        let ran = run(ServerProcess::command(BINARY, &data).args(arguments));
+        assert_refused(&ran, expected, "flag");
+    }
+    // The token of an engine is chosen by the engine.
+    let ran = run(ServerProcess::command(BINARY, &data).env("III_TOKEN", SECRET));
+    assert_refused(&ran, "III_TOKEN has fewer than 16 bytes", "variable");
 }
 
 #[test]
 fn a_quoted_number_is_a_token_and_other_unusable_settings_are_warnings() {
     let server = TestServer::with_config(
-        "http_token: '12345'\nstate_timeout_ms: soon\nscopes: 7\ncolour: red\nlimits: {FREE: many}\n",
+        "http_token: '0123456789012345'\nstate_timeout_ms: soon\nscopes: 7\ncolour: red\nlimits: {FREE: many}\n",
     );
     let output = server.process.stderr.contents();
     for warning in [
@@ -128,7 +142,7 @@ fn a_quoted_number_is_a_token_and_other_unusable_settings_are_warnings() {
         let request = Request::get("/nothing").header("Authorization", &format!("Bearer {token}"));
         request.send(&server.process.http).status
     };
-    assert_eq!((ask("12345"), ask("1234")), (404, 401));
+    assert_eq!((ask("0123456789012345"), ask("123456789012345")), (404, 401));
 }
 
 #[test]
@@ -160,7 +174,7 @@ fn a_data_directory_proves_its_server_while_it_runs() {
     }
     let dir = tempfile::tempdir().unwrap();
     let (data, path) = (dir.path().join("data"), dir.path().join("data/server.json"));
-    let start = || ServerProcess::start_with(BINARY, &data, &["--token", SECRET]);
+    let start = || ServerProcess::start_with(BINARY, &data, &["--token", LONG_SECRET]);
     let server = start();
     assert_eq!(fs::metadata(&path).unwrap().mode() & 0o777, 0o600);
     let file: Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();

@@ -5,6 +5,7 @@ mod bus_limits;
 mod configuration;
 mod function_access;
 mod git_programs;
+mod guessed_credentials;
 mod live_client_limits;
 mod memory_budget;
 mod planted_files;

@@ -77,7 +77,7 @@ fn a_listed_host_name_is_accepted() {
 
 #[test]
 fn a_public_listener_accepts_any_ip_address_and_no_host_name() {
-    let arguments = ["--token", "s3cret", "--http", "0.0.0.0:0"];
+    let arguments = ["--token", "s3cret-of-16-bytes", "--http", "0.0.0.0:0"];
     let dir = tempfile::tempdir().unwrap();
     let mut command = skills_testkit::program(crate::support::BINARY);
     command.args(["serve", "--bus", "127.0.0.1:0", "--data-dir"]).arg(dir.path()).args(arguments);

@@ -21,7 +21,7 @@ fn a_request_head_that_is_too_large_gets_431() {
 
 #[test]
 fn a_client_still_sending_its_body_receives_the_answer() {
-    let server = TestServer::with_args(&["--token", "s3cret"]);
+    let server = TestServer::with_args(&["--token", "s3cret-of-16-bytes"]);
     let request = Request::new("POST", "/mcp").body(vec![b'x'; 10 << 20]);
     assert_eq!(request.send(&server.process.http).refusal(), (401, "unauthorized".to_owned()));
 }

@@ -76,8 +76,12 @@ fn a_loopback_origin_is_answered() {
 
 #[test]
 fn a_preflight_is_answered_without_a_token() {
-    let server =
-        TestServer::with_args(&["--token", "s3cret", "--allow-origin", "https://app.example"]);
+    let server = TestServer::with_args(&[
+        "--token",
+        "s3cret-of-16-bytes",
+        "--allow-origin",
+        "https://app.example",
+    ]);
     for origin in ["https://app.example", "http://localhost:3000"] {
         let request =
             preflight(origin).header("Access-Control-Request-Headers", "authorization, mcp-x");

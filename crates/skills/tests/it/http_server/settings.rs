@@ -6,8 +6,7 @@ use skills_testkit::{Request, ServerProcess, run};
 
 use crate::support::{BINARY, TestServer};
 
-const FILE: &str =
-    "http_token: filed\nallow_host: [filed.example]\nallow_origin: ['https://filed.example']\n";
+const FILE: &str = "http_token: filed-of-16-bytes\nallow_host: [filed.example]\nallow_origin: ['https://filed.example']\n";
 
 fn with_config_and_args(config: &str, arguments: &[&str]) -> TestServer {
     let dir = tempfile::tempdir().unwrap();
@@ -32,11 +31,11 @@ fn statuses(server: &TestServer, name: &str, origin: &str, token: &str) -> [u16;
 #[test]
 fn a_flag_overrides_the_configuration_file() {
     let server = with_config_and_args(FILE, &[]);
-    let filed = statuses(&server, "filed.example", "https://filed.example", "filed");
+    let filed = statuses(&server, "filed.example", "https://filed.example", "filed-of-16-bytes");
     assert_eq!(filed, [200, 200, 404]);
     let flags = ["--allow-host", "flag.example", "--allow-origin", "https://flag.example"];
     let server = with_config_and_args(FILE, &flags);
-    let flagged = statuses(&server, "flag.example", "https://flag.example", "filed");
+    let flagged = statuses(&server, "flag.example", "https://flag.example", "filed-of-16-bytes");
     assert_eq!(flagged, [200, 200, 404]);
     let filed = statuses(&server, "filed.example", "https://filed.example", "wrong");
     assert_eq!(filed, [403, 403, 401]);

@@ -25,7 +25,7 @@ fn server(environment: &[(&str, &str)], arguments: &[&str]) -> TestServer {
 
 #[test]
 fn every_route_but_health_requires_the_token() {
-    let server = TestServer::with_args(&["--token", "s3cret"]);
+    let server = TestServer::with_args(&["--token", "s3cret-of-16-bytes"]);
     for path in PATHS {
         let open = path.ends_with('z') && !path.contains('?');
         for method in METHODS {
@@ -36,7 +36,7 @@ fn every_route_but_health_requires_the_token() {
                 assert_eq!(answer.header("WWW-Authenticate").as_deref(), Some("Bearer"));
             }
         }
-        assert_ne!(status(&server, path, Some("s3cret")), 401, "{path}");
+        assert_ne!(status(&server, path, Some("s3cret-of-16-bytes")), 401, "{path}");
     }
     assert_eq!(status(&server, "/healthz", None), 200);
     assert_eq!(status(&server, "/readyz", None), 200);
@@ -48,27 +48,34 @@ fn every_route_but_health_requires_the_token() {
 
 #[test]
 fn only_the_exact_token_is_accepted() {
-    let server = TestServer::with_args(&["--token", "s3cret"]);
+    let server = TestServer::with_args(&["--token", "s3cret-of-16-bytes"]);
     for (value, expected) in [
-        ("Bearer s3cret", 404),
-        ("bearer s3cret", 404),
+        ("Bearer s3cret-of-16-bytes", 404),
+        ("bearer s3cret-of-16-bytes", 404),
         ("Bearer s3cre", 401),
-        ("Bearer s3cretly", 401),
+        ("Bearer s3cret-of-16-bytesly", 401),
         ("Bearer S3CRET", 401),
         ("Bearer", 401),
-        ("Basic s3cret", 401),
-        ("s3cret", 401),
+        ("Basic s3cret-of-16-bytes", 401),
+        ("s3cret-of-16-bytes", 401),
         ("", 401),
     ] {
         let request = Request::get("/nothing").header("Authorization", value);
         assert_eq!(request.send(&server.process.http).status, expected, "{value}");
     }
-    assert_eq!(status(&server, "/nothing?token=s3cret", None), 401, "an address is logged");
+    assert_eq!(
+        status(&server, "/nothing?token=s3cret-of-16-bytes", None),
+        401,
+        "an address is logged"
+    );
     let twice = Request::get("/nothing")
-        .header("Authorization", "Bearer s3cret")
+        .header("Authorization", "Bearer s3cret-of-16-bytes")
         .header("Authorization", "Bearer x");
     assert_eq!(twice.send(&server.process.http).status, 401);
-    assert!(!server.process.stderr.contents().contains("s3cret"), "a secret is not shown");
+    assert!(
+        !server.process.stderr.contents().contains("s3cret-of-16-bytes"),
+        "a secret is not shown"
+    );
 }
 
 #[test]
@@ -80,9 +87,10 @@ fn without_a_configured_token_none_is_required() {
 
 #[test]
 fn http_can_have_its_own_token() {
-    let server = server(&[("SKILLS_HTTP_TOKEN", "web")], &["--token", "bus"]);
-    assert_eq!(status(&server, "/nothing", Some("web")), 404);
-    assert_eq!(status(&server, "/nothing", Some("bus")), 401);
+    let (web, bus) = ("web-token-of-16-bytes", "bus-token-of-16-bytes");
+    let server = server(&[("SKILLS_HTTP_TOKEN", web)], &["--token", bus]);
+    assert_eq!(status(&server, "/nothing", Some(web)), 404);
+    assert_eq!(status(&server, "/nothing", Some(bus)), 401);
 }
 
 #[test]
@@ -105,7 +113,7 @@ fn a_public_listener_requires_a_token() {
     for variable in ["III_TOKEN", "SKILLS_HTTP_TOKEN"] {
         let dir = tempfile::tempdir().unwrap();
         let mut command = serve("0.0.0.0:0");
-        command.env(variable, "s3cret").arg("--data-dir").arg(dir.path());
+        command.env(variable, "s3cret-of-16-bytes").arg("--data-dir").arg(dir.path());
         let server = TestServer::from_parts(ServerProcess::spawn(&mut command), dir);
         let address = server.process.http.replace("0.0.0.0", "127.0.0.1");
         assert_eq!(Request::get("/nothing").send(&address).status, 401, "{variable}");

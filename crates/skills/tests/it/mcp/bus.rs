@@ -79,9 +79,9 @@ async fn changes_during_a_disconnect_notify_after_reconnecting() {
 async fn the_bus_token_is_sent() {
     let dir = tempfile::tempdir().unwrap();
     let mut command = ServerProcess::command(BINARY, &dir.path().join("data"));
-    let server = ServerProcess::spawn(command.args(["--token", "s3cret"]));
+    let server = ServerProcess::spawn(command.args(["--token", "s3cret-of-16-bytes"]));
     let mut command = Pipe::command(&["--url", &server.url]);
-    command.env("III_TOKEN", "s3cret");
+    command.env("III_TOKEN", "s3cret-of-16-bytes");
     let mut pipe = Pipe::spawn(command);
     pipe.begin("2025-06-18").await;
     let mut client = Client::Pipe(pipe);

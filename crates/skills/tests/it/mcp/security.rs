@@ -46,8 +46,9 @@ async fn foreign_origins_and_hosts_are_refused_for_every_method() {
 
 #[tokio::test]
 async fn a_configured_token_is_required() {
-    let server = TestServer::with_args(&["--token", "s3cret"]);
-    let session = Session::open_as(&server.process.http, "2025-06-18", Some("s3cret")).await;
+    let server = TestServer::with_args(&["--token", "s3cret-of-16-bytes"]);
+    let session =
+        Session::open_as(&server.process.http, "2025-06-18", Some("s3cret-of-16-bytes")).await;
     assert_eq!(session.ping().await, 200);
     for request in [
         post(&initialize("2025-06-18")),

@@ -36,11 +36,15 @@ async fn the_server_describes_itself_without_a_session() {
 
 #[tokio::test]
 async fn results_have_a_type_and_a_cache_lifetime() {
-    for (server, scope) in
-        [(TestServer::new(), "public"), (TestServer::with_args(&["--token", "s3cret"]), "private")]
-    {
-        let headers =
-            if scope == "private" { vec![("authorization", "Bearer s3cret")] } else { vec![] };
+    for (server, scope) in [
+        (TestServer::new(), "public"),
+        (TestServer::with_args(&["--token", "s3cret-of-16-bytes"]), "private"),
+    ] {
+        let headers = if scope == "private" {
+            vec![("authorization", "Bearer s3cret-of-16-bytes")]
+        } else {
+            vec![]
+        };
         let peer = skills_testkit::Peer::connect_with(&server.process.url, &headers).await.unwrap();
         register(&skills_testkit::Worker::from_peer(peer), "brain", "# Brain\n").await;
         for (method, params, keeps) in [
@@ -61,7 +65,7 @@ async fn results_have_a_type_and_a_cache_lifetime() {
             ),
         ] {
             let ask = Stateless::post(&stateless_request(1, method, &params))
-                .header("Authorization", "Bearer s3cret");
+                .header("Authorization", "Bearer s3cret-of-16-bytes");
             let answer = send(&server.process.http, &ask).await;
             assert_eq!(answer.status, 200, "{method}");
             let result = answer.json()["result"].take();

@@ -25,8 +25,8 @@ fn with_token(token: &str) -> Value {
 
 #[tokio::test]
 async fn without_an_mdp_token_the_server_token_is_required() {
-    let server = TestServer::with_args(&["--token", "s3cret"]);
-    let bearer = ("authorization", "Bearer s3cret");
+    let server = TestServer::with_args(&["--token", "s3cret-of-16-bytes"]);
+    let bearer = ("authorization", "Bearer s3cret-of-16-bytes");
     assert_eq!(refused_with(&server, &[]).await, Some(401));
     assert_eq!(refused_with(&server, &[("authorization", "Bearer no")]).await, Some(401));
     assert_eq!(refused_with(&server, &[bearer]).await, None);
@@ -38,20 +38,25 @@ async fn without_an_mdp_token_the_server_token_is_required() {
 
 #[tokio::test]
 async fn with_an_mdp_token_clients_need_it_and_readers_the_server_token() {
-    let server = TestServer::with_args(&["--token", "s3cret", "--mdp-token", "drive"]);
+    let server = TestServer::with_args(&[
+        "--token",
+        "s3cret-of-16-bytes",
+        "--mdp-token",
+        "drive-of-16-bytes",
+    ]);
     // Every client must present the token, in handshake or message.
-    for message in [registration("tab", paths()), with_token("s3cret")] {
+    for message in [registration("tab", paths()), with_token("s3cret-of-16-bytes")] {
         let mut nobody = Client::connect(&ws(&server)).await;
         nobody.send(&message).await;
         assert_eq!(nobody.wait_for_close().await.0, 1008);
     }
-    let posted = post(&server, "/mdp/auth", r#"{"auth":{"token":"drive"}}"#).await;
+    let posted = post(&server, "/mdp/auth", r#"{"auth":{"token":"drive-of-16-bytes"}}"#).await;
     let cookie = posted.header("set-cookie").unwrap();
     let cookie = cookie.split(';').next().unwrap();
     for (header, message) in [
-        (Some(("authorization", "Bearer drive")), registration("tab", paths())),
+        (Some(("authorization", "Bearer drive-of-16-bytes")), registration("tab", paths())),
         (Some(("cookie", cookie)), registration("tab", paths())),
-        (None, with_token("drive")),
+        (None, with_token("drive-of-16-bytes")),
     ] {
         let headers: Vec<_> = header.into_iter().collect();
         let mut client = Client::connect_with(&ws(&server), &headers).await.ok().unwrap();
@@ -63,9 +68,9 @@ async fn with_an_mdp_token_clients_need_it_and_readers_the_server_token() {
             (401, "unauthorized".to_owned()),
             "{header:?}"
         );
-        for token in ["Bearer drive", "Bearer s3cret"] {
+        for token in ["Bearer drive-of-16-bytes", "Bearer s3cret-of-16-bytes"] {
             let read = Request::get("/skills/tab/a").header("Authorization", token);
-            let expected = if token == "Bearer s3cret" { 200 } else { 401 };
+            let expected = if token == "Bearer s3cret-of-16-bytes" { 200 } else { 401 };
             assert_eq!(ask(&server, read).await.unwrap().status, expected, "{token}");
         }
         serving.abort();
@@ -90,15 +95,15 @@ async fn the_mdp_token_may_be_set_by_flag_variable_or_file() {
         client.send(&registration("tab", paths())).await;
         client.wait_for_close().await.0 == 1008
     };
-    let filed = TestServer::with_config("mdp:\n  token: filed\n");
+    let filed = TestServer::with_config("mdp:\n  token: filed-of-16-bytes\n");
     assert!(needs_token(&filed).await);
     let mut client = Client::connect(&ws(&filed)).await;
-    client.send(&with_token("filed")).await;
+    client.send(&with_token("filed-of-16-bytes")).await;
     client.wait_until_processed().await;
     let dir = tempfile::tempdir().unwrap();
     let mut command =
         skills_testkit::ServerProcess::command(crate::support::BINARY, &dir.path().join("data"));
-    command.env("SKILLS_MDP_TOKEN", "variable");
+    command.env("SKILLS_MDP_TOKEN", "variable-of-16-bytes");
     let server = TestServer::from_parts(skills_testkit::ServerProcess::spawn(&mut command), dir);
     assert!(needs_token(&server).await);
 }
@@ -145,8 +150,12 @@ async fn behind_tls_addresses_and_cookies_are_secure() {
 
 #[tokio::test]
 async fn foreign_origins_are_refused_and_allowed_ones_may_send_cookies() {
-    let server =
-        TestServer::with_args(&["--mdp-token", "drive", "--allow-origin", "https://app.example"]);
+    let server = TestServer::with_args(&[
+        "--mdp-token",
+        "drive-of-16-bytes",
+        "--allow-origin",
+        "https://app.example",
+    ]);
     assert_eq!(refused_with(&server, &[("origin", "https://evil.example")]).await, Some(403));
     assert_eq!(refused_with(&server, &[("origin", "null")]).await, Some(403));
     for origin in [PAGE, "https://app.example"] {

@@ -111,7 +111,8 @@ fn a_public_bus_address_requires_a_token() {
     let dir = tempfile::tempdir().unwrap();
     let mut command = program(BINARY);
     command.args(["serve", "--bus", "0.0.0.0:0", "--http", "127.0.0.1:0", "--data-dir"]);
-    let server = ServerProcess::spawn(command.arg(dir.path()).env("III_TOKEN", "s3cret"));
+    let server =
+        ServerProcess::spawn(command.arg(dir.path()).env("III_TOKEN", "s3cret-of-16-bytes"));
     assert!(server.url.starts_with("ws://0.0.0.0:"), "{}", server.url);
-    assert!(!server.stderr.contents().contains("s3cret"), "a secret is not shown");
+    assert!(!server.stderr.contents().contains("s3cret-of-16-bytes"), "a secret is not shown");
 }
