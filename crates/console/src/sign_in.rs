@@ -6,6 +6,7 @@ use axum::{
     response::Response,
 };
 use maud::{Markup, html};
+use skills_http::LocalPeer;
 
 use crate::{
     Console, HOME,
@@ -74,9 +75,27 @@ fn body(visit: &Visit, next: &str, refusal: Option<&str>) -> Markup {
             @if let Some(identity) = &visit.identity {
                 p.muted { "Without signing in: " (identity.description()) }
             } @else {
+                @if let Some(reason) = visit.local_peer.and_then(stranger) { p #stranger { (reason) } }
                 p.muted { "The person who runs the server creates keys with " code { "skills key create --uid NAME" } "." }
             }
         }
+    }
+}
+
+/// Returns why a person is not the one at this machine, who needs no credential.
+const fn stranger(peer: LocalPeer) -> Option<&'static str> {
+    match peer {
+        LocalPeer::Owner => None,
+        LocalPeer::OtherUser => Some(
+            "Only the user who runs the server needs no key; this browser runs as another user of the machine.",
+        ),
+        LocalPeer::Unknown => Some(
+            "Only the user who runs the server needs no key, and the server cannot tell which user this browser runs as, \
+             as on macOS or from a container. Sign in with a key or ADMIN_KEY.",
+        ),
+        LocalPeer::Elsewhere => Some(
+            "Only the user who runs the server needs no key, on the same machine and without a proxy.",
+        ),
     }
 }
 

@@ -9,7 +9,7 @@ use axum::{
     response::{IntoResponse as _, Response},
 };
 use skills_core::{RequestBudget, Tier, origin::WebHost};
-use skills_http::is_local_request;
+use skills_http::{LocalPeer, is_local_request};
 use skills_registry::{Catalog, SkillRegistry};
 use skills_vault::now;
 
@@ -36,6 +36,8 @@ pub(crate) struct VisitData {
     is_tls: bool,
     /// True if the browser runs on this machine, as far as the server can tell.
     pub(crate) is_local: bool,
+    /// Sender of the request, where that decides about the person: without a session on a server without a token.
+    pub(crate) local_peer: Option<LocalPeer>,
     /// Path and query of the request.
     pub(crate) target: String,
     /// True if the request wants a part of a page for a script.
@@ -155,12 +157,13 @@ pub(crate) async fn provide(
         return StatusCode::SERVICE_UNAVAILABLE.into_response();
     };
     let is_local = !console.parts.guard.serves_other_machines() && is_local_request(&parts);
-    let identity = identify(&console, &session, is_local);
+    let (identity, local_peer) = identify(&console, &session, &parts).await;
     let (host, is_local_host) = host(&parts.headers);
     let visit = Visit(Arc::new(VisitData {
         host,
         is_tls: !is_local_host && site(&parts.headers).is_some(),
         is_local,
+        local_peer,
         target: target(&parts),
         is_fragment: parts.headers.contains_key("x-fragment"),
         budget: parts.extensions.get().cloned(),
@@ -190,17 +193,26 @@ pub(crate) async fn provide(
     response
 }
 
-/// Identifies the person: by their session, or as the person at this machine where the server has no token.
-fn identify(console: &Console, session: &SessionId, is_local: bool) -> Option<Identity> {
+/// Identifies the person: by their session, or as the person at this machine where the server has no token. Of several
+/// users of a machine that is the user of the server, or root.
+async fn identify(
+    console: &Console,
+    session: &SessionId,
+    parts: &Parts,
+) -> (Option<Identity>, Option<LocalPeer>) {
     let guard = &console.parts.guard;
     if let Some(identity) = console.sessions.identity(session) {
         if guard.is_active(&identity.caller()) {
-            return Some(identity);
+            return (Some(identity), None);
         }
         console.sessions.sign_out(session);
     }
-    let needs_no_credential = is_local && !guard.has_token();
-    needs_no_credential.then_some(Identity::Local { is_admin: !console.parts.has_admin_key })
+    if guard.has_token() {
+        return (None, None);
+    }
+    let peer = guard.local_peer(parts).await;
+    let identity = Identity::Local { is_admin: !console.parts.has_admin_key };
+    ((peer == LocalPeer::Owner).then_some(identity), Some(peer))
 }
 
 /// Returns path and query of a request.

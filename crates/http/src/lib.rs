@@ -32,7 +32,8 @@ pub use error::{ErrorBody, ErrorFormat, ErrorResponse, is_unavailable, server_er
 pub use guard::{Access, AccessRuleError, AuthBypass, Guard};
 pub use health::Readiness;
 pub use limits::HttpLimits;
-pub use local_request::is_local_request;
+pub use local_request::{LocalPeer, is_local_request};
+pub use proxy_headers::is_proxy_header;
 pub use request_span::ErrorCode;
 pub use route_group::{BodyLimit, ResponseDecorator, RouteGroup, RoutePolicy, SessionLookup};
 pub use security_headers::OwnPage;

@@ -21,6 +21,20 @@ const FORWARDING_HEADERS: [HeaderName; 10] = [
     HeaderName::from_static("true-client-ip"),
 ];
 
+/// Sender of a request, as far as the server can tell without a credential: every user of a machine can connect to its
+/// loopback addresses, so the user of the peer's socket counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LocalPeer {
+    /// The user of this process, or root, on this machine.
+    Owner,
+    /// Another user of this machine.
+    OtherUser,
+    /// A program on this machine of a user that the operating system does not tell.
+    Unknown,
+    /// Another machine, or a proxy.
+    Elsewhere,
+}
+
 /// Returns whether a request comes from this machine: over a loopback connection, to a local host name, and through no
 /// proxy. The person behind a proxy may be anybody. A proxy with default settings adds no header; nginx then speaks
 /// HTTP/1.0, which no browser does.

@@ -25,7 +25,7 @@ use std::{
 };
 
 use parking_lot::Mutex;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, OnceCell};
 use tokio_util::sync::CancellationToken;
 
 /// Evicted connections whose tasks have not ended yet; more of them count against the total.
@@ -303,7 +303,11 @@ impl ConnectionLimiter {
             evicted: CancellationToken::new(),
         });
         entry.connections.insert(number, Arc::clone(&connection));
-        Ok(ConnectionSlot(Arc::new(Acquired { shared: Arc::clone(shared), connection })))
+        Ok(ConnectionSlot(Arc::new(Acquired {
+            shared: Arc::clone(shared),
+            connection,
+            peer_user: OnceCell::new(),
+        })))
     }
 
     /// Takes a slot for an address, and waits while the total limit leaves none.
@@ -332,7 +336,7 @@ pub struct ConnectionSlot(Arc<Acquired>);
 impl ConnectionSlot {
     /// Marks the handshake as finished: the connection cannot be evicted any more.
     pub fn establish(&self) {
-        let Acquired { shared, connection } = &*self.0;
+        let Acquired { shared, connection, .. } = &*self.0;
         // The lock first: an eviction counts the connection as a handshake.
         let mut open = shared.open.lock();
         if connection.change(&[IDLE, PENDING, ACTIVE], ESTABLISHED) {
@@ -348,7 +352,7 @@ impl ConnectionSlot {
     /// Marks the begin of a request, with a body or without one. `None` if the connection is evicted: the client can
     /// repeat the request on another one.
     pub(crate) fn begin_request(&self, has_body: bool) -> Option<RequestPhase> {
-        let Acquired { shared, connection } = &*self.0;
+        let Acquired { shared, connection, .. } = &*self.0;
         let phase = RequestPhase { shared: Arc::clone(shared), connection: Arc::clone(connection) };
         // A connection has one request at a time.
         let begun = if has_body { PENDING } else { ACTIVE };
@@ -358,9 +362,14 @@ impl ConnectionSlot {
         connection.change(&[IDLE], begun).then_some(phase)
     }
 
+    /// Returns the cell for the user at the other end of the connection.
+    pub(crate) fn peer_user(&self) -> &OnceCell<Option<u32>> {
+        &self.0.peer_user
+    }
+
     /// Allows to evict the connection until the response of its request, which is only held back.
     pub(crate) fn allow_eviction(&self) {
-        let Acquired { shared, connection } = &*self.0;
+        let Acquired { shared, connection, .. } = &*self.0;
         if connection.change(&[ACTIVE], PENDING) {
             shared.wake();
         }
@@ -420,6 +429,8 @@ impl WeakConnectionSlot {
 struct Acquired {
     shared: Arc<Shared>,
     connection: Arc<Connection>,
+    /// User at the other end, once it was looked up.
+    peer_user: OnceCell<Option<u32>>,
 }
 
 impl Drop for Acquired {

@@ -5,6 +5,7 @@
 //! process closed already, or one that waits to be accepted. Such a row names no owner.
 
 use std::{
+    collections::HashMap,
     fs::{self, File},
     io::{self, BufRead, BufReader, Read as _},
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
@@ -24,9 +25,10 @@ const MAX_ROW_BYTES: usize = 1024;
 /// User id that the kernel shows for users that the user namespace does not map, unless it is configured.
 const DEFAULT_OVERFLOW_UID: u32 = 65_534;
 
-/// Reads of the tables without a row of the socket, before it is unknown. The kernel writes a table in parts, so a row can
-/// be missing from a table that changes meanwhile.
-const READS: u32 = 2;
+/// Most readings of the tables, of which two in a row have to agree. The kernel does not write a table at one moment: a row
+/// can be missing from one that changes meanwhile, and that of a socket which is being closed may have the inode of its
+/// process and the user 0 already.
+const READS: u32 = 3;
 
 /// Socket at the other end of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,6 +42,16 @@ pub enum PeerSocket {
     Unknown,
 }
 
+impl PeerSocket {
+    /// Returns the user id of the process that holds the socket.
+    const fn owner(self) -> Option<u32> {
+        match self {
+            Self::Held(owner) => Some(owner),
+            Self::Unheld | Self::Unknown => None,
+        }
+    }
+}
+
 /// Returns the user id of the process that holds the socket at the other end of a connection: the socket whose local
 /// address is `peer` and whose remote address is `local`. `None` if the user is not known; callers grant nothing then.
 ///
@@ -50,22 +62,40 @@ pub enum PeerSocket {
 /// the runtime.
 #[must_use]
 pub fn owner_of_peer(local: SocketAddr, peer: SocketAddr) -> Option<u32> {
-    match peer_socket(local, peer) {
-        PeerSocket::Held(owner) => Some(owner),
-        PeerSocket::Unheld | PeerSocket::Unknown => None,
-    }
+    peer_socket(local, peer).owner()
+}
+
+/// Returns the owners of the other ends of several connections, each given as the local and the peer's address, from
+/// the same readings of the tables. The rules are those of [`owner_of_peer`].
+#[must_use]
+pub fn owners_of_peers(connections: &[(SocketAddr, SocketAddr)]) -> Vec<Option<u32>> {
+    peer_sockets(connections).into_iter().map(PeerSocket::owner).collect()
 }
 
 /// Returns the socket at the other end of a connection, see [`owner_of_peer`].
 #[must_use]
 pub fn peer_socket(local: SocketAddr, peer: SocketAddr) -> PeerSocket {
-    let find = || find_in_tables(Path::new(TABLES), local, peer);
-    match (0..READS).find_map(|_| find()) {
-        Some(PeerSocket::Held(owner)) if owner == overflow_uid() && !maps_all_users() => {
-            PeerSocket::Unknown
+    peer_sockets(&[(local, peer)]).pop().unwrap_or(PeerSocket::Unknown)
+}
+
+/// Reads the tables until two readings agree.
+fn peer_sockets(connections: &[(SocketAddr, SocketAddr)]) -> Vec<PeerSocket> {
+    let read = || find_in_tables(Path::new(TABLES), connections);
+    let (mut before, mut sockets) = (read(), vec![None; connections.len()]);
+    for _ in 1..READS {
+        let now = read();
+        for (socket, (before, now)) in sockets.iter_mut().zip(before.iter().zip(&now)) {
+            *socket = socket.or(now.filter(|_| now == before));
         }
-        found => found.unwrap_or(PeerSocket::Unknown),
+        if now == before {
+            break;
+        }
+        before = now;
     }
+    let unmapped = (!maps_all_users()).then(overflow_uid);
+    let is_known = |socket: &PeerSocket| socket.owner().is_none_or(|it| Some(it) != unmapped);
+    let known = |socket: Option<PeerSocket>| socket.filter(is_known).unwrap_or(PeerSocket::Unknown);
+    sockets.into_iter().map(known).collect()
 }
 
 /// Returns whether a user id is the one of this process, or the administrator of the system, who can act as every user.
@@ -74,42 +104,48 @@ pub fn is_own_or_root(owner: u32) -> bool {
     owner == 0 || owner == rustix::process::geteuid().as_raw()
 }
 
-fn find_in_tables(tables: &Path, local: SocketAddr, peer: SocketAddr) -> Option<PeerSocket> {
-    let (local, peer) = (canonical(local), canonical(peer));
-    let names: &[&str] = if peer.is_ipv4() { &[TABLE_V4, TABLE_V6] } else { &[TABLE_V6] };
-    let mut found = None;
-    for name in names {
-        let Ok(table) = File::open(tables.join(name)) else { continue };
-        let table = BufReader::new(table.take(MAX_TABLE_BYTES));
-        match find_row(table, local, peer) {
-            Ok(Some(held @ PeerSocket::Held(_))) => return Some(held),
-            Ok(other) => found = found.or(other),
-            Err(_) => {}
+/// Returns what the tables say of each connection; `None` without a row.
+fn find_in_tables(
+    tables: &Path,
+    connections: &[(SocketAddr, SocketAddr)],
+) -> Vec<Option<PeerSocket>> {
+    let mut found = HashMap::new();
+    for (local, peer) in connections {
+        found.insert((canonical(*peer), canonical(*local)), None);
+    }
+    let has_v4 = connections.iter().any(|(_, peer)| canonical(*peer).is_ipv4());
+    for name in if has_v4 { &[TABLE_V4, TABLE_V6][..] } else { &[TABLE_V6] } {
+        if let Ok(table) = File::open(tables.join(name)) {
+            // The rows before an error count.
+            let _ = find_rows(BufReader::new(table.take(MAX_TABLE_BYTES)), &mut found);
         }
     }
-    found
+    let socket = |(local, peer): &(SocketAddr, SocketAddr)| {
+        found.get(&(canonical(*peer), canonical(*local))).copied().flatten()
+    };
+    connections.iter().map(socket).collect()
 }
 
-/// Searches a table for the socket with these addresses, preferably one that a process holds: the addresses of a closed
-/// connection can be used again.
-fn find_row(
+/// Searches a table for sockets by their local and remote addresses. The first one that a process holds counts: the
+/// addresses of a closed connection can be used again.
+fn find_rows(
     mut table: impl BufRead,
-    local: SocketAddr,
-    peer: SocketAddr,
-) -> io::Result<Option<PeerSocket>> {
-    let (mut row, mut found) = (Vec::new(), None);
+    found: &mut HashMap<(SocketAddr, SocketAddr), Option<PeerSocket>>,
+) -> io::Result<()> {
+    let mut row = Vec::new();
     loop {
         row.clear();
         let count = table.by_ref().take(MAX_ROW_BYTES as u64).read_until(b'\n', &mut row)?;
         if count == 0 {
-            return Ok(found);
+            return Ok(());
         }
         let parsed = std::str::from_utf8(&row).ok().and_then(Row::parse);
-        if let Some(row) = parsed.filter(|row| row.local == peer && row.remote == local) {
-            if row.inode != 0 {
-                return Ok(Some(PeerSocket::Held(row.owner)));
-            }
-            found = Some(PeerSocket::Unheld);
+        if let Some(Row { local, remote, owner, inode }) = parsed
+            && let Some(socket @ (None | Some(PeerSocket::Unheld))) =
+                found.get_mut(&(local, remote))
+        {
+            let held = (inode != 0).then_some(PeerSocket::Held(owner));
+            *socket = Some(held.unwrap_or(PeerSocket::Unheld));
         }
     }
 }
@@ -216,10 +252,8 @@ mod tests {
     const CLIENT: &str = "127.0.0.1:52848";
 
     fn owner_in(tables: &tempfile::TempDir, local: &str, peer: &str) -> Option<u32> {
-        match find_in_tables(tables.path(), address(local), address(peer)) {
-            Some(PeerSocket::Held(owner)) => Some(owner),
-            _ => None,
-        }
+        let found = find_in_tables(tables.path(), &[(address(local), address(peer))]).pop();
+        found.flatten().and_then(PeerSocket::owner)
     }
 
     #[test]
@@ -247,8 +281,8 @@ mod tests {
             ("closed on both ends", "06"),
         ] {
             let tables = tables(&[row(SERVER, CLIENT, state, 0, 0)], &[]);
-            let found = find_in_tables(tables.path(), address(CLIENT), address(SERVER));
-            assert_eq!(found, Some(PeerSocket::Unheld), "{situation}");
+            let found = find_in_tables(tables.path(), &[(address(CLIENT), address(SERVER))]);
+            assert_eq!(found, [Some(PeerSocket::Unheld)], "{situation}");
         }
         let rows = [row(SERVER, CLIENT, "06", 0, 0), row(SERVER, CLIENT, "01", 1000, 7)];
         assert_eq!(owner_in(&tables(&rows, &[]), CLIENT, SERVER), Some(1000));

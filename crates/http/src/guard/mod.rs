@@ -13,14 +13,14 @@ use std::{net::SocketAddr, sync::Arc};
 
 use axum::{
     extract::Request,
-    http::{Extensions, HeaderMap, HeaderValue, Method, StatusCode, header},
+    http::{Extensions, HeaderMap, HeaderValue, Method, StatusCode, header, request::Parts},
     response::{IntoResponse as _, Response},
 };
 
 use skills_core::{
     Caller, Code, Coded, KeyDirectory, KeyEnd, KeyLookup, Token, caller::EmptyKeyDirectory,
 };
-use skills_net::{CredentialClient, FailedCredentials};
+use skills_net::{CredentialClient, FailedCredentials, PeerUsers, socket_owner::is_own_or_root};
 
 use self::{
     cors::Page,
@@ -28,7 +28,11 @@ use self::{
     host::Hosts,
     origin::{Origins, PageReach},
 };
-use crate::error::{self, HttpError};
+use crate::{
+    LocalPeer,
+    error::{self, HttpError},
+    is_local_request,
+};
 
 /// Access settings.
 #[derive(Clone)]
@@ -115,6 +119,7 @@ struct Rules {
     token: Option<Token>,
     keys: Arc<dyn KeyDirectory>,
     failed_credentials: FailedCredentials,
+    peer_users: PeerUsers,
 }
 
 impl Rules {
@@ -164,6 +169,7 @@ impl Guard {
             token: token.as_deref().map(Token::new),
             keys,
             failed_credentials: FailedCredentials::default(),
+            peer_users: PeerUsers::default(),
         })))
     }
 
@@ -186,6 +192,18 @@ impl Guard {
     pub async fn delay_refusal(&self, surface: &'static str, extensions: &Extensions) {
         let client = CredentialClient::from_extensions(extensions);
         self.0.failed_credentials.refuse(surface, &client).await;
+    }
+
+    /// Returns the sender of a request as far as it can be told without a credential.
+    pub async fn local_peer(&self, parts: &Parts) -> LocalPeer {
+        if self.serves_other_machines() || !is_local_request(parts) {
+            return LocalPeer::Elsewhere;
+        }
+        match self.0.peer_users.find(&parts.extensions).await {
+            Some(user) if is_own_or_root(user) => LocalPeer::Owner,
+            Some(_) => LocalPeer::OtherUser,
+            None => LocalPeer::Unknown,
+        }
     }
 
     /// Returns whether requests without a key need the token.
