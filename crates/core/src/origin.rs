@@ -95,16 +95,18 @@ impl WebOrigin {
         matches!(self.scheme.as_str(), "http" | "https") && self.host.is_local()
     }
 
-    /// Returns whether a server that is addressed by a host and a port has this origin: http or https, the same host and
-    /// the same port. Without a port the default of the scheme is meant.
+    /// Returns whether a server that speaks `scheme` (`http` or `https`) and is addressed by a host and a port has this
+    /// origin. Without a port the default of the scheme is meant.
     #[must_use]
-    pub fn is_of(&self, host: &WebHost, port: Option<u16>) -> bool {
-        let default_port = match self.scheme.as_str() {
+    pub fn is_of(&self, scheme: &str, host: &WebHost, port: Option<u16>) -> bool {
+        let default_port = match scheme {
             "http" => 80,
             "https" => 443,
             _ => return false,
         };
-        self.host == *host && self.port == Some(port.unwrap_or(default_port))
+        self.scheme == scheme
+            && self.host == *host
+            && self.port == Some(port.unwrap_or(default_port))
     }
 
     /// Returns whether pages of this origin come over TLS.
@@ -146,6 +148,9 @@ mod tests {
             ("ftp://localhost", false),
             ("file://localhost", false),
             ("tauri://localhost", false),
+            ("chrome-extension://localhost", false),
+            ("ws://localhost", false),
+            ("httpx://localhost", false),
         ] {
             assert_eq!(
                 WebOrigin::parse(origin).map(|it| it.is_local()),

@@ -19,6 +19,7 @@ mod local_request;
 mod middleware;
 mod min_rate;
 mod poll_once;
+mod proxy_headers;
 mod request_span;
 mod route_group;
 mod security_headers;

@@ -2,24 +2,10 @@
 
 use std::net::IpAddr;
 
-use axum::http::{HeaderName, Version, header, request::Parts};
+use axum::http::{Version, header, request::Parts};
 use skills_core::origin::WebHost;
 
-use crate::client_shares::peer_address;
-
-/// Headers by which proxies name the client that they speak for.
-const FORWARDING_HEADERS: [HeaderName; 10] = [
-    header::FORWARDED,
-    header::VIA,
-    HeaderName::from_static("x-forwarded-for"),
-    HeaderName::from_static("x-forwarded-host"),
-    HeaderName::from_static("x-forwarded-port"),
-    HeaderName::from_static("x-forwarded-proto"),
-    HeaderName::from_static("x-forwarded-server"),
-    HeaderName::from_static("x-real-ip"),
-    HeaderName::from_static("cf-connecting-ip"),
-    HeaderName::from_static("true-client-ip"),
-];
+use crate::{client_shares::peer_address, is_proxy_header};
 
 /// Sender of a request, as far as the server can tell without a credential: every user of a machine can connect to its
 /// loopback addresses, so the user of the peer's socket counts.
@@ -45,7 +31,7 @@ pub fn is_local_request(parts: &Parts) -> bool {
     let is_local_host = host.and_then(WebHost::parse_authority).is_some_and(|(host, _)| {
         host.is_local() || matches!(host, WebHost::Ip(ip) if ip.is_loopback())
     });
-    let is_forwarded = FORWARDING_HEADERS.iter().any(|name| parts.headers.contains_key(name));
+    let is_forwarded = parts.headers.keys().any(|name| is_proxy_header(name.as_str()));
     let is_browser_version = parts.version > Version::HTTP_10;
     is_local_host
         && !is_forwarded

@@ -62,17 +62,20 @@ fn a_form_needs_the_origin_the_cookie_and_the_token() {
     let cookie = browser.cookie().unwrap().to_owned();
     let other_port = "http://127.0.0.1:1".to_owned();
     let localhost = own.replace("127.0.0.1", "localhost");
+    let [tls, ftp] = ["https", "ftp"].map(|scheme| own.replace("http", scheme));
     let other_cookie = {
         let mut other = console.browser();
         other.open("/ui/sign-in");
         other.cookie().unwrap().to_owned()
     };
     let evil = "https://evil.example".to_owned();
-    let cases: [RefusedCase<'_>; 12] = [
+    let cases: [RefusedCase<'_>; 14] = [
         ("no origin", None, Some(&cookie), Some(&token), None),
         ("null", Some("null"), Some(&cookie), Some(&token), None),
         ("another site", Some(&evil), Some(&cookie), Some(&token), None),
         ("another local port", Some(&other_port), Some(&cookie), Some(&token), None),
+        ("the scheme of TLS", Some(&tls), Some(&cookie), Some(&token), None),
+        ("a scheme of no web page", Some(&ftp), Some(&cookie), Some(&token), None),
         ("another name of this machine", Some(&localhost), Some(&cookie), Some(&token), None),
         ("cross-site", Some(&own), Some(&cookie), Some(&token), Some("cross-site")),
         ("same-site", Some(&own), Some(&cookie), Some(&token), Some("same-site")),

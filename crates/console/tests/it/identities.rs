@@ -41,6 +41,12 @@ fn a_person_behind_a_proxy_or_another_name_is_not_at_this_machine() {
         ("X-Forwarded-Server", "proxy"),
         ("CF-Connecting-IP", "10.0.0.1"),
         ("True-Client-IP", "10.0.0.1"),
+        ("X-Client-IP", "10.0.0.1"),
+        ("X-Forwarded-Prefix", "/skills"),
+        ("X-Forwarded-Ssl", "on"),
+        ("X-Original-URL", "/ui"),
+        ("CF-Ray", "1"),
+        ("Fly-Client-IP", "10.0.0.1"),
     ] {
         let request = Request::get("/ui").header("Accept", "text/html").header(header.0, header.1);
         let answer = request.send(&console.address);

@@ -2,7 +2,7 @@
 //!
 //! A cookie goes with the requests of every page on the same host, whatever its port, so the origin is compared exactly.
 
-use axum::http::{HeaderMap, HeaderName, Method, header};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, header};
 use skills_core::origin::{WebHost, WebOrigin};
 
 use crate::error::{self, HttpError};
@@ -10,6 +10,8 @@ use crate::error::{self, HttpError};
 const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 const SEC_FETCH_MODE: HeaderName = HeaderName::from_static("sec-fetch-mode");
 const SEC_FETCH_DEST: HeaderName = HeaderName::from_static("sec-fetch-dest");
+/// Scheme that the client of a proxy used.
+const X_FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
 
 /// Routes that a browser authenticates with a cookie.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,6 +32,25 @@ fn is_top_level_navigation(headers: &HeaderMap) -> bool {
     is(&SEC_FETCH_MODE, "navigate") && is(&SEC_FETCH_DEST, "document")
 }
 
+/// Returns whether a server that is addressed by these headers has an origin.
+///
+/// The server itself speaks plain HTTP and cannot see whether a proxy in front of it speaks TLS. A browser that sends
+/// `Sec-Fetch-Site: same-origin` has compared the schemes; otherwise the scheme is the one that the proxy names, or `http`.
+/// No page can send the header of a proxy to another origin.
+fn is_own_origin(origin: &WebOrigin, headers: &HeaderMap) -> bool {
+    let text = |name: HeaderName| headers.get(name).and_then(|value| value.to_str().ok());
+    let Some((host, port)) = text(header::HOST).and_then(WebHost::parse_authority) else {
+        return false;
+    };
+    let is_of = |scheme: &str| origin.is_of(scheme, &host, port);
+    if text(SEC_FETCH_SITE) == Some("same-origin") {
+        return is_of("http") || is_of("https");
+    }
+    // The first of several is that of the proxy next to the browser.
+    let named = text(X_FORWARDED_PROTO).map(|list| list.split(',').next().unwrap_or(list).trim());
+    is_of(&named.unwrap_or("http").to_ascii_lowercase())
+}
+
 /// Checks that no page of another origin caused a request. The host was checked before.
 ///
 /// | request | needs |
@@ -42,11 +63,9 @@ pub(super) fn check(
     headers: &HeaderMap,
 ) -> Result<(), HttpError> {
     let is_read = matches!(*method, Method::GET | Method::HEAD);
-    let host = headers.get(header::HOST).and_then(|host| host.to_str().ok());
-    let host = host.and_then(WebHost::parse_authority);
-    let is_own = |origin: &axum::http::HeaderValue| {
+    let is_own = |origin: &HeaderValue| {
         let origin = origin.to_str().ok().and_then(WebOrigin::parse);
-        origin.zip(host.as_ref()).is_some_and(|(origin, (host, port))| origin.is_of(host, *port))
+        origin.is_some_and(|origin| is_own_origin(&origin, headers))
     };
     let mut origins = headers.get_all(header::ORIGIN).iter();
     let is_from_own_page = match (origins.next(), origins.next()) {
@@ -72,8 +91,6 @@ pub(super) fn check(
 
 #[cfg(test)]
 mod tests {
-    use axum::http::HeaderValue;
-
     use super::*;
 
     const OWN: &str = "http://127.0.0.1:47372";
@@ -163,12 +180,45 @@ mod tests {
     }
 
     #[test]
+    fn the_scheme_of_an_origin_is_that_of_the_server_as_the_browser_sees_it() {
+        let post = |host: &str, origin: &str, headers: &[(&'static str, &str)]| {
+            is_allowed(Method::POST, host, &[&[("origin", origin)], headers].concat())
+        };
+        let (plain, tls) = ("http://127.0.0.1:47372", "https://127.0.0.1:47372");
+        assert!(post("127.0.0.1:47372", plain, &[]) && !post("127.0.0.1:47372", tls, &[]));
+        for scheme in ["ftp", "ws", "chrome-extension", "tauri"] {
+            assert!(!post("127.0.0.1:47372", &format!("{scheme}://127.0.0.1:47372"), &[]));
+            assert!(!post("localhost", &format!("{scheme}://localhost"), &[]));
+        }
+        let same_origin = ("sec-fetch-site", "same-origin");
+        let (plain, tls) = ("http://skills.example", "https://skills.example");
+        for (headers, allows_plain, allows_tls) in [
+            (&[][..], true, false),
+            (&[("x-forwarded-proto", "https")], false, true),
+            (&[("x-forwarded-proto", "HTTPS, http")], false, true),
+            (&[("x-forwarded-proto", "http")], true, false),
+            (&[("x-forwarded-proto", "what")], false, false),
+            // The browser has compared the schemes, and a proxy may say nothing, or name its own scheme.
+            (&[same_origin], true, true),
+            (&[same_origin, ("x-forwarded-proto", "http")], true, true),
+            (&[("sec-fetch-site", "cross-site"), ("x-forwarded-proto", "https")], false, false),
+        ] {
+            assert_eq!(post("skills.example", plain, headers), allows_plain, "{headers:?}");
+            assert_eq!(post("skills.example", tls, headers), allows_tls, "{headers:?}");
+        }
+    }
+
+    #[test]
     fn a_host_without_a_port_has_the_default_port_of_the_scheme() {
-        let post = |host: &str, origin: &str| is_allowed(Method::POST, host, &[("origin", origin)]);
+        let post = |host: &str, origin: &str| {
+            let headers = [("origin", origin), ("sec-fetch-site", "same-origin")];
+            is_allowed(Method::POST, host, &headers)
+        };
         assert!(post("skills.example", "https://skills.example"));
         assert!(post("skills.example", "http://skills.example:80"));
         assert!(post("SKILLS.example:8443", "https://skills.example:8443"));
         assert!(!post("skills.example", "https://skills.example:8443"));
         assert!(!post("skills.example:8443", "https://skills.example"));
+        assert!(!post("skills.example:443", "http://skills.example"));
     }
 }
