@@ -13,7 +13,7 @@ use rmcp::{
 };
 use serde_json::{Value, json};
 use skills_core::{
-    Code, MemoryBudget, RequestBudget,
+    Code, RequestBudget,
     json_size::{JsonSize, escaped_size},
     uri::{SKILL_SCHEME, percent_decode},
 };
@@ -118,11 +118,6 @@ impl ResponseBudget {
         overloaded()
     }
 
-    /// Returns the client's share of the budget, for reservations that outlive the request.
-    pub(crate) fn share(&self) -> Option<MemoryBudget> {
-        self.0.as_ref().map(RequestBudget::share)
-    }
-
     /// Returns the sizes of stored files, if there is a budget to reserve them from. When the catalog is unavailable
     /// all sizes are 0: content is measured again after it was read.
     pub(crate) async fn stored_sizes(&self, skills: &dyn SkillRegistry) -> StoredSizes {
@@ -133,7 +128,8 @@ impl ResponseBudget {
     }
 }
 
-fn overloaded() -> ErrorData {
+/// Returns the error of a request for which the server has no room.
+pub(crate) fn overloaded() -> ErrorData {
     let data = json!({ "code": Code::Overloaded, "hint": "try again in a moment" });
     let message = "the server is overloaded: too many or too large requests";
     ErrorData::new(ErrorCode::INTERNAL_ERROR, message, Some(data))
@@ -183,7 +179,7 @@ fn stored_bytes(catalog: &Catalog, uri: &str) -> Option<u64> {
 mod tests {
     use bytes::Bytes;
     use skills_agent_skills::Bundle;
-    use skills_core::Layer;
+    use skills_core::{Layer, MemoryBudget};
     use skills_registry::{Registry, RegistryConfig};
     use skills_store::MemoryStore;
 

@@ -16,8 +16,8 @@ use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 
 use crate::{
     fast_path::ResultCache,
-    handler::{Handler, is_stateless},
-    notifications::SessionStream,
+    handler::{ClientContext, Handler, is_stateless},
+    notifications::{Dispatcher, ListedTools, ListenStreams, changes},
     skills_extension::{self, DescriptionCache},
     tools::WorkerTools,
 };
@@ -102,7 +102,11 @@ pub(crate) struct Shared {
     pub(crate) caller: Caller,
     pub(crate) settings: Settings,
     /// `None` until the functions of the bus have been listed.
-    pub(crate) worker_tools: Arc<watch::Sender<Option<Arc<WorkerTools>>>>,
+    pub(crate) worker_tools: Arc<watch::Sender<ListedTools>>,
+    /// Notifies the clients of all callers.
+    pub(crate) dispatcher: Arc<Dispatcher>,
+    /// Streams of all callers.
+    pub(crate) listen_streams: Arc<ListenStreams>,
     /// Keyed by id and content, so that no caller learns of a skill outside their view.
     pub(crate) descriptions: Arc<DescriptionCache>,
     pub(crate) results: Arc<ResultCache>,
@@ -145,12 +149,17 @@ impl Mcp {
         settings: Settings,
     ) -> Self {
         let info = Arc::new(info(settings.profile));
+        let worker_tools = Arc::new(watch::Sender::new(None));
+        let changes = changes(&*skills, worker_tools.subscribe());
+        let dispatcher = Arc::new(Dispatcher::start(changes, Arc::clone(&skills)));
         let shared = Arc::new(Shared {
             skills,
             executor,
             caller: Caller::Anonymous,
             settings,
-            worker_tools: Arc::new(watch::Sender::new(None)),
+            worker_tools,
+            dispatcher,
+            listen_streams: Arc::default(),
             descriptions: Arc::default(),
             results: Arc::default(),
             info,
@@ -168,9 +177,9 @@ impl Mcp {
         Self { shared, tool_watcher: Arc::clone(&self.tool_watcher) }
     }
 
-    /// Creates a handler. With a session stream, its client is notified only while that is open; without, always.
-    pub(crate) fn handler(&self, stream: Option<SessionStream>) -> Handler {
-        Handler::new(Arc::clone(&self.shared), stream)
+    /// Creates the handler of the only client of a process.
+    pub(crate) fn handler(&self) -> Handler {
+        Handler::new(Arc::clone(&self.shared), ClientContext::default())
     }
 
     /// Returns the state of the connections of a caller, whose responses are private.

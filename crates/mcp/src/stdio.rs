@@ -37,7 +37,7 @@ pub enum McpStdioError {
 /// When the client does not speak MCP or does not read.
 pub async fn serve(mcp: &Mcp) -> Result<(), McpStdioError> {
     let cancelled = shutdown::after_grace_period(&mcp.shared.settings.shutdown);
-    let handler = mcp.handler(None);
+    let handler = mcp.handler();
     let stalled = handler.stalled.clone();
     let (input, output) = stdio_pipes();
     let input = EofDetector { input, eof: handler.disconnected.clone() };

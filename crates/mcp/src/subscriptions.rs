@@ -1,7 +1,7 @@
 //! Resource subscriptions of one client, indexed by skill id.
 //!
 //! A change looks up the URIs of its skill alone, so its cost does not grow with the number of subscriptions. The URIs
-//! of a session are reserved from the budget of the client that opened it.
+//! of a session are reserved from the memory that its client may hold beyond requests.
 
 use std::{
     borrow::Cow,
@@ -9,7 +9,6 @@ use std::{
     sync::Arc,
 };
 
-use parking_lot::Mutex;
 use skills_core::{
     MemoryBudget, Reservation, Tier, VersionSelector, id::INDEX_ID, uri, version::split_version,
 };
@@ -20,8 +19,9 @@ pub(crate) const MAX_SUBSCRIPTIONS: usize = 1_000;
 pub(crate) const MAX_URI_BYTES: usize = 2_048;
 /// Most bytes of all URIs of one client.
 pub(crate) const MAX_SUBSCRIBED_BYTES: usize = 128 << 10;
-/// Memory of a subscription besides twice its URI: the URI of a tier is indexed under two ids.
-const ENTRY_BYTES: usize = 256;
+/// Memory of a subscription besides four times its URI: the URI of a tier is indexed under two ids, for its client and
+/// for the dispatcher.
+const ENTRY_BYTES: usize = 512;
 
 /// Returns the path of a skill URI, or `None` for any other scheme.
 pub(crate) fn skill_path(uri: &str) -> Option<&str> {
@@ -45,12 +45,18 @@ impl<'a> IndexedId<'a> {
     }
 }
 
+/// Returns the first segment of a changed id. The id of a live skill begins with its client, and so do its URIs.
+pub(crate) fn first_segment(id: &str) -> &str {
+    id.split_once('/').map_or(id, |(first, _)| first)
+}
+
 /// Returns the ids that a URI is indexed under: its first segment, and the segment after a tier.
 pub(crate) fn ids(uri: &str) -> impl Iterator<Item = IndexedId<'_>> {
     let mut segments = skill_path(uri).unwrap_or_default().split('/');
     let first = segments.next().unwrap_or_default();
     let in_tier = segments.next().filter(|_| first.parse::<Tier>().is_ok());
-    [Some(first), in_tier].into_iter().flatten().map(IndexedId::new)
+    let ids = [Some(first), in_tier].into_iter().flatten();
+    ids.filter(|id| !id.is_empty()).map(IndexedId::new)
 }
 
 /// Truncates a list of URIs to the limits of one client.
@@ -102,6 +108,16 @@ impl UriIndex {
         true
     }
 
+    /// Returns all ids that URIs are indexed under.
+    pub(crate) fn ids(&self) -> impl Iterator<Item = &str> {
+        self.by_id.keys().map(|id| &**id)
+    }
+
+    /// Returns whether a URI is indexed under an id.
+    pub(crate) fn has_id(&self, id: &str) -> bool {
+        self.by_id.contains_key(id)
+    }
+
     /// Returns all skill URIs.
     pub(crate) fn all(&self) -> Vec<String> {
         let of_skills = self.uris.iter().filter(|uri| skill_path(uri).is_some());
@@ -114,9 +130,7 @@ impl UriIndex {
         changed: impl Iterator<Item = &'a str>,
         is_affected: impl Fn(&str) -> bool,
     ) -> Vec<String> {
-        // The id of a live skill begins with its client, and so do its URIs.
-        let first_segments = changed.map(|id| id.split('/').next().unwrap_or_default());
-        let ids: HashSet<&str> = first_segments.chain([INDEX_ID]).collect();
+        let ids: HashSet<&str> = changed.map(first_segment).chain([INDEX_ID]).collect();
         let candidates = ids.into_iter().filter_map(|id| self.by_id.get(id)).flatten();
         let affected: HashSet<&Arc<str>> = candidates.filter(|uri| is_affected(uri)).collect();
         affected.into_iter().map(ToString::to_string).collect()
@@ -131,12 +145,9 @@ impl<'a> FromIterator<&'a str> for UriIndex {
     }
 }
 
-/// URIs that a session has subscribed to. They need not exist yet. Clones share one set.
-#[derive(Debug, Default, Clone)]
-pub(crate) struct Subscriptions(Arc<Mutex<SubscribedUris>>);
-
+/// URIs that a client has subscribed to. They need not exist yet.
 #[derive(Debug, Default)]
-struct SubscribedUris {
+pub(crate) struct SubscribedUris {
     index: UriIndex,
     reservation: Option<Reservation>,
 }
@@ -150,14 +161,10 @@ pub(crate) enum SubscribeError {
     OverBudget,
 }
 
-impl Subscriptions {
-    /// Adds a URI within the limits of one client. With a budget, its memory is reserved there.
-    pub(crate) fn add(
-        &self,
-        uri: &str,
-        budget: Option<&MemoryBudget>,
-    ) -> Result<(), SubscribeError> {
-        let SubscribedUris { index, reservation } = &mut *self.0.lock();
+impl SubscribedUris {
+    /// Adds a URI within the limits of one client, with memory for it.
+    pub(crate) fn add(&mut self, uri: &str, memory: &MemoryBudget) -> Result<(), SubscribeError> {
+        let Self { index, reservation } = self;
         if uri.len() > MAX_URI_BYTES {
             return Err(SubscribeError::Invalid("the URI is too long for a subscription"));
         }
@@ -170,21 +177,17 @@ impl Subscriptions {
             let message = "too many subscriptions; unsubscribe from some first";
             return Err(SubscribeError::Invalid(message));
         }
-        let cost = cost(uri);
-        let reserved = match (&mut *reservation, budget) {
-            (Some(reservation), _) => reservation.try_grow(cost),
-            (None, Some(budget)) => {
-                budget.try_reserve(cost).map(|reserved| *reservation = Some(reserved))
-            }
-            (None, None) => Ok(()),
+        let reserved = match reservation {
+            Some(reservation) => reservation.try_grow(cost(uri)),
+            None => memory.try_reserve(cost(uri)).map(|reserved| *reservation = Some(reserved)),
         };
         reserved.map_err(|_| SubscribeError::OverBudget)?;
         index.insert(uri);
         Ok(())
     }
 
-    pub(crate) fn remove(&self, uri: &str) {
-        let SubscribedUris { index, reservation } = &mut *self.0.lock();
+    pub(crate) fn remove(&mut self, uri: &str) {
+        let Self { index, reservation } = self;
         if index.remove(uri)
             && let Some(reservation) = reservation
         {
@@ -193,14 +196,21 @@ impl Subscriptions {
         }
     }
 
-    /// Runs a query on the index while the lock is held.
-    pub(crate) fn with_index<T>(&self, query: impl FnOnce(&UriIndex) -> T) -> T {
-        query(&self.0.lock().index)
+    pub(crate) const fn index(&self) -> &UriIndex {
+        &self.index
     }
 }
 
-fn cost(uri: &str) -> usize {
-    2 * uri.len() + ENTRY_BYTES
+/// URIs whose memory is reserved elsewhere.
+impl From<UriIndex> for SubscribedUris {
+    fn from(index: UriIndex) -> Self {
+        Self { index, reservation: None }
+    }
+}
+
+/// Returns the memory of a subscription.
+pub(crate) const fn cost(uri: &str) -> usize {
+    4 * uri.len() + ENTRY_BYTES
 }
 
 #[cfg(test)]
@@ -209,16 +219,17 @@ mod tests {
 
     #[test]
     fn subscriptions_are_bounded_in_number_and_in_bytes() {
-        let subscriptions = Subscriptions::default();
+        let memory = MemoryBudget::default();
+        let mut uris = SubscribedUris::default();
         for number in 0..MAX_SUBSCRIPTIONS {
-            subscriptions.add(&format!("iii://s{number}"), None).unwrap();
+            uris.add(&format!("iii://s{number}"), &memory).unwrap();
         }
-        assert!(subscriptions.add("iii://one-more", None).is_err());
-        assert!(subscriptions.add("iii://s1", None).is_ok());
-        assert!(subscriptions.add(&"x".repeat(MAX_URI_BYTES + 1), None).is_err());
-        let subscriptions = Subscriptions::default();
+        assert!(uris.add("iii://one-more", &memory).is_err());
+        assert!(uris.add("iii://s1", &memory).is_ok());
+        assert!(uris.add(&"x".repeat(MAX_URI_BYTES + 1), &memory).is_err());
+        let mut uris = SubscribedUris::default();
         let long = |number: usize| format!("iii://{number:0>2000}");
-        let added = (0..).take_while(|number| subscriptions.add(&long(*number), None).is_ok());
+        let added = (0..).take_while(|number| uris.add(&long(*number), &memory).is_ok());
         assert_eq!(added.count(), MAX_SUBSCRIBED_BYTES / long(0).len());
         let mut uris: Vec<String> = (0..100).map(long).collect();
         truncate(&mut uris);
@@ -227,17 +238,17 @@ mod tests {
 
     #[test]
     fn subscriptions_are_reserved_and_released() {
-        let budget = MemoryBudget::new(2 * cost("iii://a"));
-        let subscriptions = Subscriptions::default();
-        subscriptions.add("iii://a", Some(&budget)).unwrap();
-        subscriptions.add("iii://a", Some(&budget)).unwrap();
-        subscriptions.add("iii://b", Some(&budget)).unwrap();
-        assert_eq!(subscriptions.add("iii://c", Some(&budget)), Err(SubscribeError::OverBudget));
-        subscriptions.remove("iii://a");
-        subscriptions.remove("iii://a");
-        subscriptions.add("iii://c", Some(&budget)).unwrap();
-        drop(subscriptions);
-        assert_eq!(budget.reserved(), 0);
+        let memory = MemoryBudget::new(2 * cost("iii://a"));
+        let mut uris = SubscribedUris::default();
+        uris.add("iii://a", &memory).unwrap();
+        uris.add("iii://a", &memory).unwrap();
+        uris.add("iii://b", &memory).unwrap();
+        assert_eq!(uris.add("iii://c", &memory), Err(SubscribeError::OverBudget));
+        uris.remove("iii://a");
+        uris.remove("iii://a");
+        uris.add("iii://c", &memory).unwrap();
+        drop(uris);
+        assert_eq!(memory.reserved(), 0);
     }
 
     #[test]
@@ -265,8 +276,6 @@ mod tests {
         for uri in of_a {
             assert!(index.remove(uri), "{uri}");
         }
-        let mut left: Vec<&str> = index.by_id.keys().map(|id| &**id).collect();
-        left.sort_unstable();
-        assert_eq!(left, ["", "b"], "URIs of other schemes have no id");
+        assert!(index.ids().eq(["b"]), "URIs of other schemes have no id");
     }
 }

@@ -21,7 +21,7 @@ use rmcp::{
     service::RequestContext,
 };
 use serde_json::json;
-use skills_core::{ResourceUri, uri::SKILL_SCHEME};
+use skills_core::{RequestBudget, ResourceUri, WorkAccount, uri::SKILL_SCHEME};
 use skills_registry::Resource;
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 
@@ -29,21 +29,42 @@ use crate::{
     budget::ResponseBudget,
     error::to_mcp,
     notifications::{
-        ChangeSource, NotificationFilter, Notifier, NotifierEnd, PendingListens, SessionStream,
+        ListenRefused, ListenStream, Lists, Notifier, NotifierEnd, PendingListens, SessionStream,
+        Subscriber,
     },
     server::{McpProfile, Shared},
     skills_extension,
-    subscriptions::{MAX_URI_BYTES, Subscriptions},
+    subscriptions::{MAX_URI_BYTES, UriIndex},
 };
+
+/// Client of a handler.
+#[derive(Debug)]
+pub(crate) struct ClientContext {
+    pub(crate) account: WorkAccount,
+    /// Budget of the HTTP request that the handler was created for.
+    pub(crate) request: Option<RequestBudget>,
+    /// Stream of a session, whose client is notified only while that is open; `None` for a client that can always be
+    /// notified.
+    pub(crate) stream: Option<SessionStream>,
+}
+
+/// The only client of a process.
+impl Default for ClientContext {
+    fn default() -> Self {
+        Self { account: WorkAccount::process(), request: None, stream: None }
+    }
+}
 
 /// Handler of one session, or of one request of a client without a session.
 pub(crate) struct Handler {
     shared: Arc<Shared>,
-    subscriptions: Subscriptions,
+    account: WorkAccount,
+    /// Budget of the request that the handler was created for; a session does not hold that of its first request.
+    request: Mutex<Option<RequestBudget>>,
     /// `None` for a client that can always be notified.
     stream: Option<SessionStream>,
-    /// Changes since the response to `initialize`.
-    initialized_source: Mutex<Option<ChangeSource>>,
+    /// Subscription of a session, with the changes since the response to `initialize`.
+    subscriber: OnceLock<Arc<Subscriber>>,
     pending_listens: PendingListens,
     notifier_task: OnceLock<AbortOnDropHandle<()>>,
     #[expect(deprecated, reason = "part of the older revisions")]
@@ -86,12 +107,14 @@ pub(crate) fn is_stateless(context: &RequestContext<RoleServer>) -> bool {
 }
 
 impl Handler {
-    pub(crate) fn new(shared: Arc<Shared>, stream: Option<SessionStream>) -> Self {
+    pub(crate) fn new(shared: Arc<Shared>, client: ClientContext) -> Self {
+        let ClientContext { account, request, stream } = client;
         Self {
             shared,
-            subscriptions: Subscriptions::default(),
+            account,
+            request: Mutex::new(request),
             stream,
-            initialized_source: Mutex::new(None),
+            subscriber: OnceLock::new(),
             pending_listens: PendingListens::default(),
             notifier_task: OnceLock::new(),
             log_level: Mutex::new(None),
@@ -140,26 +163,31 @@ impl Handler {
         self.shared.skills.read(uri).await.map_err(|error| to_mcp(&error))
     }
 
+    /// Returns the subscription of a session: all lists, and the URIs that it has subscribed to.
+    fn subscriber(&self) -> &Arc<Subscriber> {
+        let Shared { settings, caller, dispatcher, .. } = &*self.shared;
+        self.subscriber.get_or_init(|| {
+            let lists = match settings.profile {
+                McpProfile::Full | McpProfile::Skills => Lists::ALL,
+                // Its four tools never change.
+                McpProfile::Mdp => Lists::default(),
+            };
+            Arc::new(dispatcher.subscribe(caller.owner().cloned(), lists, UriIndex::default()))
+        })
+    }
+
     /// Starts the task that notifies the client of changes.
     fn spawn_notifier(&self, peer: Peer<RoleServer>) -> AbortOnDropHandle<()> {
-        let source = self.initialized_source.lock().take();
-        let source = source.unwrap_or_else(|| ChangeSource::new(&self.shared));
-        let filter = match self.shared.settings.profile {
-            McpProfile::Full | McpProfile::Skills => {
-                NotificationFilter::Session(self.subscriptions.clone())
-            }
-            McpProfile::Mdp => SubscriptionFilter::default().into(),
-        };
+        let (subscriber, shared) = (Arc::clone(self.subscriber()), Arc::clone(&self.shared));
         let stalled = self.stalled.clone();
         let (state, closed) =
             self.stream.clone().map(|stream| (stream.state, stream.closed)).unzip();
-        let notifier = Notifier::new(source, filter, state);
         AbortOnDropHandle::new(tokio::spawn(async move {
             let send = |notification| {
                 let peer = peer.clone();
                 async move { peer.send_notification(notification).await.is_ok() }
             };
-            match (notifier.run(send).await, closed) {
+            match (Notifier::new(&subscriber, &shared, state).run(send).await, closed) {
                 (NotifierEnd::Stalled, _) => {
                     tracing::info!("client stalled; notifications stopped");
                     stalled.cancel();
@@ -168,6 +196,16 @@ impl Handler {
                 (NotifierEnd::Closed | NotifierEnd::Disconnected, _) => {}
             }
         }))
+    }
+
+    /// Opens the stream of a listen request whose filter was accepted. The listener responds to a request that was refused
+    /// memory.
+    fn open_listen(&self, filter: SubscriptionFilter) -> Result<ListenStream, ListenRefused> {
+        let request = self.request.lock().clone();
+        let opened = ListenStream::open(&self.shared, filter, &self.account, request.as_ref());
+        opened.inspect_err(|ListenRefused| {
+            request.inspect(|request| request.refuse());
+        })
     }
 
     /// Sends an internal error as a log message to a client that has set a log level.

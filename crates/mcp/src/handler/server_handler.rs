@@ -22,10 +22,10 @@ use rmcp::{
 
 use super::{Handler, catch_panic, is_stateless, with_uri};
 use crate::{
-    budget::ResponseBudget,
+    budget::{ResponseBudget, overloaded},
     completion, cursor,
     error::invalid,
-    notifications::{ChangeSource, Notifier},
+    notifications::Notifier,
     prompts, resources,
     server::{McpProfile, TTL_MS, VERSIONS},
     skills_extension::{self, resource_list},
@@ -97,7 +97,8 @@ impl ServerHandler for Handler {
                     return Err(invalid("the parameters of initialize are too large"));
                 }
                 context.peer.set_peer_info(request.clone());
-                *self.initialized_source.lock() = Some(ChangeSource::new(&self.shared));
+                *self.request.lock() = None;
+                self.subscriber();
                 self.negotiate_initialize(&request)
             })
             .await
@@ -121,24 +122,23 @@ impl ServerHandler for Handler {
             subscriptions::truncate(uris);
         }
         // rmcp acknowledges the request next.
-        self.pending_listens.push(&self.shared);
+        self.pending_listens.push(self.open_listen(accepted.clone()).ok()?);
         Some(accepted)
     }
 
     async fn listen(&self, context: SubscriptionContext) -> Result<(), ErrorData> {
         let trace = self.request_trace("subscriptions/listen", "", context.request_context());
-        let source = self.pending_listens.pop(&self.shared);
-        let filter = match self.shared.settings.profile {
-            McpProfile::Full | McpProfile::Skills => context.accepted().clone(),
-            // Its four tools never change.
-            McpProfile::Mdp => SubscriptionFilter::default(),
-        };
-        let notifier = Notifier::new(source, filter.into(), None);
-        let sink = context.sink();
-        let notify = notifier.run(|notification| async { sink.send(notification).await.is_ok() });
+        let stream = self.pending_listens.take(context.accepted());
+        let stream = stream.map_or_else(|| self.open_listen(context.accepted().clone()), Ok);
         let listen = async {
+            let Ok(stream) = stream else { return Err(overloaded()) };
+            let notifier = Notifier::new(&stream.subscriber, &self.shared, None);
+            let sink = context.sink();
+            let notify =
+                notifier.run(|notification| async { sink.send(notification).await.is_ok() });
             tokio::select! {
                 _ = notify => {}
+                () = stream.evicted() => {}
                 () = context.cancelled() => {}
                 () = self.disconnected.cancelled() => {}
                 () = self.shared.settings.shutdown.cancelled() => {}
@@ -225,7 +225,8 @@ impl ServerHandler for Handler {
             .run(async move {
                 self.require_full_profile("resources/subscribe")?;
                 let budget = ResponseBudget::from_extensions(&context.extensions);
-                let added = self.subscriptions.add(&request.uri, budget.share().as_ref());
+                let memory = self.account.held_memory();
+                let added = self.subscriber().add(&request.uri, memory);
                 added.map_err(|error| match error {
                     SubscribeError::Invalid(reason) => invalid(reason),
                     SubscribeError::OverBudget => budget.refuse(),
@@ -243,7 +244,7 @@ impl ServerHandler for Handler {
         trace
             .run(async move {
                 self.require_full_profile("resources/unsubscribe")?;
-                self.subscriptions.remove(&request.uri);
+                self.subscriber().remove(&request.uri);
                 Ok(())
             })
             .await

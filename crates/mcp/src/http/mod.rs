@@ -1,7 +1,6 @@
 //! MCP over Streamable HTTP: the stateless revision, and the older ones with sessions.
 //!
-//! - `sessions`: session ownership, and the one stream of each session
-//! - `eviction`: limits on the number of sessions
+//! - `sessions`: session ownership, the share of each client, and the one stream of each session
 //! - `session_manager`: the methods that rmcp calls for sessions
 //! - `opening_request`: context of a request that may open a session
 //! - `stream`: forwarding of a session's messages, with a stall timeout
@@ -12,7 +11,6 @@
 //! Origin, Host, token and key are the business of the listener that these routes are mounted on; it passes the caller
 //! as an extension of the request.
 
-mod eviction;
 mod opening_request;
 mod parse_error;
 pub(crate) mod request_ids;
@@ -129,7 +127,8 @@ impl Endpoint {
             if let Some(request) = &request {
                 let _ = request.shared.set(Arc::clone(&shared));
             }
-            Ok(Handler::new(shared, request.map(|request| request.stream())))
+            let client = request.map(|request| request.client()).unwrap_or_default();
+            Ok(Handler::new(shared, client))
         };
         let service = StreamableHttpService::new(handler, manager, config);
         Self { profile, sessions, fast_path, service }

@@ -6,11 +6,12 @@ use axum::{
     extract::Request,
     http::{HeaderValue, header},
 };
-use skills_core::{Caller, RequestBudget};
+use skills_core::{Caller, RequestBudget, WorkAccount};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
+    handler::ClientContext,
     notifications::{SessionStream, StreamState},
     server::Shared,
 };
@@ -53,8 +54,16 @@ impl OpeningRequest {
         CURRENT.try_with(Clone::clone).ok()
     }
 
-    /// Returns the receiving side of the session's stream state.
-    pub(super) fn stream(&self) -> SessionStream {
-        SessionStream { state: self.stream_state.subscribe(), closed: self.closed.clone() }
+    /// Returns the account of the client.
+    pub(super) fn account(&self) -> WorkAccount {
+        let budget = self.budget.as_ref();
+        budget.map_or_else(WorkAccount::process, |budget| budget.account().clone())
+    }
+
+    /// Returns the context of the handler of this request, with the receiving side of the session's stream state.
+    pub(super) fn client(&self) -> ClientContext {
+        let (state, closed) = (self.stream_state.subscribe(), self.closed.clone());
+        let stream = Some(SessionStream { state, closed });
+        ClientContext { account: self.account(), request: self.budget.clone(), stream }
     }
 }

@@ -10,16 +10,14 @@ use rmcp::{
         ServerSseMessage, SessionId, SessionManager, local::SessionError,
     },
 };
+use skills_core::RequestBudget;
 
 use super::{
     opening_request::OpeningRequest,
     request_ids::RequestStream,
-    sessions::{Error, InnerManager, OpenStream, Session, Sessions},
+    sessions::{Error, InnerManager, Session, Sessions},
 };
 use crate::McpProfile;
-
-/// Memory of a session: its tasks and queues, and the client's parameters of `initialize`.
-const SESSION_BYTES: usize = 48 << 10;
 
 /// Session manager that rmcp calls.
 pub(super) struct Manager {
@@ -28,11 +26,11 @@ pub(super) struct Manager {
     pub(super) profile: McpProfile,
 }
 
-/// Marks a stream that failed to open as ended.
-fn mark_ended(stream: Option<&OpenStream>) {
-    if let Some(stream) = stream {
-        stream.ended.cancel();
-    }
+/// Refuses to open a session, because the client's memory is used up or other clients have all sessions. The error is not
+/// sent: the listener responds to a request that was refused memory.
+fn refuse(budget: Option<&RequestBudget>) -> Error {
+    budget.inspect(|budget| budget.refuse());
+    SessionError::SessionServiceTerminated.into()
 }
 
 impl SessionManager for Manager {
@@ -42,15 +40,15 @@ impl SessionManager for Manager {
     async fn create_session(&self) -> Result<(SessionId, Self::Transport), Error> {
         let request = OpeningRequest::current();
         let request = request.unwrap_or_else(|| OpeningRequest::new(&Request::default()));
-        let budget = request.budget.as_ref();
-        let reservation = budget.map(|budget| budget.share().try_reserve(SESSION_BYTES));
-        let reservation = reservation.transpose().map_err(|_| {
-            // This error is not sent: the listener responds to a request that was refused memory.
-            budget.inspect(|budget| budget.refuse());
-            SessionError::SessionServiceTerminated
-        })?;
+        let (budget, client) = (request.budget.clone(), request.account());
+        let reservation = self.sessions.reserve(&client);
+        let reservation = reservation.map_err(|_| refuse(budget.as_ref()))?;
         let (id, transport) = self.sessions.inner.create_session().await?;
-        self.sessions.insert(id.clone(), Session::new(request, self.profile, reservation));
+        let session = Session::new(request, self.profile, reservation);
+        if self.sessions.insert(client, id.clone(), session).is_err() {
+            self.sessions.inner.close_session(&id).await?;
+            return Err(refuse(budget.as_ref()));
+        }
         Ok((id, transport))
     }
 
@@ -85,7 +83,7 @@ impl SessionManager for Manager {
             return Ok(RequestStream::new(stream, None));
         };
         let request_id = request.id.clone();
-        let requests = self.sessions.map.lock().peek(id).map(|session| session.requests.clone());
+        let requests = self.sessions.requests(id);
         let Some(pending) = requests.unwrap_or_default().begin(&request_id) else {
             return Ok(RequestStream::duplicate_id(request_id));
         };
@@ -107,7 +105,7 @@ impl SessionManager for Manager {
     ) -> Result<impl Stream<Item = ServerSseMessage> + Send + Sync + 'static, Error> {
         let stream = self.sessions.take_over_stream(id).await;
         let source = self.sessions.inner.create_standalone_stream(id).await;
-        let source = source.inspect_err(|_| mark_ended(stream.as_ref()))?;
+        let source = source.inspect_err(|_| self.sessions.stream_failed(id, stream.as_ref()))?;
         Ok(self.sessions.forward(id, source, stream, false))
     }
 
@@ -118,7 +116,7 @@ impl SessionManager for Manager {
     ) -> Result<impl Stream<Item = ServerSseMessage> + Send + Sync + 'static, Error> {
         let stream = self.sessions.take_over_stream(id).await;
         let source = self.sessions.inner.resume(id, last_event_id).await;
-        let source = source.inspect_err(|_| mark_ended(stream.as_ref()))?;
+        let source = source.inspect_err(|_| self.sessions.stream_failed(id, stream.as_ref()))?;
         Ok(self.sessions.forward(id, source, stream, true))
     }
 }

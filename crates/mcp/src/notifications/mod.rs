@@ -1,28 +1,34 @@
 //! Change notifications.
 //!
-//! Every session and every listen stream has a task that follows the registry's changes. Changes within a few
-//! milliseconds, or while the client is still reading, are debounced into one notification of each kind; so the memory
-//! of a slow client is bounded, and no change is lost.
+//! One dispatcher follows the registry's changes and passes them to the clients that asked for them. Every session and
+//! every listen stream has a task that sends what waits for its client, one notification of each kind; so the memory of a
+//! slow client is bounded, and no change is lost.
 //!
 //! - `source`: where the changes come from
-//! - `pending`: changes to notify of, and the notifications that a client wants
+//! - `dispatcher`: the clients, by what they asked for
+//! - `change_set`: changes that wait, and the notifications of them
+//! - `listen`: streams of listen requests
 
-mod pending;
+mod change_set;
+mod dispatcher;
+mod listen;
 mod source;
 
-use std::{sync::Arc, time::Duration};
+use std::time::Duration;
 
-use futures_util::StreamExt as _;
 use rmcp::model::ServerNotification;
-use skills_registry::{NOTIFY_DEBOUNCE, SkillRegistry};
+use skills_core::Caller;
+use skills_registry::RegistryError;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use self::pending::PendingChanges;
 pub(crate) use self::{
-    pending::NotificationFilter,
-    source::{ChangeSource, PendingListens},
+    change_set::Lists,
+    dispatcher::{Dispatcher, Subscriber},
+    listen::{ListenRefused, ListenStream, ListenStreams, PendingListens},
+    source::{ListedTools, changes},
 };
+use crate::server::Shared;
 
 /// Time after which a client that has not read a notification is stalled.
 pub(crate) const STALL_TIMEOUT: Duration = Duration::from_secs(30);
@@ -55,22 +61,22 @@ pub(crate) enum NotifierEnd {
 }
 
 /// Sends change notifications to one client.
-pub(crate) struct Notifier {
-    source: ChangeSource,
-    filter: NotificationFilter,
+pub(crate) struct Notifier<'a> {
+    subscriber: &'a Subscriber,
+    shared: &'a Shared,
     /// `None` for a client that can always be notified.
     stream: Option<watch::Receiver<StreamState>>,
     /// Number of the stream that was notified last.
     notified_stream: u64,
 }
 
-impl Notifier {
-    pub(crate) fn new(
-        source: ChangeSource,
-        filter: NotificationFilter,
+impl<'a> Notifier<'a> {
+    pub(crate) const fn new(
+        subscriber: &'a Subscriber,
+        shared: &'a Shared,
         stream: Option<watch::Receiver<StreamState>>,
     ) -> Self {
-        Self { source, filter, stream, notified_stream: 0 }
+        Self { subscriber, shared, stream, notified_stream: 0 }
     }
 
     /// Notifies of every change until the client or the registry is gone. `send` returns whether the client is still
@@ -82,12 +88,8 @@ impl Notifier {
     where
         Sent: Future<Output = bool>,
     {
-        let mut pending = PendingChanges::default();
-        while self.collect(&mut pending).await.is_some() {
-            if pending.has_skills() && self.filter.has_tools() {
-                refresh_catalog(Arc::clone(&self.source.skills)).await;
-            }
-            for notification in std::mem::take(&mut pending).notifications(&self.filter) {
+        while self.wait().await.is_some() && self.has_access().await {
+            for notification in self.subscriber.take() {
                 match tokio::time::timeout(STALL_TIMEOUT, send(notification)).await {
                     Ok(true) => {}
                     Ok(false) => return NotifierEnd::Disconnected,
@@ -98,36 +100,35 @@ impl Notifier {
         NotifierEnd::Closed
     }
 
-    /// Waits until there are changes and an open stream, and debounces the changes; `None` at the end.
-    async fn collect(&mut self, pending: &mut PendingChanges) -> Option<()> {
-        while !self.is_stream_open(pending) || pending.is_empty() {
+    /// Waits until there are changes and an open stream; `None` at the end.
+    async fn wait(&mut self) -> Option<()> {
+        loop {
+            let is_open = self.is_stream_open();
             tokio::select! {
-                changed = self.source.changes.next() => pending.add(changed?),
+                waiting = self.subscriber.wait(), if is_open => return waiting,
                 event = stream_changed(self.stream.as_mut()) => event?,
             }
         }
-        NOTIFY_DEBOUNCE.collect(&mut self.source.changes, |changed| pending.add(changed)).await
     }
 
     /// Returns whether the client can be notified. A reopened stream gets everything: the last notifications of the
     /// stream before it may not have arrived.
-    fn is_stream_open(&mut self, pending: &mut PendingChanges) -> bool {
+    fn is_stream_open(&mut self) -> bool {
         let Some(stream) = &mut self.stream else { return true };
         let StreamState { is_open, opened } = *stream.borrow_and_update();
         if opened > self.notified_stream {
             if self.notified_stream > 0 {
-                *pending = PendingChanges::everything();
+                self.subscriber.add_everything();
             }
             self.notified_stream = opened;
         }
         is_open
     }
-}
 
-/// Makes a lazy registry read its catalog: whether a changed skill is a tool is a change of its own.
-async fn refresh_catalog(skills: Arc<dyn SkillRegistry>) {
-    if let Err(error) = skills.catalog().await {
-        tracing::debug!(%error, "catalog unavailable; tool changes not detected");
+    /// Returns whether the client's key is still active: it may have ended, and its connection not been closed yet.
+    async fn has_access(&self) -> bool {
+        let Caller::User(_) = &self.shared.caller else { return true };
+        !matches!(self.shared.skills.catalog().await, Err(RegistryError::UnknownKey))
     }
 }
 
