@@ -1,22 +1,25 @@
 //! Cache of archives: each version of a bundle is packed once.
 
-use std::hash::{BuildHasher as _, RandomState};
+use std::{
+    hash::{BuildHasher as _, RandomState},
+    sync::Arc,
+};
 
 use bytes::Bytes;
-use skills_core::{Digest, MemoryBudget, SharedReservation};
+use skills_core::{
+    Digest, SharedReservation, WorkAccount, WorkKind,
+    work::{StopFlag, Turn, TurnEnd, Turns},
+};
 use skills_registry::{SizedLruCache, SkillRegistry, SkillRow, bundles};
-use tokio::sync::{Mutex, Semaphore};
 
 use crate::artifact::{self, ArtifactError};
 
 /// Capacity of the cache in bytes: a few of the largest bundles.
 const MAX_BYTES: usize = 64 << 20;
-/// Number of archives packed concurrently.
-const MAX_PACKING: usize = 2;
-/// Memory for each byte of a bundle while it is packed: its files, and the archive in a growing buffer.
-const PACKING_WEIGHT: usize = 3;
-/// Number of locks; concurrent requests for one bundle wait for the same one, so it is packed once.
+/// Number of places where clients wait; those of one bundle wait at the same one, so it is packed once.
 const STRIPES: usize = 16;
+
+const ARCHIVE: WorkKind = WorkKind::compute("archive of a published bundle");
 
 /// Archive and its digest.
 #[derive(Debug, Clone)]
@@ -27,56 +30,67 @@ pub(crate) struct Archive {
     pub(crate) reservation: SharedReservation,
 }
 
+/// Id and content of a bundle: the id may be part of the root document's header.
+type BundleVersion = (String, Digest);
+
 /// LRU cache of archives, bounded by memory.
 #[derive(Debug)]
 pub(crate) struct ArchiveCache {
-    /// Keyed by id and content of the bundle: the id may be part of the root document's header.
-    archives: SizedLruCache<(String, Digest), Archive>,
+    archives: SizedLruCache<BundleVersion, Archive>,
     hasher: RandomState,
-    stripes: [Mutex<()>; STRIPES],
-    packing: Semaphore,
-    budget: MemoryBudget,
+    stripes: [Turns<()>; STRIPES],
 }
 
 impl ArchiveCache {
-    pub(crate) fn new(budget: MemoryBudget) -> Self {
+    pub(crate) fn new() -> Self {
         Self {
             archives: SizedLruCache::new(MAX_BYTES),
             hasher: RandomState::new(),
-            stripes: [(); STRIPES].map(|()| Mutex::new(())),
-            packing: Semaphore::new(MAX_PACKING),
-            budget,
+            stripes: std::array::from_fn(|_| Turns::default()),
         }
     }
 
-    /// Returns the archive of a bundle, or packs it. The memory for packing is reserved from the client's share, or from
-    /// the process-wide budget if there is none.
+    fn cached(&self, row: &SkillRow) -> Option<Archive> {
+        self.archives.get(&(row.id.to_string(), bundles::version(row)))
+    }
+
+    /// Returns the archive of a bundle, or packs it on the account of the client.
     pub(crate) async fn get(
+        self: &Arc<Self>,
+        skills: &Arc<dyn SkillRegistry>,
+        row: &Arc<SkillRow>,
+    ) -> Result<Archive, ArtifactError> {
+        if let Some(cached) = self.cached(row) {
+            return Ok(cached);
+        }
+        let account = WorkAccount::current();
+        let version = (row.id.to_string(), bundles::version(row));
+        let stripe = self.hasher.hash_one(&version) % STRIPES as u64;
+        let stripe = &self.stripes[usize::try_from(stripe).unwrap_or_default()];
+        let (cache, skills, row) = (Arc::clone(self), Arc::clone(skills), Arc::clone(row));
+        let (own, bytes) = (account.clone(), artifact::archive_memory(&row));
+        // The cache has room for the largest bundle.
+        let find = |(): &()| self.archives.get(&version);
+        let turn = move |(): &mut (), turn: &Turn<'_>| {
+            own.block_on(cache.pack(&*skills, &row, turn.stop())).map(|_| TurnEnd::Over)
+        };
+        stripe.take(&account, (ARCHIVE, bytes), find, turn).await
+    }
+
+    /// Packs a bundle, unless it is cached. The thread is that of work on an account, which has reserved the memory.
+    pub(crate) async fn pack(
         &self,
         skills: &dyn SkillRegistry,
         row: &SkillRow,
-        share: Option<&MemoryBudget>,
+        stop: &StopFlag,
     ) -> Result<Archive, ArtifactError> {
+        if let Some(cached) = self.cached(row) {
+            return Ok(cached);
+        }
+        let bytes = artifact::archive(skills, row, stop).await?;
+        let (digest, reservation) = (Digest::of(&bytes), SharedReservation::default());
+        let archive = Archive { digest, bytes, reservation };
         let version = (row.id.to_string(), bundles::version(row));
-        if let Some(cached) = self.archives.get(&version) {
-            return Ok(cached);
-        }
-        let stripe = self.hasher.hash_one(&version) % STRIPES as u64;
-        let _lock = self.stripes[usize::try_from(stripe).unwrap_or_default()].lock().await;
-        if let Some(cached) = self.archives.get(&version) {
-            return Ok(cached);
-        }
-        let _permit = self.packing.acquire().await;
-        let content = row.meta.files.iter().map(|file| file.size).sum::<u64>();
-        let content = usize::try_from(content).unwrap_or(usize::MAX);
-        let budget = share.unwrap_or(&self.budget);
-        let _reservation = budget.try_reserve(content.saturating_mul(PACKING_WEIGHT))?;
-        let bytes = artifact::archive(skills, row).await?;
-        let archive = Archive {
-            digest: Digest::of(&bytes),
-            bytes,
-            reservation: SharedReservation::default(),
-        };
         self.archives.put(version, archive.clone(), archive.bytes.len());
         Ok(archive)
     }

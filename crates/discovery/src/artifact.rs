@@ -5,7 +5,11 @@ use std::io::{self, Write as _};
 use bytes::Bytes;
 use flate2::{Compression, GzBuilder};
 use skills_agent_skills::Bundle;
-use skills_core::{Coded as _, OverBudget, skill::ROOT_PATH};
+use skills_core::{
+    Coded as _, WorkError,
+    skill::ROOT_PATH,
+    work::{StopFlag, Stopped},
+};
 use skills_http::is_unavailable;
 use skills_registry::{
     RegistryError, SkillRegistry, SkillRow, available::agent_header, bundles::read_row,
@@ -18,10 +22,10 @@ pub(crate) enum ArtifactError {
     Registry(#[from] RegistryError),
     #[error("cannot write the archive: {0}")]
     Archive(#[from] io::Error),
-    #[error("the task that packs the archive was cancelled")]
-    Cancelled,
     #[error(transparent)]
-    OverBudget(#[from] OverBudget),
+    Work(#[from] WorkError),
+    #[error(transparent)]
+    Stopped(#[from] Stopped),
 }
 
 impl ArtifactError {
@@ -29,8 +33,8 @@ impl ArtifactError {
     pub(crate) fn is_unavailable(&self) -> bool {
         match self {
             Self::Registry(error) => is_unavailable(error.code()),
-            Self::OverBudget(_) => true,
-            Self::Archive(_) | Self::Cancelled => false,
+            Self::Work(WorkError::OverBudget(_) | WorkError::Busy) | Self::Stopped(_) => true,
+            Self::Archive(_) | Self::Work(WorkError::Panicked(_)) => false,
         }
     }
 }
@@ -45,25 +49,52 @@ pub(crate) async fn document(
     Ok(if header.is_empty() { body } else { [header.as_bytes(), &body].concat().into() })
 }
 
-/// Packs a bundle as a `.tar.gz` with `SKILL.md` at its root.
+/// Memory of a file in an archive besides its content and twice its path: two headers of tar, and their padding.
+const FILE_OVERHEAD: usize = 2560;
+/// Bytes of an archive besides its files, with those that a root document grows by.
+const OVERHEAD: usize = 128 << 10;
+
+/// Returns the memory for packing a bundle: its files, and the archive in a buffer that it fits in.
+pub(crate) fn archive_memory(row: &SkillRow) -> usize {
+    content(row).saturating_add(max_size(row))
+}
+
+fn content(row: &SkillRow) -> usize {
+    usize::try_from(row.meta.total_bytes()).unwrap_or(usize::MAX)
+}
+
+/// Returns the size of an archive, at most. Deflate stores what it cannot compress.
+fn max_size(row: &SkillRow) -> usize {
+    let names: usize = row.meta.files.iter().map(|file| 2 * file.path.len() + FILE_OVERHEAD).sum();
+    let tar = content(row).saturating_add(names);
+    tar.saturating_add(tar / 1024).saturating_add(OVERHEAD)
+}
+
+/// Packs a bundle as a `.tar.gz` with `SKILL.md` at its root. The thread is that of work on an account.
 pub(crate) async fn archive(
     skills: &dyn SkillRegistry,
     row: &SkillRow,
+    stop: &StopFlag,
 ) -> Result<Bytes, ArtifactError> {
     let bundle = read_row(skills, row).await?;
     let header = agent_header(row, bundle.root());
-    let pack = move || pack(&header, &bundle);
-    let packed = tokio::task::spawn_blocking(pack).await.map_err(|_| ArtifactError::Cancelled)?;
-    Ok(packed?.into())
+    Ok(pack(&header, &bundle, max_size(row), stop)?.into())
 }
 
-fn pack(header: &str, bundle: &Bundle<Bytes>) -> io::Result<Vec<u8>> {
+fn pack(
+    header: &str,
+    bundle: &Bundle<Bytes>,
+    max_size: usize,
+    stop: &StopFlag,
+) -> Result<Vec<u8>, ArtifactError> {
     // No name and no time in the gzip header: the bytes depend on the content alone.
-    let gzip = GzBuilder::new().mtime(0).write(Vec::new(), Compression::fast());
+    let buffer = Vec::with_capacity(max_size);
+    let gzip = GzBuilder::new().mtime(0).write(buffer, Compression::fast());
     let mut archive = tar::Builder::new(gzip);
     let root = format!("{header}{}", bundle.root());
     append(&mut archive, ROOT_PATH, root.as_bytes(), false)?;
     for (file, bytes) in bundle.files() {
+        stop.check()?;
         append(&mut archive, &file.path, bytes, file.is_executable(bytes))?;
     }
     let mut gzip = archive.into_inner()?;

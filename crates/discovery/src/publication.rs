@@ -1,20 +1,23 @@
 //! Index of the published skills, with the digests of their artifacts.
 
 use std::{
-    collections::HashMap,
-    hash::Hash,
+    collections::{HashMap, HashSet},
+    hash::{BuildHasher as _, Hash, RandomState},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
 use lru::LruCache;
 use serde_json::{Value, json};
-use skills_core::{Digest, MemoryBudget, Owner, version::VERSION_SEPARATOR};
+use skills_core::{
+    Digest, Owner, WorkAccount, WorkError, WorkKind,
+    version::VERSION_SEPARATOR,
+    work::{Turn, TurnEnd, Turns},
+};
 use skills_http::TaggedBody;
 use skills_registry::{
     Catalog, SkillRegistry, SkillRow, available::has_own_frontmatter, bundles,
     catalog::StoredRevision,
 };
-use tokio::sync::Mutex as AsyncMutex;
 
 use crate::{
     archive_cache::ArchiveCache,
@@ -48,14 +51,21 @@ const MAX_VIEWS: usize = 16;
 /// Number of cached digests.
 const MAX_DIGESTS: usize = 1 << 17;
 
+const INDEX: WorkKind = WorkKind::compute("index of published skills");
+/// Memory of a turn besides the archives that it packs.
+const INDEX_BYTES: usize = 1 << 20;
+/// Number of places where clients wait for an index; those of one view wait at the same one.
+const STRIPES: usize = 16;
+
 /// Builds and caches indexes, one for each owner, scope and revision of the stored skills. Live clients do not change them.
 pub(crate) struct Publisher {
-    /// Held while an index is built, so that concurrent requests for it build it once.
-    building: AsyncMutex<()>,
+    /// Versions without a digest, since they cannot be read: they are not tried again while an index is built.
+    building: [Turns<HashSet<Version>>; STRIPES],
+    hasher: RandomState,
     views: Mutex<LruCache<ViewKey, View>>,
     /// Cache of digests: computing one may need the whole artifact.
     digests: Mutex<LruCache<Version, Digest>>,
-    pub(crate) archives: ArchiveCache,
+    pub(crate) archives: Arc<ArchiveCache>,
 }
 
 /// Index in the view of one owner.
@@ -66,43 +76,58 @@ struct View {
 }
 
 impl Publisher {
-    pub(crate) fn new(budget: MemoryBudget) -> Self {
+    pub(crate) fn new() -> Self {
         // Unbounded, since a bounded cache allocates its whole capacity at once; inserting evicts.
         Self {
-            building: AsyncMutex::default(),
+            building: std::array::from_fn(|_| Turns::default()),
+            hasher: RandomState::new(),
             views: Mutex::new(LruCache::unbounded()),
             digests: Mutex::new(LruCache::unbounded()),
-            archives: ArchiveCache::new(budget),
+            archives: Arc::new(ArchiveCache::new()),
         }
     }
 
     /// Returns the index in the view of `skills`. If it cannot be built at the moment, for lack of memory or in an outage,
     /// returns the previous one.
     pub(crate) async fn index(
-        &self,
-        skills: &dyn SkillRegistry,
+        self: &Arc<Self>,
+        skills: &Arc<dyn SkillRegistry>,
         scope: &Scope,
-        share: Option<&MemoryBudget>,
     ) -> Result<Arc<PublishedIndex>, ArtifactError> {
         let catalog = skills.catalog().await?;
         let (revision, owner) = catalog.stored_version();
         let key = (owner.cloned(), scope.clone());
-        if let (Some(index), true) = self.cached(&key, revision) {
-            return Ok(index);
-        }
-        let _lock = self.building.lock().await;
         let previous = match self.cached(&key, revision) {
             (Some(index), true) => return Ok(index),
             (previous, _) => previous,
         };
-        let index = match (self.build(skills, scope, share, &catalog).await, previous) {
-            (Ok(index), _) => Arc::new(index),
-            (Err(error), Some(previous)) if error.is_unavailable() => return Ok(previous),
-            (Err(error), _) => return Err(error),
+        let stripe = self.hasher.hash_one(&key) % STRIPES as u64;
+        let turns = &self.building[usize::try_from(stripe).unwrap_or_default()];
+        let account = WorkAccount::current();
+        let (publisher, skills, own) = (Arc::clone(self), Arc::clone(skills), account.clone());
+        let (scope, view) = (scope.clone(), key.clone());
+        let find = |_: &HashSet<Version>| match self.cached(&key, revision) {
+            (Some(index), true) => Some(index),
+            _ => None,
         };
-        let view = View { revision, index: Arc::clone(&index) };
-        insert(&self.views, key, view, MAX_VIEWS);
-        Ok(index)
+        let turn = move |unreadable: &mut HashSet<Version>, turn: &Turn<'_>| {
+            let source =
+                Source { skills: &*skills, scope: &scope, catalog: &catalog, account: &own };
+            match own.block_on(publisher.build(&source, unreadable, turn)) {
+                Ok(Some(index)) => {
+                    unreadable.clear();
+                    let view_of = View { revision, index: Arc::new(index) };
+                    insert(&publisher.views, view.clone(), view_of, MAX_VIEWS);
+                    Ok(TurnEnd::Over)
+                }
+                Ok(None) => Ok(TurnEnd::Over),
+                Err(error) => Err(error),
+            }
+        };
+        match (turns.take(&account, (INDEX, INDEX_BYTES), find, turn).await, previous) {
+            (Err(error), Some(previous)) if error.is_unavailable() => Ok(previous),
+            (result, _) => result,
+        }
     }
 
     /// Returns the cached index of a view, and whether it is of this revision.
@@ -117,13 +142,14 @@ impl Publisher {
         }
     }
 
+    /// Builds an index. Returns `None` if the turn is over before all digests are known, which are cached.
     async fn build(
         &self,
-        skills: &dyn SkillRegistry,
-        scope: &Scope,
-        share: Option<&MemoryBudget>,
-        catalog: &Arc<Catalog>,
-    ) -> Result<PublishedIndex, ArtifactError> {
+        source: &Source<'_>,
+        unreadable: &mut HashSet<Version>,
+        turn: &Turn<'_>,
+    ) -> Result<Option<PublishedIndex>, ArtifactError> {
+        let Source { skills, scope, catalog, .. } = *source;
         let (mut index, mut legacy, mut ids) = (Vec::new(), Vec::new(), HashMap::new());
         for (row, skill) in scope.skills(skills, catalog).await? {
             let id = match &row.pinned {
@@ -136,13 +162,31 @@ impl Publisher {
                 tracing::warn!(%id, name = skill.name, "skill not published: another skill has its name");
                 continue;
             }
-            let digest = match self.digest(skills, share, &row).await {
+            let known = lock(&self.digests).get(&version(&row)).copied();
+            if known.is_none() && unreadable.contains(&version(&row)) {
+                continue;
+            }
+            let digest = match known {
+                Some(digest) => Ok(digest),
+                None => self.digest(source, &row, turn).await,
+            };
+            if known.is_none() && turn.is_over() {
+                // What cannot be read is remembered too, so that the next turn gets further.
+                match digest {
+                    Err(error) if error.is_unavailable() => return Err(error),
+                    Err(_) => drop(unreadable.insert(version(&row))),
+                    Ok(_) => {}
+                }
+                return Ok(None);
+            }
+            let digest = match digest {
                 Ok(digest) => digest,
                 // The digests so far are cached, so the next request gets further.
                 Err(error) if error.is_unavailable() => return Err(error),
                 // It may have been removed since the catalog was loaded.
                 Err(error) => {
                     tracing::warn!(%id, %error, "skill not published");
+                    unreadable.insert(version(&row));
                     continue;
                 }
             };
@@ -169,32 +213,41 @@ impl Publisher {
             }));
             ids.insert(skill.name, id);
         }
-        Ok(PublishedIndex {
+        Ok(Some(PublishedIndex {
             current: json_body(&json!({ "$schema": SCHEMA, "skills": index })),
             legacy: json_body(&json!({ "skills": legacy })),
             ids,
-        })
+        }))
     }
 
-    /// Returns the digest of a skill's artifact. It is cached at once, so that a request that follows a cancelled one gets
-    /// further.
+    /// Returns the digest of a skill's artifact. It is cached at once, so that the next turn gets further.
     async fn digest(
         &self,
-        skills: &dyn SkillRegistry,
-        share: Option<&MemoryBudget>,
+        source: &Source<'_>,
         row: &SkillRow,
+        turn: &Turn<'_>,
     ) -> Result<Digest, ArtifactError> {
-        if let Some(cached) = lock(&self.digests).get(&version(row)) {
-            return Ok(*cached);
-        }
         let digest = match (row.meta.root(), is_archive(row)) {
             (Some(root), false) if has_own_frontmatter(row) => root.digest,
-            (_, false) => Digest::of(&artifact::document(skills, row).await?),
-            (_, true) => self.archives.get(skills, row, share).await?.digest,
+            (_, false) => Digest::of(&artifact::document(source.skills, row).await?),
+            (_, true) => {
+                let memory = source.account.memory();
+                let _reservation =
+                    memory.try_reserve(artifact::archive_memory(row)).map_err(WorkError::from)?;
+                self.archives.pack(source.skills, row, turn.stop()).await?.digest
+            }
         };
         insert(&self.digests, version(row), digest, MAX_DIGESTS);
         Ok(digest)
     }
+}
+
+/// What an index is built from.
+struct Source<'a> {
+    skills: &'a dyn SkillRegistry,
+    scope: &'a Scope,
+    catalog: &'a Arc<Catalog>,
+    account: &'a WorkAccount,
 }
 
 fn json_body(value: &Value) -> TaggedBody {
@@ -230,7 +283,7 @@ fn version(row: &SkillRow) -> Version {
 #[cfg(test)]
 mod tests {
     use bytes::Bytes;
-    use skills_core::{Layer, Timestamp};
+    use skills_core::{Layer, MemoryBudget, Timestamp};
     use skills_registry::{
         Registry, RegistryConfig,
         live::{LiveClient, LiveSkill, LiveUpdate},
@@ -247,8 +300,9 @@ mod tests {
             .register_skill("t", &Layer::Official, "a", "# A\n\nText.\n".to_owned())
             .await
             .unwrap();
-        let publisher = Publisher::new(MemoryBudget::default());
-        let first = publisher.index(&*registry, &Scope::All, None).await.unwrap();
+        let publisher = Arc::new(Publisher::new());
+        let skills: Arc<dyn SkillRegistry> = Arc::clone(&registry) as _;
+        let first = publisher.index(&skills, &Scope::All).await.unwrap();
         let path = "/b/skill.md".to_owned();
         let client = LiveClient {
             id: "desk".parse().unwrap(),
@@ -259,15 +313,12 @@ mod tests {
         };
         registry.update_live(vec![LiveUpdate::Connected(client)]).await.unwrap();
         assert!(registry.catalog().has_client("desk"));
-        assert!(Arc::ptr_eq(
-            &first,
-            &publisher.index(&*registry, &Scope::All, None).await.unwrap()
-        ));
+        assert!(Arc::ptr_eq(&first, &publisher.index(&skills, &Scope::All).await.unwrap()));
         registry
             .register_skill("t", &Layer::Official, "c", "# C\n\nText.\n".to_owned())
             .await
             .unwrap();
-        let next = publisher.index(&*registry, &Scope::All, None).await.unwrap();
+        let next = publisher.index(&skills, &Scope::All).await.unwrap();
         assert_eq!((first.ids.len(), next.ids.len()), (1, 2));
     }
 
@@ -275,21 +326,24 @@ mod tests {
     async fn the_previous_index_is_served_if_there_is_no_memory_for_a_new_archive() {
         let store = Arc::new(MemoryStore::new());
         let registry = Registry::open(store, None, RegistryConfig::default()).unwrap();
-        let publisher = Publisher::new(MemoryBudget::new(1));
+        let publisher = Arc::new(Publisher::new());
+        let skills: Arc<dyn SkillRegistry> = Arc::clone(&registry) as _;
+        // Room for a turn, and not for an archive.
+        let account = WorkAccount::with_memory(MemoryBudget::new(INDEX_BYTES));
         registry
             .register_skill("t", &Layer::Official, "a", "# A\n\nText.\n".to_owned())
             .await
             .unwrap();
-        let first = publisher.index(&*registry, &Scope::All, None).await.unwrap();
+        let first = publisher.index(&skills, &Scope::All).await.unwrap();
         let files = vec![("more.md".parse().unwrap(), Bytes::from("More."))];
         let bundle = skills_agent_skills::Bundle::new("# B\n\nText.\n".to_owned(), files).unwrap();
         registry.register_bundle("t", &Layer::Official, "b", bundle).await.unwrap();
         assert!(Arc::ptr_eq(
             &first,
-            &publisher.index(&*registry, &Scope::All, None).await.unwrap()
+            &account.scope(async { publisher.index(&skills, &Scope::All).await }).await.unwrap()
         ));
-        let other = Publisher::new(MemoryBudget::new(1));
-        let refused = other.index(&*registry, &Scope::All, None).await;
-        assert!(matches!(refused, Err(ArtifactError::OverBudget(_))));
+        let other = Arc::new(Publisher::new());
+        let refused = account.scope(async { other.index(&skills, &Scope::All).await }).await;
+        assert!(matches!(refused, Err(ArtifactError::Work(WorkError::OverBudget(_)))));
     }
 }

@@ -10,7 +10,7 @@ use axum::{
     routing::get,
 };
 use skills_core::{
-    Caller, Code, Coded as _, MemoryBudget, OverBudget, RequestBudget, VersionSelector,
+    Caller, Code, Coded as _, OverBudget, RequestBudget, VersionSelector, WorkError,
     content::MARKDOWN, content::media_type, skill::ROOT_PATH, version::split_version,
 };
 use skills_http::{ErrorResponse, TaggedBody, is_unavailable};
@@ -28,20 +28,19 @@ use crate::{
 pub struct Settings {
     /// True if the listener asks for a credential, so that no response may be cached for others.
     pub is_private: bool,
-    /// Process-wide memory budget for untrusted clients.
-    pub budget: MemoryBudget,
 }
 
 struct DiscoveryState {
     skills: Arc<dyn SkillRegistry>,
-    publisher: Publisher,
+    publisher: Arc<Publisher>,
     is_private: bool,
 }
 
 /// Returns the routes.
 pub fn routes(skills: Arc<dyn SkillRegistry>, settings: Settings) -> Router {
-    let Settings { is_private, budget } = settings;
-    let state = Arc::new(DiscoveryState { skills, publisher: Publisher::new(budget), is_private });
+    let Settings { is_private } = settings;
+    let publisher = Arc::new(Publisher::new());
+    let state = Arc::new(DiscoveryState { skills, publisher, is_private });
     // Below a path, an index has the files of the root, except in the legacy format, where they are beside it.
     let scoped = ["/official", "/market", "/private"].into_iter().fold(
         Router::new(),
@@ -84,7 +83,11 @@ impl From<ArtifactError> for DiscoveryError {
     fn from(error: ArtifactError) -> Self {
         match error {
             ArtifactError::Registry(RegistryError::NotFound { .. }) => not_found(),
-            ArtifactError::OverBudget(error) => error.into(),
+            error @ (ArtifactError::Work(WorkError::OverBudget(_) | WorkError::Busy)
+            | ArtifactError::Stopped(_)) => {
+                let (status, code) = (StatusCode::SERVICE_UNAVAILABLE, Code::Overloaded.as_str());
+                Self(ErrorResponse::new(status, code, error.to_string()))
+            }
             ArtifactError::Registry(error) if is_unavailable(error.code()) => {
                 let (status, code) = (StatusCode::SERVICE_UNAVAILABLE, error.code().as_str());
                 Self(ErrorResponse::new(status, code, error.to_string()))
@@ -143,21 +146,19 @@ impl FromRequestParts<Arc<DiscoveryState>> for RequestContext {
 
 impl RequestContext {
     async fn index(&self) -> Result<Arc<PublishedIndex>, ArtifactError> {
-        let share = self.budget.as_ref().map(RequestBudget::share);
-        let index = self.state.publisher.index(&*self.skills, &self.scope, share.as_ref());
-        let index = index.await;
+        let index = self.state.publisher.index(&self.skills, &self.scope).await;
         index.inspect_err(|error| self.mark_over_budget(error))
     }
 
-    async fn archive(&self, row: &SkillRow) -> Result<Archive, ArtifactError> {
-        let share = self.budget.as_ref().map(RequestBudget::share);
-        let archive = self.state.publisher.archives.get(&*self.skills, row, share.as_ref()).await;
+    async fn archive(&self, row: &Arc<SkillRow>) -> Result<Archive, ArtifactError> {
+        let archive = self.state.publisher.archives.get(&self.skills, row).await;
         archive.inspect_err(|error| self.mark_over_budget(error))
     }
 
     /// Leaves the response to the listener if the client has no memory left.
     fn mark_over_budget(&self, error: &ArtifactError) {
-        if let (ArtifactError::OverBudget(_), Some(budget)) = (error, &self.budget) {
+        let is_over_budget = matches!(error, ArtifactError::Work(WorkError::OverBudget(_)));
+        if let Some(budget) = self.budget.as_ref().filter(|_| is_over_budget) {
             budget.refuse();
         }
     }

@@ -174,12 +174,8 @@ impl Foundation {
     ) -> Option<App> {
         let (is_private, budget) = (self.is_private, self.budget.clone());
         let accounts = self.accounts.as_ref()?;
-        let mcp = Settings {
-            is_private,
-            budget: budget.clone(),
-            shutdown: shutdown.clone(),
-            ..Settings::default()
-        };
+        let mcp =
+            Settings { is_private, budget, shutdown: shutdown.clone(), ..Settings::default() };
         let mcp = Mcp::new(Arc::clone(&skills), Arc::new(executor.clone()), mcp);
         let (mcp, mcp_sessions) = skills_mcp::http::routes_with_sessions(&mcp);
         let HttpSettings { data_dir, console, sources, source_states } = settings;
@@ -192,7 +188,7 @@ impl Foundation {
             source_states,
         ));
         let gateway = accounts.gateway(executor.clone(), Arc::clone(&server), is_private);
-        let discovery = skills_discovery::Settings { is_private, budget };
+        let discovery = skills_discovery::Settings { is_private };
         let discovery = skills_discovery::routes(Arc::clone(&skills), discovery);
         let distribution = skills_distribution::Settings {
             budget: self.budget.clone(),

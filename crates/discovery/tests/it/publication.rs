@@ -112,7 +112,7 @@ async fn an_archive_has_every_file_at_its_root() {
 #[tokio::test]
 async fn an_unchanged_resource_is_not_modified() {
     let registry = registry().await;
-    let router = routes(registry.clone(), Settings { is_private: true, ..Settings::default() });
+    let router = routes(registry.clone(), Settings { is_private: true });
     let path = "/.well-known/agent-skills/index.json";
     let (_, headers, _) = ask(&router, "GET", path, None).await;
     let tag = headers["etag"].to_str().unwrap().to_owned();
@@ -183,7 +183,9 @@ async fn memory_for_files_and_archives_is_reserved_before_reading() {
     let share = MemoryBudget::new(1);
     let budget = RequestBudget::with_memory(&share);
     let request = Request::get("/.well-known/agent-skills/many.tar.gz").extension(budget.clone());
-    let response = router.oneshot(request.body(Body::empty()).unwrap()).await.unwrap();
+    // As the listener does.
+    let handled = router.oneshot(request.body(Body::empty()).unwrap());
+    let response = budget.account().scope(handled).await.unwrap();
     assert_eq!((response.status().as_u16(), budget.is_refused()), (503, true));
 }
 
