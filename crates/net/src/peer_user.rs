@@ -7,7 +7,8 @@ use std::{net::SocketAddr, sync::Arc, time::Instant};
 
 use axum::http::Extensions;
 use parking_lot::Mutex;
-use tokio::{sync::oneshot, task::spawn_blocking, time::sleep};
+use skills_core::work::run_own;
+use tokio::{sync::oneshot, time::sleep};
 
 use crate::{
     ConnectionAddresses, connection_limiter::WeakConnectionSlot, socket_owner::owners_of_peers,
@@ -77,7 +78,8 @@ impl Lookups {
             waiting.retain(|(_, answer)| !answer.is_closed());
             let connections: Vec<_> = waiting.iter().map(|(addresses, _)| *addresses).collect();
             let start = Instant::now();
-            let users = spawn_blocking(move || owners_of_peers(&connections)).await;
+            let look_up = move || owners_of_peers(&connections);
+            let users = run_own("users of connections", look_up).await;
             let users = users.unwrap_or_default().into_iter().chain(std::iter::repeat(None));
             for ((_, answer), user) in waiting.into_iter().zip(users) {
                 let _ = answer.send(user);
