@@ -156,6 +156,9 @@ fn check_distinct<'a>(paths: impl Iterator<Item = &'a str>) -> Result<(), RuleEr
 
 /// Folds a name as case-insensitive and normalising file systems do.
 fn fold_name(name: &str) -> String {
+    if name.is_ascii() {
+        return name.to_ascii_lowercase();
+    }
     let nfc = ComposingNormalizerBorrowed::new_nfc();
     nfc.normalize(&nfc.normalize(name).to_lowercase()).into_owned()
 }
