@@ -286,7 +286,7 @@ mod tests {
         );
         assert_eq!(receive(&user("bob"), &of_bob), Ok(()));
         announce(&user("cleo")).unwrap();
-        assert!(OWNERS >= 16, "one share is a small part of the table");
+        const { assert!(OWNERS >= 16, "one share is a small part of the table") };
     }
 
     #[tokio::test]

@@ -1,5 +1,6 @@
 //! Attached mode: `EngineBus` on a hub or a fake engine, and content in the state of an engine.
 
+#![allow(clippy::disallowed_methods, reason = "the rule is for work that requests cause")]
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

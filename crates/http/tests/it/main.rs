@@ -5,6 +5,7 @@
 //! - `route_groups`: route groups with their own policy
 //! - `limits`, `connections`, `shutdown`: overload and shutdown
 
+#![allow(clippy::disallowed_methods, reason = "the rule is for work that requests cause")]
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

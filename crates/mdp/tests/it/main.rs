@@ -1,5 +1,6 @@
 //! The MDP host over real sockets. Nothing sleeps: every wait is for a message or a condition.
 
+#![allow(clippy::disallowed_methods, reason = "the rule is for work that requests cause")]
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

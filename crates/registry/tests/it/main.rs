@@ -1,5 +1,6 @@
 //! The registry on its own, on stores and buses that can be made to fail.
 
+#![allow(clippy::disallowed_methods, reason = "the rule is for work that requests cause")]
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

@@ -10,6 +10,7 @@
 //! `BENCH_SKILLS` the largest catalog (default 100 000), `BENCH_LISTENERS` the number of listening clients (default
 //! 1000), `SKILLS_BIN` another server binary.
 
+#![allow(clippy::disallowed_methods, reason = "the rule is for work that requests cause")]
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

@@ -1,5 +1,6 @@
 //! Integration tests of the real binary, over sockets and pipes: one module per feature, fixtures in `support`.
 
+#![allow(clippy::disallowed_methods, reason = "the rule is for work that requests cause")]
 #![allow(clippy::print_stderr, reason = "long tests print what they measured")]
 #![allow(
     clippy::unwrap_used,
