@@ -5,9 +5,15 @@
 //! the others. A change of a private layer is passed to clients of its owner alone. Changes within a few milliseconds are
 //! debounced; those that a client has not been notified of yet wait in its inbox, whose size is bounded.
 
-use std::{collections::HashMap, sync::Arc};
+use std::{
+    collections::HashMap,
+    future::poll_fn,
+    pin::{Pin, pin},
+    sync::Arc,
+    task::{Context, Poll, Waker},
+};
 
-use futures_util::StreamExt as _;
+use futures_util::{Stream, StreamExt as _};
 use parking_lot::Mutex;
 use rmcp::model::ServerNotification;
 use skills_core::{MemoryBudget, Owner, id::INDEX_ID};
@@ -30,60 +36,130 @@ type Inboxes = HashMap<Number, Arc<Inbox>>;
 
 /// Dispatcher of the changes of a registry.
 pub(crate) struct Dispatcher {
-    subscribers: Arc<Subscribers>,
-    _task: AbortOnDropHandle<()>,
+    feed: Arc<Feed>,
+    _tasks: [AbortOnDropHandle<()>; 2],
 }
 
 impl Dispatcher {
     /// Starts the dispatcher of a stream of changes. Needs a Tokio runtime.
     pub(crate) fn start(events: OwnedChangeEvents, skills: Arc<dyn SkillRegistry>) -> Self {
-        let subscribers = Arc::<Subscribers>::default();
-        let task = tokio::spawn(run(events, skills, Arc::clone(&subscribers)));
-        Self { subscribers, _task: AbortOnDropHandle::new(task) }
+        let feed = Arc::new(Feed {
+            source: Mutex::new(Source {
+                events,
+                waker: Waker::noop().clone(),
+                batch: Batch::default(),
+            }),
+            subscribers: Arc::default(),
+            skills_changed: Notify::new(),
+        });
+        // The catalog of a remote registry may take long, so it is read in a task of its own.
+        let tasks = [
+            tokio::spawn(run(Arc::clone(&feed))),
+            tokio::spawn(refresh_catalog(skills, Arc::clone(&feed))),
+        ];
+        Self { feed, _tasks: tasks.map(AbortOnDropHandle::new) }
     }
 
-    /// Subscribes a client to lists and URIs. Changes from now on wait in its inbox.
+    /// Subscribes a client to lists and URIs. Changes from now on wait in its inbox, and none from before.
     pub(crate) fn subscribe(
         &self,
         owner: Option<Owner>,
         lists: Lists,
         uris: UriIndex,
     ) -> Subscriber {
-        self.subscribers.subscribe(owner, lists, uris)
+        let mut source = self.feed.source.lock();
+        source.collect_ready();
+        self.feed.deliver(&mut source);
+        self.feed.subscribers.subscribe(owner, lists, uris)
+    }
+}
+
+/// Changes on their way to the clients.
+struct Feed {
+    /// Its lock is held while changes are delivered and while a client subscribes, so that each change comes before or
+    /// after a subscription. It is taken before that of the index.
+    source: Mutex<Source>,
+    subscribers: Arc<Subscribers>,
+    /// Notified of changed skills if clients have asked for tools.
+    skills_changed: Notify,
+}
+
+/// Changes that are not delivered yet.
+struct Source {
+    events: OwnedChangeEvents,
+    /// Waker of the dispatcher's task.
+    waker: Waker,
+    batch: Batch,
+}
+
+impl Source {
+    /// Moves the next change to the batch.
+    fn poll_change(&mut self, context: &mut Context<'_>) -> Poll<Option<()>> {
+        let next = self.events.poll_next_unpin(context);
+        next.map(|event| event.map(|event| self.batch.add(event)))
+    }
+
+    /// Moves the changes that there are now to the batch. The dispatcher is woken by the next one.
+    fn collect_ready(&mut self) {
+        let waker = self.waker.clone();
+        let collect = poll_fn(|context| {
+            let is_ready = |polled: Poll<Option<()>>| matches!(polled, Poll::Ready(Some(())));
+            for _ in 0..MAX_BATCH {
+                if !is_ready(self.poll_change(context)) {
+                    break;
+                }
+            }
+            Poll::Ready(())
+        });
+        // The budget of the current task says nothing of whether there are changes.
+        let collect = pin!(tokio::task::unconstrained(collect));
+        let _ = collect.poll(&mut Context::from_waker(&waker));
+    }
+}
+
+impl Feed {
+    /// Puts the changes of the batch into the inboxes of the clients that asked for them.
+    fn deliver(&self, source: &mut Source) {
+        let batch = std::mem::take(&mut source.batch);
+        for inbox in self.subscribers.deliver(&batch) {
+            inbox.arrived.notify_one();
+        }
+        if batch.has_skills() && self.subscribers.want_tools() {
+            self.skills_changed.notify_one();
+        }
+    }
+}
+
+/// Stream that moves changes to the batch, and yields one item for each.
+struct Changes(Arc<Feed>);
+
+impl Stream for Changes {
+    type Item = ();
+
+    fn poll_next(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<()>> {
+        let mut source = self.0.source.lock();
+        source.waker.clone_from(context.waker());
+        source.poll_change(context)
     }
 }
 
 /// Passes changes on until they end.
-async fn run(
-    mut events: OwnedChangeEvents,
-    skills: Arc<dyn SkillRegistry>,
-    subscribers: Arc<Subscribers>,
-) {
-    // A task of its own, because the catalog of a remote registry may take long.
-    let skills_changed = Arc::new(Notify::new());
-    let refresh = tokio::spawn(refresh_catalog(skills, Arc::clone(&skills_changed)));
-    let _refresh = AbortOnDropHandle::new(refresh);
-    while let Some(first) = events.next().await {
-        let mut batch = Batch::default();
-        batch.add(first);
-        let collected = NOTIFY_DEBOUNCE.collect(&mut events, |event| batch.add(event)).await;
-        for inbox in subscribers.deliver(&batch) {
-            inbox.arrived.notify_one();
-        }
-        if batch.has_skills() && subscribers.want_tools() {
-            skills_changed.notify_one();
-        }
+async fn run(feed: Arc<Feed>) {
+    let mut changes = Changes(Arc::clone(&feed));
+    while changes.next().await.is_some() {
+        let collected = NOTIFY_DEBOUNCE.collect(&mut changes, drop).await;
+        feed.deliver(&mut feed.source.lock());
         if collected.is_none() {
             break;
         }
     }
-    subscribers.ended.cancel();
+    feed.subscribers.ended.cancel();
 }
 
 /// Makes a lazy registry read its catalog after changes: whether a changed skill is a tool is a change of its own.
-async fn refresh_catalog(skills: Arc<dyn SkillRegistry>, skills_changed: Arc<Notify>) {
+async fn refresh_catalog(skills: Arc<dyn SkillRegistry>, feed: Arc<Feed>) {
     loop {
-        skills_changed.notified().await;
+        feed.skills_changed.notified().await;
         if let Err(error) = skills.catalog().await {
             tracing::debug!(%error, "catalog unavailable; tool changes not detected");
         }
@@ -323,7 +399,7 @@ impl Drop for Subscriber {
 mod tests {
     use std::{
         sync::atomic::{AtomicUsize, Ordering},
-        task::{Context, Wake, Waker},
+        task::Wake,
     };
 
     use futures_util::stream;
@@ -415,6 +491,24 @@ mod tests {
         {
             subscriber.wait().await.unwrap();
             assert_eq!(subscriber.take().len(), expected, "{name}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_client_is_not_notified_of_changes_before_its_subscription() {
+        let (sender, dispatcher) = dispatcher();
+        let subscribe = || dispatcher.subscribe(None, Lists::ALL, UriIndex::default());
+        let early = subscribe();
+        // The dispatcher has the first change in its batch, and the second one is still in the stream.
+        sender.send(skill("a").into()).unwrap();
+        tokio::task::yield_now().await;
+        sender.send(skill("b").into()).unwrap();
+        let late = subscribe();
+        assert!(!early.take().is_empty() && late.take().is_empty());
+        sender.send(ChangeEvent::Prompt("p".into()).into()).unwrap();
+        for subscriber in [early, late] {
+            subscriber.wait().await.unwrap();
+            assert_eq!(subscriber.take().len(), 1);
         }
     }
 
