@@ -73,8 +73,8 @@ impl Drop for OpenStream {
 /// Streams the changes that the person may see, until their session or key ends.
 pub(crate) async fn stream(visit: Visit) -> Result<Response, ConsoleError> {
     let session = visit.console.sessions.end_of(&visit.session);
-    let identity = visit.identity.as_ref().filter(|it| !it.is_signed_in() || session.is_some());
-    let Some(identity) = identity else {
+    let is_open = !visit.is_signed_in() || session.is_some();
+    let Some(identity) = visit.identity.as_ref().filter(|_| is_open) else {
         // Tells the browser not to try again; the script then loads the page anew.
         return Ok(StatusCode::NO_CONTENT.into_response());
     };

@@ -144,12 +144,12 @@ fn person(visit: &Visit, identity: Option<&Identity>) -> Markup {
                 Some(identity) => {
                     details.menu {
                         summary title=(identity.description()) {
-                            span.visually-hidden { @if identity.is_signed_in() { "Signed in as " } @else { "You are at " } }
+                            span.visually-hidden { @if visit.is_signed_in() { "Signed in as " } @else { "You are at " } }
                             bdi { (identity.name()) }
                         }
                         div {
                             p { (identity.description()) }
-                            @if identity.is_signed_in() {
+                            @if visit.is_signed_in() {
                                 form method="post" action="/ui/sign-out" {
                                     (token_field(visit))
                                     button type="submit" { "Sign out" }

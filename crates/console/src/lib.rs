@@ -5,7 +5,7 @@
 //! answered with a type that a browser would run.
 //!
 //! - [`Console`], [`ConsoleParts`]: routes and the parts of the server that they need
-//! - `session`: cookies, form tokens, and the person behind a request; `sign_in`: the pages for it
+//! - `session`: cookies, form tokens, and the person behind a request; `sign_in`, `local_link`: ways to sign in
 //! - `visit`: context of a request, and the middleware that provides it; `form`: submitted forms, with the token check
 //! - `layout`, `components`, `assets`, `response`, `error`: what all pages share
 //! - `browse`, `skill`, `prompt`, `publish`, `live`, `people`, `overview`: the pages
@@ -24,6 +24,7 @@ mod form;
 mod highlight;
 mod layout;
 mod live;
+mod local_link;
 mod markdown;
 mod overview;
 mod people;
@@ -47,6 +48,7 @@ use axum::{
 use skills_core::limits::MAX_BUNDLE_BYTES;
 use skills_http::{BodyLimit, ErrorBody, ErrorFormat, RouteGroup, RoutePolicy, SessionLookup};
 
+pub use local_link::LocalLink;
 pub use state::{Console, ConsoleParts};
 
 /// Name of the surface in counters.
@@ -109,6 +111,7 @@ pub fn routes(console: &Console) -> ConsoleRoutes {
         .route("/ui/people/revoke", post(people::revoke_key))
         .route("/ui/sign-in", get(sign_in::page).post(sign_in::sign_in))
         .route("/ui/sign-out", post(sign_in::sign_out))
+        .route("/ui/link/{secret}", get(sign_in::open_link))
         .route("/ui/", get(error::home))
         .route("/ui/{*path}", get(error::not_found));
     let page_policy = RoutePolicy { linkable: true, ..policy.clone() };

@@ -1,8 +1,8 @@
 //! Signing in with a key, the server's token or `ADMIN_KEY`, and signing out.
 
 use axum::{
-    extract::State,
-    http::{Extensions, HeaderMap, StatusCode, header},
+    extract::{Path, State},
+    http::{Extensions, HeaderMap, Method, StatusCode, header},
     response::Response,
 };
 use maud::{Markup, html};
@@ -75,7 +75,10 @@ fn body(visit: &Visit, next: &str, refusal: Option<&str>) -> Markup {
             @if let Some(identity) = &visit.identity {
                 p.muted { "Without signing in: " (identity.description()) }
             } @else {
-                @if let Some(reason) = visit.local_peer.and_then(stranger) { p #stranger { (reason) } }
+                @if let Some(reason) = visit.local_peer.and_then(stranger) {
+                    p #stranger { (reason) " Without a key, open the link that " code { "skills status" }
+                        " shows to that user. It works once." }
+                }
                 p.muted { "The person who runs the server creates keys with " code { "skills key create --uid NAME" } "." }
             }
         }
@@ -91,7 +94,7 @@ const fn stranger(peer: LocalPeer) -> Option<&'static str> {
         ),
         LocalPeer::Unknown => Some(
             "Only the user who runs the server needs no key, and the server cannot tell which user this browser runs as, \
-             as on macOS or from a container. Sign in with a key or ADMIN_KEY.",
+             as on macOS or from a container.",
         ),
         LocalPeer::Elsewhere => Some(
             "Only the user who runs the server needs no key, on the same machine and without a proxy.",
@@ -111,16 +114,55 @@ pub(crate) async fn sign_in(
     let credential = credential.strip_prefix("Bearer ").unwrap_or(credential).trim();
     let next = form.line("next");
     let identity = console.parts.guard.identify(credential).and_then(Identity::from_caller);
-    let Some(identity) = identity else {
+    let Some(identity) = identity.or_else(|| redeem(&console, credential)) else {
         console.parts.guard.delay_refusal("console", &extensions).await;
         let refusal =
             "This key or token is unknown: it was never issued, or it is revoked or expired.";
         return Ok(respond(&visit, StatusCode::UNAUTHORIZED, next, Some(refusal)));
     };
+    open_session(&console, &visit, identity, next_path(next), &headers)
+}
+
+/// Returns the person at this machine if a text is the secret of the one-time link.
+fn redeem(console: &Console, secret: &str) -> Option<Identity> {
+    let is_link = console.parts.link.as_ref().is_some_and(|link| link.redeem(secret));
+    is_link.then_some(Identity::Local { is_admin: !console.parts.has_admin_key })
+}
+
+/// Exchanges the one-time link for a session. The redirect keeps its secret out of the `Referer` of later requests.
+pub(crate) async fn open_link(
+    State(console): State<Console>,
+    Path(secret): Path<String>,
+    visit: Visit,
+    method: Method,
+    headers: HeaderMap,
+    extensions: Extensions,
+) -> Result<Response, ConsoleError> {
+    // A program that looks whether the address exists must not use it up.
+    let identity = (method == Method::GET).then(|| redeem(&console, &secret)).flatten();
+    let Some(identity) = identity else {
+        if visit.identity.is_some() {
+            return Ok(see_other(HOME));
+        }
+        console.parts.guard.delay_refusal("console", &extensions).await;
+        let refusal = "This link was used, or the server was started again. Open the one that `skills status` shows.";
+        return Ok(respond(&visit, StatusCode::UNAUTHORIZED, None, Some(refusal)));
+    };
+    open_session(&console, &visit, identity, HOME, &headers)
+}
+
+/// Opens a session under a new id and redirects to a page.
+fn open_session(
+    console: &Console,
+    visit: &Visit,
+    identity: Identity,
+    next: &str,
+    headers: &HeaderMap,
+) -> Result<Response, ConsoleError> {
     console.sessions.sign_out(&visit.session);
     let id = console.sessions.sign_in(identity)?;
-    let mut response = see_other(next_path(next));
-    let cookie = set_cookie(&CookieName::from_headers(&headers), &id, &headers);
+    let mut response = see_other(next);
+    let cookie = set_cookie(&CookieName::from_headers(headers), &id, headers);
     response.headers_mut().insert(header::SET_COOKIE, cookie);
     Ok(response)
 }

@@ -8,7 +8,9 @@ use skills_execution::{CallerLimiter, ToolExecutor};
 use skills_http::{Guard, ServerInfo};
 use skills_registry::SkillRegistry;
 
-use crate::{browse::FacetCache, events::Streams, publish::Drafts, session::Sessions};
+use crate::{
+    LocalLink, browse::FacetCache, events::Streams, publish::Drafts, session::Sessions,
+};
 
 /// Parts of a server that the console needs.
 pub struct ConsoleParts {
@@ -22,6 +24,8 @@ pub struct ConsoleParts {
     pub limiter: CallerLimiter,
     /// True if an administrator has a key of their own, so that the person at this machine is none.
     pub has_admin_key: bool,
+    /// One-time link of the person at this machine; `None` on a server with a token.
+    pub link: Option<LocalLink>,
     /// Labels that only administrators move.
     pub protected_labels: Arc<[Label]>,
     /// State of the server.

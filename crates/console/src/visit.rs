@@ -63,6 +63,12 @@ impl Visit {
         self.identity.as_ref().ok_or(ConsoleError::SignInNeeded)
     }
 
+    /// Returns whether the person signed in, so that they can sign out.
+    pub(crate) fn is_signed_in(&self) -> bool {
+        // Without a session, only the sender decides about the person.
+        self.identity.is_some() && self.local_peer.is_none()
+    }
+
     /// Returns the registry as the person sees it.
     ///
     /// # Errors

@@ -80,7 +80,7 @@ pub async fn run(options: Options, shutdown: CancellationToken) -> Result<(), Fa
     let (executor, pending_executor) = PendingExecutor::channel();
     let mut surfaces =
         PendingSurfaces { readiness: Readiness::default(), skills, executor, live_host: None };
-    let mut serving = None;
+    let (mut serving, mut link_file) = (None, None);
     if let Some(listener) = http {
         let pending: Arc<dyn SkillRegistry> = Arc::new(pending);
         let host =
@@ -89,8 +89,11 @@ pub async fn run(options: Options, shutdown: CancellationToken) -> Result<(), Fa
         let readiness = surfaces.readiness.clone();
         // A worker of an engine imports no sources.
         let (sources, source_states) = (vec![], SourceStates::new(data_dir.clone(), None));
+        let link = foundation.console_link(&data_dir, listener.local_addr()?, console.is_some());
+        let (link, file) = link.unzip();
+        link_file = file;
         let data_dir = data_dir.clone();
-        let settings = HttpSettings { data_dir, console, sources, source_states };
+        let settings = HttpSettings { data_dir, console, link, sources, source_states };
         let app =
             foundation.http_app(pending, pending_executor, &host, readiness, settings, &shutdown);
         let app = app.ok_or_else(|| Failure::new(Code::Internal, "the accounts are not open"))?;
@@ -112,6 +115,7 @@ pub async fn run(options: Options, shutdown: CancellationToken) -> Result<(), Fa
     if let Some(serving) = serving {
         let _ = serving.await;
     }
+    drop(link_file);
     blocking(move || foundation.close()).await?;
     worked
 }

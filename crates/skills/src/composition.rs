@@ -9,6 +9,7 @@
 //! | [`PublishedRegistry`] | functions on the bus, live clients | closing |
 
 use std::{
+    net::SocketAddr,
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -16,7 +17,7 @@ use std::{
 use axum::Router;
 use skills_bus::{Bus, Hub};
 use skills_client_setup::ServerCommand;
-use skills_console::{Console, ConsoleParts};
+use skills_console::{Console, ConsoleParts, LocalLink};
 use skills_core::{
     Caller, KeyDirectory, MemoryBudget, PublicUrl, RequestStats, SurfaceCounter, caller::AdminName,
 };
@@ -39,6 +40,7 @@ use crate::{
     blocking::blocking,
     commands::keyspace,
     config::Config,
+    console_link::ConsoleLinkFile,
     mdp::{self, LiveClients},
     search_miss_log::VaultMissLog,
     server_state::ServerState,
@@ -73,6 +75,8 @@ pub(crate) struct HttpSettings {
     pub(crate) data_dir: PathBuf,
     /// Command by which MCP clients of this machine use the registry, for the console; `None` without a console.
     pub(crate) console: Option<ServerCommand>,
+    /// One-time link of the console; `None` on a server with a token.
+    pub(crate) link: Option<LocalLink>,
     /// Names of the configured sources.
     pub(crate) sources: Vec<String>,
     pub(crate) source_states: SourceStates,
@@ -137,6 +141,18 @@ impl Foundation {
         })
     }
 
+    /// Creates the one-time link of the console with its file, for a server without a token.
+    pub(crate) fn console_link(
+        &self,
+        data_dir: &Path,
+        http: SocketAddr,
+        has_console: bool,
+    ) -> Option<(LocalLink, Arc<ConsoleLinkFile>)> {
+        ConsoleLinkFile::remove_stale(data_dir);
+        let is_needed = has_console && !self.is_private && self.accounts.is_some();
+        is_needed.then(|| ConsoleLinkFile::create(data_dir, http)).flatten()
+    }
+
     /// Returns the counter of a surface's requests.
     pub(crate) fn counter(&self, surface: &'static str) -> SurfaceCounter {
         self.stats.surface(surface)
@@ -178,7 +194,7 @@ impl Foundation {
             Settings { is_private, budget, shutdown: shutdown.clone(), ..Settings::default() };
         let mcp = Mcp::new(Arc::clone(&skills), Arc::new(executor.clone()), mcp);
         let (mcp, mcp_sessions) = skills_mcp::http::routes_with_sessions(&mcp);
-        let HttpSettings { data_dir, console, sources, source_states } = settings;
+        let HttpSettings { data_dir, console, link, sources, source_states } = settings;
         let server: Arc<dyn ServerInfo> = Arc::new(ServerState::new(
             data_dir,
             self.stats.clone(),
@@ -232,6 +248,7 @@ impl Foundation {
                 guard: self.guard.clone(),
                 limiter: accounts.limiter(),
                 has_admin_key: self.has_admin_key,
+                link,
                 protected_labels: accounts.protected_labels(),
                 server,
                 command,

@@ -8,7 +8,7 @@
 //! - `server_state`: the state of the process that the gateway and the console show
 //! - `connect`: the registry of a command; `surface_registry`: the registry of a long-running surface
 //! - `data_dir`, `registry_socket`, `store_host`: the data directory, its socket, and a process that owns its store
-//! - `default_bus`, `server_file`: proof of the server at the default address
+//! - `default_bus`, `server_file`: proof of the server at the default address; `console_link`: one-time link of the console
 //! - `pending_registry`: a registry that is still opening; `remote_mirror`: a registry behind a bus
 //! - `sources`: imports of the configured sources
 //! - `fetch`: sources of skills, on this machine and elsewhere; `interrupt`: Ctrl-C
@@ -23,6 +23,7 @@ mod commands;
 mod composition;
 pub mod config;
 mod connect;
+mod console_link;
 mod data_dir;
 pub mod database;
 mod default_bus;

@@ -1,9 +1,16 @@
 //! The server: hub, registry and HTTP in one process.
 
-use std::{net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
+use std::{
+    io::{self, IsTerminal as _},
+    net::SocketAddr,
+    path::PathBuf,
+    sync::Arc,
+    time::Duration,
+};
 
 use skills_bus::{Bus, Hub, HubConfig, ServerSecret};
 use skills_client_setup::ServerCommand;
+use skills_console::LocalLink;
 use skills_core::{Code, origin::WebHost, work::run_own};
 use skills_execution::PendingExecutor;
 use skills_http::{Access, Guard, Readiness};
@@ -16,6 +23,7 @@ use crate::{
     Failure,
     composition::{Foundation, HttpSettings, PublishedRegistry, open_registry, open_store},
     config::Config,
+    console_link::ConsoleLinkFile,
     data_dir, index_watch,
     listener::{ListenerSettings, bind, bind_bus},
     memory,
@@ -68,6 +76,8 @@ pub struct Server {
     data_dir: PathBuf,
     /// Command of MCP clients; `None` without a console.
     console: Option<ServerCommand>,
+    /// One-time link of the console, and its file.
+    link: Option<(LocalLink, Arc<ConsoleLinkFile>)>,
     /// Settings of the configuration file, for the tasks of the server.
     config: Config,
     /// Proof of this server for commands on the same data directory; `None` on a database.
@@ -171,6 +181,7 @@ impl Server {
                 .ok();
             (file, socket)
         };
+        let link = foundation.console_link(&data_dir, http.local_addr()?, console.is_some());
         Ok(Self {
             foundation,
             hub,
@@ -182,6 +193,7 @@ impl Server {
             live_shutdown,
             data_dir,
             console,
+            link,
             config,
             file,
             socket,
@@ -212,11 +224,15 @@ impl Server {
         let catalog = self.published.registry.catalog();
         let http = self.http_address()?;
         let console = self.console.as_ref().map(|_| format!("\n  ui    http://{http}/"));
+        // Not to a file: a log is no place for a credential. `skills status` shows it too.
+        let link = self.link.as_ref().filter(|_| io::stderr().is_terminal());
+        let link = link.map(|(_, file)| format!("\n  link  {} (signs in once)", file.url()));
         Ok(format!(
-            "skills {} is serving\n  bus   ws://{}\n  http  http://{http}{}\n  mcp   http://{http}/mcp\n  mdp   ws://{http}\n  data  {} ({}, {})",
+            "skills {} is serving\n  bus   ws://{}\n  http  http://{http}{}{}\n  mcp   http://{http}/mcp\n  mdp   ws://{http}\n  data  {} ({}, {})",
             env!("CARGO_PKG_VERSION"),
             self.bus_address()?,
             console.unwrap_or_default(),
+            link.unwrap_or_default(),
             match &self.config.database {
                 Some(database) => database.to_string(),
                 None => data_dir::display(&self.data_dir),
@@ -232,7 +248,10 @@ impl Server {
     /// When a listener fails or the writer thread has stopped.
     pub async fn run(self, shutdown: CancellationToken) -> Result<(), Failure> {
         let Self { foundation, hub, hub_bus: _hub_bus, published, bus, http, .. } = self;
-        let Self { live_host, live_shutdown, config, file, socket, console, data_dir, .. } = self;
+        let Self {
+            live_host, live_shutdown, config, file, socket, console, data_dir, link, ..
+        } = self;
+        let (link, link_file) = link.unzip();
         let registry = Arc::clone(&published.registry);
         let _free_pages = memory::return_free_pages();
         let collection = retention::collect_periodically(&registry, config.retention);
@@ -246,7 +265,7 @@ impl Server {
         let app = published.executor.clone().map(PendingExecutor::ready).and_then(|executor| {
             let skills = registry.clone();
             let sources = config.sources.iter().map(|source| source.name.clone()).collect();
-            let settings = HttpSettings { data_dir, console, sources, source_states };
+            let settings = HttpSettings { data_dir, console, link, sources, source_states };
             foundation.http_app(
                 skills,
                 executor,
@@ -306,7 +325,7 @@ impl Server {
         if let Some(announcing) = announcing {
             let _ = tokio::time::timeout(presence::WITHDRAWAL_TIMEOUT, announcing).await;
         }
-        drop((file, socket, collection, imports));
+        drop((file, link_file, socket, collection, imports));
         // Queued writes are still stored, even if their callers are gone.
         let close = run_own("closing of the registry", move || {
             published.close();

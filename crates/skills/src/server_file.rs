@@ -49,21 +49,33 @@ impl ServerFile {
     ) -> io::Result<Self> {
         let nonce = secret.as_text().to_owned();
         let text = serde_json::to_vec(&Contents { bus, http, pid: std::process::id(), nonce })?;
-        let (path, draft) =
-            (dir.join(FILE_NAME), dir.join(format!("{FILE_NAME}.{}", Uuid::new_v4())));
-        let written = File::options()
-            .write(true)
-            .create_new(true)
-            .mode(0o600)
-            .open(&draft)
-            .and_then(|mut file| file.write_all(&text))
-            .and_then(|()| fs::rename(&draft, &path));
-        if let Err(error) = written {
-            let _ = fs::remove_file(&draft);
-            return Err(error);
-        }
-        Ok(Self { path, secret })
+        write_private(dir, FILE_NAME, &text)?;
+        Ok(Self { path: dir.join(FILE_NAME), secret })
     }
+}
+
+/// Writes a file of a directory atomically, readable by the user of this process only.
+pub(crate) fn write_private(dir: &Path, name: &str, bytes: &[u8]) -> io::Result<()> {
+    let draft = dir.join(format!("{name}.{}", Uuid::new_v4()));
+    let written = File::options()
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(&draft)
+        .and_then(|mut file| file.write_all(bytes))
+        .and_then(|()| fs::rename(&draft, dir.join(name)));
+    written.inspect_err(|_| drop(fs::remove_file(&draft)))
+}
+
+/// Reads a file that only the user of this process can have written and read.
+pub(crate) fn read_private(path: &Path) -> io::Result<Vec<u8>> {
+    let file = File::from(openat(rustix::fs::CWD, path, file_flags(), Mode::empty())?);
+    if !file.metadata()?.is_file() || !is_private(&file, OTHERS)? {
+        return Err(io::ErrorKind::PermissionDenied.into());
+    }
+    let mut bytes = Vec::new();
+    file.take(MAX_BYTES).read_to_end(&mut bytes)?;
+    Ok(bytes)
 }
 
 impl Drop for ServerFile {

@@ -12,7 +12,7 @@ use skills_core::{Caller, Tier, User, caller::AdminName};
 /// | with `ADMIN_KEY` | official, market | official, market | yes |
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Identity {
-    /// Person at this machine, who needs no credential.
+    /// Person at this machine: the user of the server, who needs no credential, or who opened the one-time link.
     Local {
         /// True if no administrator has a key.
         is_admin: bool,
@@ -62,11 +62,6 @@ impl Identity {
     /// Returns whether the person may see and change keys.
     pub(crate) const fn is_admin(&self) -> bool {
         matches!(self, Self::Admin | Self::Local { is_admin: true })
-    }
-
-    /// Returns whether the person signed in, so that they can sign out.
-    pub(crate) const fn is_signed_in(&self) -> bool {
-        !matches!(self, Self::Local { .. })
     }
 
     /// Returns the name for the page.

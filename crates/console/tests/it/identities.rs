@@ -27,6 +27,83 @@ fn the_person_at_this_machine_needs_no_credential_where_there_is_no_token() {
     assert!(browser.open("/ui/publish").contains("Document"));
 }
 
+/// Opens a page as another user of this machine and returns the answer; `None` unless the tests run as root.
+#[cfg(target_os = "linux")]
+fn get_as_other_user(address: &str, path: &str) -> Option<String> {
+    const SCRIPT: &str = r#"exec 3<>"/dev/tcp/${1%:*}/${1#*:}"
+        printf 'GET %s HTTP/1.1\r\nHost: %s\r\nAccept: text/html\r\nConnection: close\r\n\r\n' "$2" "$1" >&3
+        cat <&3"#;
+    let root = std::process::Command::new("id").arg("-u").output().unwrap();
+    if root.stdout != b"0\n" {
+        return None;
+    }
+    let mut other = std::process::Command::new("setpriv");
+    other.args(["--reuid=1234", "--regid=1234", "--clear-groups", "bash", "-c", SCRIPT, "bash"]);
+    let ran = other.args([address, path]).output().unwrap();
+    assert!(ran.status.success(), "{ran:?}");
+    Some(String::from_utf8_lossy(&ran.stdout).into_owned())
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn another_user_of_the_machine_is_not_the_person_at_it() {
+    let console = TestConsole::open();
+    console.register("weather", "# Secret plans");
+    assert!(console.browser().open("/ui/people").contains("New key"), "the user of the server");
+    for path in ["/ui", "/ui/people", "/ui/skills/weather", "/ui/publish"] {
+        let Some(answer) = get_as_other_user(&console.address, path) else { return };
+        assert!(answer.starts_with("HTTP/1.1 303 ") && !answer.contains("plans"), "{answer}");
+    }
+    let page = get_as_other_user(&console.address, "/ui/sign-in").unwrap();
+    assert!(page.contains("another user of the machine"), "{page}");
+}
+
+#[test]
+fn the_one_time_link_signs_one_browser_in() {
+    let console = TestConsole::open();
+    let send = |method: &str, path: &str, cookie: Option<&str>| {
+        // The server cannot tell whose browser this is.
+        let request = Request::new(method, path).header("Accept", "text/html");
+        let request = request.header("X-Forwarded-For", "127.0.0.1");
+        let request = cookie.into_iter().fold(request, |request, it| request.header("Cookie", it));
+        request.send(&console.address)
+    };
+    let page = text(&send("GET", "/ui/sign-in", None));
+    assert!(page.contains("skills status") && page.contains("without a proxy"), "{page}");
+    let link = console.link();
+    assert_ne!(send("HEAD", &link, None).status, 303);
+    let opened = send("GET", &link, None);
+    assert_eq!((opened.status, opened.header("location").as_deref()), (303, Some("/ui")));
+    let cookie = opened.header("set-cookie").unwrap();
+    let cookie = cookie.split(';').next().unwrap();
+    let people = text(&send("GET", "/ui/people", Some(cookie)));
+    assert!(people.contains("New key") && people.contains("Sign out"), "{people}");
+    let again = send("GET", &link, None);
+    assert_eq!((again.status, again.header("set-cookie").is_some()), (401, true));
+    let secret = link.rsplit('/').next().unwrap();
+    assert!(text(&again).contains("was used") && !text(&again).contains(secret));
+    assert_eq!(send("GET", &link, Some(cookie)).header("location").as_deref(), Some("/ui"));
+    // The code at the end of the next link can be pasted too.
+    let next = console.link();
+    assert_ne!(next, link);
+    let mut browser = console.browser();
+    browser.open("/ui/sign-in");
+    let code = next.rsplit('/').next().unwrap();
+    assert_eq!(browser.submit("/ui/sign-in", &[("credential", code)]).status, 303);
+    browser.open("/ui/sign-in");
+    assert_eq!(browser.submit("/ui/sign-in", &[("credential", code)]).status, 401);
+}
+
+#[test]
+fn the_one_time_link_makes_no_administrator_where_one_has_a_key() {
+    let console = TestConsole::with(Credentials { admin_key: true, ..Credentials::default() });
+    let mut browser = console.browser();
+    assert_eq!(browser.get(&console.link()).status, 303);
+    assert_eq!(browser.get("/ui/people").status, 403);
+    let with_token = TestConsole::with(ALL);
+    assert_eq!(with_token.browser().get(&console.link()).status, 401);
+}
+
 #[test]
 fn a_person_behind_a_proxy_or_another_name_is_not_at_this_machine() {
     let console = TestConsole::open();

@@ -1,10 +1,10 @@
 //! [`TestConsole`]: a server with the console alone, with a registry in memory and a vault.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use axum::Router;
 use skills_client_setup::ServerCommand;
-use skills_console::{Console, ConsoleParts, routes};
+use skills_console::{Console, ConsoleParts, LocalLink, routes};
 use skills_core::{
     Layer, Owner, PromptDefinition, Provenance, SourceKind, SurfaceStats, Timestamp, ToolMeta,
     caller::KEY_PREFIX,
@@ -40,6 +40,8 @@ pub(crate) struct TestConsole {
     pub(crate) address: String,
     pub(crate) registry: Arc<Registry>,
     pub(crate) vault: Arc<Vault>,
+    /// Path of the one-time link that was not used yet.
+    link: Arc<Mutex<String>>,
     runtime: Runtime,
     shutdown: CancellationToken,
     _dir: TempDir,
@@ -102,6 +104,10 @@ impl TestConsole {
         let token = credentials.token.then(|| TOKEN.to_owned());
         let guard = Guard::new(Access { token, keys, ..access }).unwrap();
         let limits = Arc::new(RateLimits::new(PlanLimits::default()));
+        let present = Arc::new(Mutex::new(String::new()));
+        let published = Arc::clone(&present);
+        let link = LocalLink::new(move |path| *published.lock().unwrap() = path.to_owned());
+        let link = (!credentials.token).then(|| link.unwrap());
         let (program, arguments) = ("skills".to_owned(), vec!["mcp".to_owned()]);
         let console = Console::new(ConsoleParts {
             skills: registry.clone(),
@@ -109,6 +115,7 @@ impl TestConsole {
             guard: guard.clone(),
             limiter: CallerLimiter::new(Arc::clone(&vault), limits),
             has_admin_key: credentials.admin_key,
+            link,
             protected_labels: ["reviewed".parse().unwrap()].into(),
             server: Arc::new(FixedServer),
             command: ServerCommand { program, arguments },
@@ -123,7 +130,12 @@ impl TestConsole {
         let address = listener.local_addr().unwrap().to_string();
         let shutdown = CancellationToken::new();
         runtime.spawn(serve(listener, app, shutdown.clone()));
-        Self { address, registry, vault, runtime, shutdown, _dir: dir }
+        Self { address, registry, vault, link: present, runtime, shutdown, _dir: dir }
+    }
+
+    /// Returns the path of the one-time link that was not used yet.
+    pub(crate) fn link(&self) -> String {
+        self.link.lock().unwrap().clone()
     }
 
     /// Returns a browser without cookies.

@@ -14,7 +14,7 @@ use crate::{
     cli::{OutputFormat, Target},
     config::Config,
     connect::{self, CONNECT_TIMEOUT, RegistrySource},
-    data_dir,
+    console_link, data_dir,
     default_bus::DefaultBus,
     output, registry_socket, server_file,
     sources::SourceState,
@@ -62,6 +62,8 @@ struct Status {
     version: Option<String>,
     /// Addresses of bus and HTTP, if a server runs on the data directory.
     addresses: Option<(String, String)>,
+    /// One-time link of the console of that server.
+    link: Option<String>,
     skills: usize,
     tiers: BTreeMap<String, usize>,
     prompts: usize,
@@ -118,6 +120,11 @@ impl Status {
             registry: registry_json(source),
             version: server.version,
             addresses,
+            link: match source {
+                RegistrySource::Served(dir) => console_link::read(dir),
+                RegistrySource::Database(_) => console_link::read(&data_dir::locate(target)),
+                RegistrySource::Bus(_) | RegistrySource::Opened(_) => None,
+            },
             skills: skills.catalog().await?.skills().len(),
             tiers,
             prompts: skills.prompts().await?.len(),
@@ -134,6 +141,7 @@ impl Status {
             registry: json!({ "data_dir": dir, "opened_by": null }),
             version: Some(env!("CARGO_PKG_VERSION").to_owned()),
             addresses: None,
+            link: None,
             skills: 0,
             tiers: BTreeMap::new(),
             prompts: 0,
@@ -170,6 +178,10 @@ impl Status {
         let mut fields = vec![("registry", self.location.clone()), ("version", version)];
         if let Some((bus, http)) = &self.addresses {
             fields.push(("addresses", format!("{bus}, {http}")));
+        }
+        // A credential: not in `--json`, which programs keep.
+        if let Some(link) = &self.link {
+            fields.push(("console", format!("{} (signs in once)", output::plain(link))));
         }
         let tiers = self.tiers.iter().map(|(tier, count)| format!("{count} {tier}"));
         let tiers = tiers.collect::<Vec<_>>().join(", ");
