@@ -8,9 +8,7 @@ use skills_execution::{CallerLimiter, ToolExecutor};
 use skills_http::{Guard, ServerInfo};
 use skills_registry::SkillRegistry;
 
-use crate::{
-    LocalLink, browse::FacetCache, events::Streams, publish::Drafts, session::Sessions,
-};
+use crate::{LocalLink, browse::FacetCache, events::Streams, publish::Drafts, session::Sessions};
 
 /// Parts of a server that the console needs.
 pub struct ConsoleParts {

@@ -122,7 +122,9 @@ impl Status {
             addresses,
             link: match source {
                 RegistrySource::Served(dir) => console_link::read(dir),
-                RegistrySource::Database(_) => console_link::read(&data_dir::locate(target)),
+                RegistrySource::Database(_) => {
+                    data_dir::locate(target).ok().and_then(|dir| console_link::read(&dir))
+                }
                 RegistrySource::Bus(_) | RegistrySource::Opened(_) => None,
             },
             skills: skills.catalog().await?.skills().len(),
