@@ -125,7 +125,9 @@ impl Status {
                 RegistrySource::Database(_) => {
                     data_dir::locate(target).ok().and_then(|dir| console_link::read(&dir))
                 }
-                RegistrySource::Bus(_) | RegistrySource::Opened(_) => None,
+                RegistrySource::Bus(_)
+                | RegistrySource::DefaultBus { .. }
+                | RegistrySource::Opened(_) => None,
             },
             skills: skills.catalog().await?.skills().len(),
             tiers,
