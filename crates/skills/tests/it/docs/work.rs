@@ -15,7 +15,7 @@ fn for_each_source(folder: &Path, visit: &mut impl FnMut(&str, &str)) {
             }
         } else if name.ends_with(".rs") && name != "tests.rs" {
             let text = fs::read_to_string(&path).unwrap();
-            let product = text.split("#[cfg(test)]\nmod tests").next().unwrap();
+            let product = text.split("#[cfg(test)]\nmod tests {").next().unwrap();
             let below = path.strip_prefix(root().join("crates")).unwrap().to_str().unwrap();
             visit(&below.replace("/src/", "/"), product);
         }
