@@ -118,6 +118,8 @@ const PENDING: u8 = 1;
 const ACTIVE: u8 = 2;
 const ESTABLISHED: u8 = 3;
 const EVICTED: u8 = 4;
+/// Phase of a connection that ended without being evicted; it can still be in a list of candidates.
+const CLOSED: u8 = 5;
 
 const fn is_evictable(phase: u8) -> bool {
     matches!(phase, IDLE | PENDING)
@@ -181,15 +183,18 @@ fn search<'a>(networks: impl Iterator<Item = &'a Network>) -> Candidates {
 impl OpenConnections {
     /// Evicts a connection of a network. Returns false if all are in use.
     fn evict_of_network(&mut self, address: IpAddr) -> bool {
-        let Some(network) = self.networks.get_mut(&address) else { return false };
-        if network.candidates.is_empty() && network.evictable.load(Ordering::Relaxed) > 0 {
-            network.candidates = search(std::iter::once(&*network));
-        }
-        while let Some(candidate) =
-            self.networks.get_mut(&address).and_then(|network| network.candidates.pop_front())
-        {
-            if self.evict_candidate(&candidate) {
-                return true;
+        // The second time for candidates that were all used since their search.
+        for _ in 0..2 {
+            let Some(network) = self.networks.get_mut(&address) else { return false };
+            if network.candidates.is_empty() && network.evictable.load(Ordering::Relaxed) > 0 {
+                network.candidates = search(std::iter::once(&*network));
+            }
+            while let Some(candidate) =
+                self.networks.get_mut(&address).and_then(|network| network.candidates.pop_front())
+            {
+                if self.evict_candidate(&candidate) {
+                    return true;
+                }
             }
         }
         false
@@ -198,21 +203,38 @@ impl OpenConnections {
     /// Evicts a connection of the network with the most connections among those that have one to evict. Returns false if
     /// all connections are in use.
     fn evict_of_largest_network(&mut self) -> bool {
-        if self.candidates.is_empty() {
-            let networks = || {
-                let networks = self.networks.values();
-                networks.filter(|network| network.evictable.load(Ordering::Relaxed) > 0)
-            };
-            let most = networks().map(|network| network.connections.len()).max();
-            let largest = networks().filter(|network| Some(network.connections.len()) == most);
-            self.candidates = search(largest);
-        }
-        while let Some(candidate) = self.candidates.pop_front() {
-            if self.evict_candidate(&candidate) {
-                return true;
+        // The second time for candidates that were all used since their search.
+        for _ in 0..2 {
+            if self.candidates.is_empty() {
+                self.candidates = self.search_largest();
+            }
+            while let Some(candidate) = self.candidates.pop_front() {
+                if self.evict_candidate(&candidate) {
+                    return true;
+                }
             }
         }
         false
+    }
+
+    /// Returns the connections to evict next of the largest networks that have some.
+    fn search_largest(&self) -> Candidates {
+        let networks = || {
+            let networks = self.networks.values();
+            networks.filter(|network| network.evictable.load(Ordering::Relaxed) > 0)
+        };
+        let mut searched = usize::MAX;
+        loop {
+            let sizes = networks().map(|network| network.connections.len());
+            let Some(most) = sizes.filter(|size| *size < searched).max() else {
+                return Candidates::new();
+            };
+            let found = search(networks().filter(|network| network.connections.len() == most));
+            if !found.is_empty() {
+                return found;
+            }
+            searched = most;
+        }
     }
 
     /// Evicts the oldest connection that established nothing, of the network with the most of them.
@@ -230,23 +252,21 @@ impl OpenConnections {
         }
     }
 
-    /// Evicts a candidate unless it was used since it was found.
+    /// Evicts a candidate unless it was used or closed since it was found. Returns whether that released a slot.
     fn evict_candidate(&mut self, (connection, last_use): &(Arc<Connection>, u64)) -> bool {
         let is_unused = connection.evictable_since() == Some(*last_use);
-        let is_evicted = is_unused && connection.change(&[IDLE, PENDING], EVICTED);
-        if is_evicted {
-            self.remove_evicted(connection);
-        }
-        is_evicted
+        is_unused && connection.change(&[IDLE, PENDING], EVICTED) && self.remove_evicted(connection)
     }
 
-    /// Releases the slot of a connection in the phase `EVICTED`, and tells its task.
-    fn remove_evicted(&mut self, connection: &Connection) {
-        if self.remove(connection) {
+    /// Releases the slot of a connection in the phase `EVICTED`, and tells its task. Returns false if it had none.
+    fn remove_evicted(&mut self, connection: &Connection) -> bool {
+        let is_removed = self.remove(connection);
+        if is_removed {
             self.handshakes -= 1;
             self.closing += 1;
             connection.evicted.cancel();
         }
+        is_removed
     }
 
     /// Removes a connection. Returns false if it was evicted before.
@@ -363,7 +383,7 @@ impl ConnectionSlot {
     }
 
     /// Returns the cell for the user at the other end of the connection.
-    pub(crate) fn peer_user(&self) -> &OnceCell<Option<u32>> {
+    pub(crate) fn peer_user(&self) -> &OnceCell<u32> {
         &self.0.peer_user
     }
 
@@ -430,15 +450,18 @@ struct Acquired {
     shared: Arc<Shared>,
     connection: Arc<Connection>,
     /// User at the other end, once it was looked up.
-    peer_user: OnceCell<Option<u32>>,
+    peer_user: OnceCell<u32>,
 }
 
 impl Drop for Acquired {
     fn drop(&mut self) {
         let mut open = self.shared.open.lock();
+        let is_established = self.connection.is_established();
+        // Under the lock: a closed connection is no candidate, and its network does not count it as one.
+        self.connection.change(&[IDLE, PENDING, ACTIVE, ESTABLISHED], CLOSED);
         if !open.remove(&self.connection) {
             open.closing -= 1;
-        } else if !self.connection.is_established() {
+        } else if !is_established {
             open.handshakes -= 1;
         }
         drop(open);
@@ -619,6 +642,98 @@ mod tests {
         let _more = acquire(&limiter, "192.0.2.1", 1);
         let left = limiter.shared.open.lock().networks.values().next().unwrap().candidates.len();
         assert_eq!(left, CANDIDATE_PART - 1);
+    }
+
+    /// Takes one slot for each of some addresses.
+    fn acquire_of_hosts(
+        limiter: &ConnectionLimiter,
+        hosts: std::ops::RangeInclusive<u8>,
+    ) -> Vec<ConnectionSlot> {
+        hosts.flat_map(|host| acquire(limiter, &format!("192.0.2.{host}"), 1)).collect()
+    }
+
+    /// Returns the number of open connections without the evicted ones.
+    fn open_connections(limiter: &ConnectionLimiter) -> usize {
+        let open = limiter.shared.open.lock();
+        let of_networks: usize = open.networks.values().map(|it| it.connections.len()).sum();
+        assert_eq!(open.total, of_networks);
+        of_networks
+    }
+
+    #[test]
+    fn candidates_that_closed_do_not_let_connections_exceed_the_total_limit() {
+        let limiter = ConnectionLimiter::new(ConnectionLimits { total: 4, ..LIMITS });
+        let mut slots = acquire_of_hosts(&limiter, 1..=5);
+        assert_eq!(evicted(&slots), [true, false, false, false, false]);
+        assert_eq!(limiter.shared.open.lock().candidates.len(), 3);
+        drop(slots.drain(1..4));
+        assert_eq!(open_connections(&limiter), 1);
+        for host in 6..=15 {
+            let more = acquire_of_hosts(&limiter, host..=host);
+            assert_eq!(more.len(), 1);
+            slots.extend(more);
+            assert!(open_connections(&limiter) <= 4);
+        }
+        assert_eq!(evicted(&slots).iter().filter(|is_evicted| !**is_evicted).count(), 4);
+    }
+
+    #[test]
+    fn candidates_that_closed_do_not_let_connections_exceed_the_limit_of_an_address() {
+        let limiter = ConnectionLimiter::new(LIMITS);
+        let mut slots = acquire(&limiter, "192.0.2.1", 257);
+        assert_eq!(slots.len(), 257);
+        assert!(is_evicted(&slots[0]), "the oldest one");
+        drop(slots.drain(1..4));
+        assert_eq!(open_connections(&limiter), 253);
+        for _ in 0..10 {
+            slots.append(&mut acquire(&limiter, "192.0.2.1", 1));
+            assert!(open_connections(&limiter) <= 256);
+        }
+        assert_eq!(open_connections(&limiter), 256);
+    }
+
+    #[test]
+    fn a_large_network_without_idle_connections_does_not_hide_those_of_a_smaller_one() {
+        // With a wrong count the search goes on to the smaller network.
+        for wrong_count in [0, 1] {
+            let limiter = ConnectionLimiter::new(ConnectionLimits { total: 5, ..LIMITS });
+            let large = acquire_active(&limiter, "192.0.2.1", 3);
+            drop(acquire(&limiter, "192.0.2.1", 1));
+            let evictable = &large[0].0.0.connection.evictable;
+            assert_eq!(evictable.fetch_add(wrong_count, Ordering::Relaxed), 0);
+            let small = acquire(&limiter, "192.0.2.2", 2);
+            let more = acquire(&limiter, "192.0.2.3", 1);
+            assert_eq!((more.len(), evicted(&small)), (1, vec![true, false]));
+        }
+    }
+
+    #[test]
+    fn a_request_that_outlasts_its_connection_leaves_nothing_to_evict() {
+        let limiter = ConnectionLimiter::new(LIMITS);
+        let mut slots = acquire_active(&limiter, "192.0.2.1", 2);
+        let (closed, phase) = slots.pop().unwrap();
+        drop(closed);
+        drop(phase);
+        assert_eq!(slots[0].0.0.connection.evictable.load(Ordering::Relaxed), 0);
+    }
+
+    #[test]
+    fn candidates_that_were_all_used_are_searched_again() {
+        let limiter = ConnectionLimiter::new(ConnectionLimits { total: 4, ..LIMITS });
+        let slots = acquire_of_hosts(&limiter, 1..=5);
+        for slot in &slots[1..4] {
+            drop(slot.begin_request(false).unwrap());
+        }
+        assert_eq!(acquire_of_hosts(&limiter, 6..=6).len(), 1);
+        assert_eq!(evicted(&slots), [true, false, false, false, true]);
+
+        let limiter = ConnectionLimiter::new(LIMITS);
+        let slots = acquire(&limiter, "192.0.2.1", 257);
+        for slot in &slots[1..4] {
+            drop(slot.begin_request(false).unwrap());
+        }
+        assert_eq!(acquire(&limiter, "192.0.2.1", 1).len(), 1);
+        assert_eq!(evicted(&slots[..6]), [true, false, false, false, true, false]);
     }
 
     #[tokio::test]

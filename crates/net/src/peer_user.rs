@@ -32,7 +32,13 @@ impl PeerUsers {
         // Held until the answer: without the connection its addresses may be those of another one.
         let slot = extensions.get::<WeakConnectionSlot>()?.upgrade()?;
         let connection = (addresses.local?, addresses.peer);
-        *slot.peer_user().get_or_init(|| self.0.look_up(connection)).await
+        // Only a known user is remembered: a socket may be accepted a moment later.
+        let known = slot.peer_user();
+        known
+            .get_or_try_init(async || self.0.look_up(connection).await.ok_or(()))
+            .await
+            .ok()
+            .copied()
     }
 }
 

@@ -1,4 +1,5 @@
-//! Owner of the socket at the other end of a loopback connection, from the socket tables of Linux.
+//! Owner of the socket at the other end of a loopback connection, from the kernel of Linux: by `sock_diag`, which finds one
+//! socket in constant time, or where that is not allowed from the tables in `/proc`.
 //!
 //! Both ends of a connection over loopback have a row in the table of the network namespace, with the user and the inode
 //! of the socket. A socket that no process holds has the inode 0 and, depending on the kernel, the user 0: one that its
@@ -80,7 +81,10 @@ pub fn peer_socket(local: SocketAddr, peer: SocketAddr) -> PeerSocket {
 
 /// Reads the tables until two readings agree.
 fn peer_sockets(connections: &[(SocketAddr, SocketAddr)]) -> Vec<PeerSocket> {
-    let read = || find_in_tables(Path::new(TABLES), connections);
+    let read = || {
+        let found = sock_diag::find(connections);
+        found.unwrap_or_else(|_| find_in_tables(Path::new(TABLES), connections))
+    };
     let (mut before, mut sockets) = (read(), vec![None; connections.len()]);
     for _ in 1..READS {
         let now = read();
@@ -102,6 +106,127 @@ fn peer_sockets(connections: &[(SocketAddr, SocketAddr)]) -> Vec<PeerSocket> {
 #[must_use]
 pub fn is_own_or_root(owner: u32) -> bool {
     owner == 0 || owner == rustix::process::geteuid().as_raw()
+}
+
+/// Lookup of single sockets by netlink.
+#[cfg(target_os = "linux")]
+mod sock_diag {
+    use std::{
+        io,
+        net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
+    };
+
+    use rustix::net::{
+        AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, netlink, recv, send,
+        socket_with,
+    };
+
+    use super::{PeerSocket, canonical};
+
+    /// Bytes of the header of a message.
+    const HEADER: usize = 16;
+    /// Bytes of a request: header, family, protocol, states, socket.
+    const REQUEST: usize = HEADER + 8 + 48;
+    /// Type of requests and answers (`SOCK_DIAG_BY_FAMILY`).
+    const BY_FAMILY: u16 = 20;
+    /// Type of errors.
+    const ERROR: u16 = 2;
+    /// Flag of a request.
+    const IS_REQUEST: u16 = 1;
+    /// Error number of a socket that does not exist.
+    const NOT_FOUND: i32 = 2;
+    // Numbers of the address families, and of the protocol TCP.
+    const INET: u8 = 2;
+    const INET6: u8 = 10;
+    const TCP: u8 = 6;
+
+    /// Returns the sockets at the other ends of connections; `None` for one that does not exist.
+    ///
+    /// # Errors
+    /// When the kernel does not answer.
+    pub(super) fn find(
+        connections: &[(SocketAddr, SocketAddr)],
+    ) -> io::Result<Vec<Option<PeerSocket>>> {
+        let (family, kind) = (AddressFamily::NETLINK, SocketType::DGRAM);
+        let socket = socket_with(family, kind, SocketFlags::CLOEXEC, Some(netlink::SOCK_DIAG))?;
+        let mut answer = [0; 512];
+        let mut find_one = |(local, peer): &(SocketAddr, SocketAddr)| {
+            let request = request(canonical(*peer), canonical(*local));
+            send(&socket, &request, SendFlags::empty())?;
+            // The kernel answers before the call returns.
+            let (length, _) = recv(&socket, &mut answer[..], RecvFlags::DONTWAIT)?;
+            parse(&answer[..length], (canonical(*peer), canonical(*local)))
+        };
+        connections.iter().map(&mut find_one).collect()
+    }
+
+    /// Returns a request for the socket with a local and a remote address.
+    fn request(local: SocketAddr, remote: SocketAddr) -> [u8; REQUEST] {
+        let mut request = [0; REQUEST];
+        let mut put =
+            |at: usize, bytes: &[u8]| request[at..at + bytes.len()].copy_from_slice(bytes);
+        put(0, &(REQUEST as u32).to_ne_bytes());
+        put(4, &BY_FAMILY.to_ne_bytes());
+        put(6, &IS_REQUEST.to_ne_bytes());
+        put(16, &[if local.is_ipv4() { INET } else { INET6 }, TCP]);
+        // All states.
+        put(20, &[0xff; 4]);
+        put(24, &local.port().to_be_bytes());
+        put(26, &remote.port().to_be_bytes());
+        for (at, ip) in [(28, local.ip()), (44, remote.ip())] {
+            match ip {
+                IpAddr::V4(ip) => put(at, &ip.octets()),
+                IpAddr::V6(ip) => put(at, &ip.octets()),
+            }
+        }
+        // No cookie.
+        put(64, &[0xff; 8]);
+        request
+    }
+
+    /// Parses an answer. Without a connection the kernel finds the listener of the port, which is another socket.
+    fn parse(
+        answer: &[u8],
+        (local, remote): (SocketAddr, SocketAddr),
+    ) -> io::Result<Option<PeerSocket>> {
+        let invalid = || io::Error::from(io::ErrorKind::InvalidData);
+        let number = |at: usize| {
+            let bytes = answer.get(at..at + 4).and_then(|bytes| bytes.try_into().ok());
+            bytes.map(u32::from_ne_bytes).ok_or_else(invalid)
+        };
+        let address = |port: usize, ip: usize| {
+            let port = u16::from_be_bytes(answer.get(port..port + 2)?.try_into().ok()?);
+            let bytes: [u8; 16] = answer.get(ip..ip + 16)?.try_into().ok()?;
+            let ip: IpAddr = match (answer[16], bytes) {
+                (INET, [a, b, c, d, ..]) => Ipv4Addr::new(a, b, c, d).into(),
+                _ => Ipv6Addr::from(bytes).into(),
+            };
+            Some(canonical(SocketAddr::new(ip, port)))
+        };
+        let kind = answer.get(4..6).and_then(|bytes| bytes.try_into().ok());
+        match kind.map(u16::from_ne_bytes).ok_or_else(invalid)? {
+            ERROR if number(HEADER)?.cast_signed() == -NOT_FOUND => Ok(None),
+            BY_FAMILY => {
+                let (owner, inode) = (number(80)?, number(84)?);
+                let is_same = address(20, 24) == Some(local) && address(22, 40) == Some(remote);
+                let held = if inode == 0 { PeerSocket::Unheld } else { PeerSocket::Held(owner) };
+                Ok(is_same.then_some(held))
+            }
+            _ => Err(invalid()),
+        }
+    }
+}
+
+/// Lookup of single sockets, which other systems do not have.
+#[cfg(not(target_os = "linux"))]
+mod sock_diag {
+    use std::{io, net::SocketAddr};
+
+    use super::PeerSocket;
+
+    pub(super) fn find(_: &[(SocketAddr, SocketAddr)]) -> io::Result<Vec<Option<PeerSocket>>> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
 }
 
 /// Returns what the tables say of each connection; `None` without a row.
@@ -348,6 +473,10 @@ mod tests {
             assert_eq!(owner_of_peer(local, peer), None, "{bound}: not accepted yet");
             let (server, seen) = listener.accept().unwrap();
             assert_eq!(owner_of_peer(local, peer), own, "{bound}");
+            let tables = find_in_tables(Path::new(TABLES), &[(local, peer)]);
+            if let Ok(found) = sock_diag::find(&[(local, peer), (at, at)]) {
+                assert_eq!(found, [tables[0], None], "{bound}");
+            }
             assert_eq!(owner_of_peer(server.local_addr().unwrap(), seen), own, "{bound}");
             drop(client);
             assert_eq!(owner_of_peer(server.local_addr().unwrap(), seen), None, "{bound}: closed");
