@@ -39,14 +39,20 @@ pub struct MemoryBudget(Arc<Counter>);
 struct Counter {
     capacity: usize,
     reserved: AtomicUsize,
+    /// Bytes that large reservations may have.
+    for_large: usize,
     /// Budget of which this one is a share.
     parent: Option<MemoryBudget>,
 }
 
 impl Counter {
+    fn new(capacity: usize, for_large: usize, parent: Option<MemoryBudget>) -> Self {
+        Self { capacity, reserved: AtomicUsize::new(0), for_large, parent }
+    }
+
     fn take(&self, held: usize, more: usize) -> Result<(), OverBudget> {
         let is_small = held.saturating_add(more) <= SMALL;
-        let limit = if is_small { self.capacity } else { self.capacity - self.capacity / 4 };
+        let limit = if is_small { self.capacity } else { self.for_large };
         let grow = |now: usize| now.checked_add(more).filter(|total| *total <= limit);
         let grown = self.reserved.fetch_update(Ordering::Relaxed, Ordering::Relaxed, grow);
         grown.map_err(|_| OverBudget)?;
@@ -86,14 +92,19 @@ impl MemoryBudget {
     /// Budget of `capacity` bytes, all of them free.
     #[must_use]
     pub fn new(capacity: usize) -> Self {
-        Self(Arc::new(Counter { capacity, reserved: AtomicUsize::new(0), parent: None }))
+        Self(Arc::new(Counter::new(capacity, capacity - capacity / 4, None)))
     }
 
     /// Part of this budget with a bound of its own: what is reserved there is reserved here too.
     #[must_use]
     pub fn share(&self, capacity: usize) -> Self {
-        let parent = Some(self.clone());
-        Self(Arc::new(Counter { capacity, reserved: AtomicUsize::new(0), parent }))
+        Self(Arc::new(Counter::new(capacity, capacity - capacity / 4, Some(self.clone()))))
+    }
+
+    /// Part of this budget as [`share`](Self::share) returns, all of which large reservations may have.
+    #[must_use]
+    pub fn share_for_all_sizes(&self, capacity: usize) -> Self {
+        Self(Arc::new(Counter::new(capacity, capacity, Some(self.clone()))))
     }
 
     /// Reserves `bytes` until the reservation is dropped.
@@ -116,6 +127,12 @@ impl MemoryBudget {
     #[must_use]
     pub fn capacity(&self) -> usize {
         self.0.capacity
+    }
+
+    /// Bytes of the capacity that are not reserved now.
+    #[must_use]
+    pub fn free(&self) -> usize {
+        self.capacity().saturating_sub(self.reserved())
     }
 
     /// Bytes that are reserved now.

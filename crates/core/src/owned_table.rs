@@ -152,10 +152,11 @@ where
         inserted
     }
 
-    /// Reserves memory for a new entry of an owner. Old entries of the owner make room for it.
+    /// Reserves memory for a new entry of an owner, from the share of the owner. Old entries of the owner make room for it if
+    /// the share is full.
     ///
     /// # Errors
-    /// When the memory is not free even without the owner's other entries.
+    /// When the memory is not free even without the owner's other entries, or others have all of it.
     pub fn reserve(
         &self,
         owner: &O,
@@ -167,7 +168,8 @@ where
                 Ok(reservation) => return Ok(reservation),
                 Err(refused) => refused,
             };
-            if bytes > memory.capacity() {
+            // Entries of this owner give nothing back that others have.
+            if bytes > memory.capacity() || bytes <= memory.free() {
                 return Err(refused);
             }
             let Some(evicted) = self.0.table.lock().evict(owner) else {

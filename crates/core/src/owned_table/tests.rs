@@ -81,6 +81,17 @@ fn old_entries_of_an_owner_make_room_in_its_memory() {
 }
 
 #[test]
+fn nothing_is_evicted_for_memory_that_others_have() {
+    let memory = MemoryBudget::new(400);
+    let (of_ann, of_bob) = (memory.share(200), memory.share_for_all_sizes(300));
+    let table = OwnedTable::new(LIMITS);
+    table.insert("ann", 1, table.reserve(&"ann", &of_ann, 50).unwrap()).unwrap();
+    let _of_bob = of_bob.try_reserve(300).unwrap();
+    assert!(table.reserve(&"ann", &of_ann, 100).is_err());
+    assert_eq!(table.len(), 1);
+}
+
+#[test]
 fn an_entry_is_removed_once_and_only_if_it_matches() {
     let table = table();
     table.insert("ann", 1, "a").unwrap();

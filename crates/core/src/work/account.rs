@@ -17,7 +17,7 @@ const MIN_COMPUTE: usize = 8;
 /// I/O permits of a process. Tokio starts at most 512 blocking threads.
 const IO: usize = 192;
 
-/// Lookup permits of a process.
+/// Lookup permits of a process; a client has an eighth. Nothing ends a lookup whose server does not answer.
 const LOOKUPS: usize = 64;
 
 /// Returns what one client may have of a total: three eighths. One person may be two clients, with and without a key; two
@@ -82,7 +82,7 @@ impl WorkAccounts {
     }
 
     pub(super) fn with_compute_permits(memory: MemoryBudget, compute: usize) -> Self {
-        let held = memory.share(memory.capacity() / 2);
+        let held = memory.share_for_all_sizes(memory.capacity() / 2);
         Self { memory, held, permits: PoolPermits::new(compute, IO, LOOKUPS), compute }
     }
 
@@ -91,12 +91,8 @@ impl WorkAccounts {
     pub fn open(&self) -> WorkAccount {
         WorkAccount(Arc::new(Account {
             memory: self.memory.share(client_share(self.memory.capacity())),
-            held: self.held.share(client_share(self.held.capacity())),
-            own: PoolPermits::new(
-                client_share(self.compute),
-                client_share(IO),
-                client_share(LOOKUPS),
-            ),
+            held: self.held.share_for_all_sizes(client_share(self.held.capacity())),
+            own: PoolPermits::new(client_share(self.compute), client_share(IO), LOOKUPS / 8),
             all: self.permits.clone(),
         }))
     }

@@ -21,7 +21,7 @@ pub struct WorkKind {
 }
 
 impl WorkKind {
-    /// Time from the request for a permit until the [`StopFlag`](super::StopFlag) is raised.
+    /// Longest wait for a permit, and time after which the [`StopFlag`](super::StopFlag) of running work is raised.
     pub const TIME_LIMIT: Duration = Duration::from_secs(30);
 
     /// Creates a kind of work that keeps a processor busy.

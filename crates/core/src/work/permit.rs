@@ -2,11 +2,7 @@
 
 use std::time::Instant;
 
-use tokio::{
-    sync::OwnedSemaphorePermit,
-    task::spawn_blocking,
-    time::{Instant as TokioInstant, timeout_at},
-};
+use tokio::{sync::OwnedSemaphorePermit, task::spawn_blocking, time::timeout};
 
 use super::{
     WorkKind,
@@ -56,8 +52,7 @@ impl WorkPermit {
         own: &PoolPermits,
         all: &PoolPermits,
     ) -> Result<Self, WorkError> {
-        let deadline = Instant::now() + WorkKind::TIME_LIMIT;
-        let acquired = timeout_at(TokioInstant::from_std(deadline), async {
+        let acquired = timeout(WorkKind::TIME_LIMIT, async {
             let own = own.of(kind.pool()).clone().acquire_owned().await;
             (own, all.of(kind.pool()).clone().acquire_owned().await)
         });
@@ -65,6 +60,8 @@ impl WorkPermit {
         let (Ok(own), Ok(all)) = acquired.await.map_err(|_| WorkError::Busy)? else {
             return Err(WorkError::Busy);
         };
+        // The time that the work waited is not taken from its own.
+        let deadline = Instant::now() + WorkKind::TIME_LIMIT;
         Ok(Self { kind, reservation, _own: own, _all: all, deadline })
     }
 

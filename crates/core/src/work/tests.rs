@@ -102,6 +102,18 @@ async fn a_task_has_the_account_of_its_scope() {
     assert_ne!(within, WorkAccount::process());
 }
 
+#[test]
+fn two_clients_leave_a_quarter_of_what_outlives_requests_to_large_entries_of_others() {
+    let accounts = accounts(256 << 20);
+    let clients: Vec<_> = (0..3).map(|_| accounts.open()).collect();
+    let fill = |client: &WorkAccount| {
+        std::iter::from_fn(|| client.held_memory().try_reserve(1 << 20).ok()).collect::<Vec<_>>()
+    };
+    let held: Vec<_> = clients[..2].iter().map(fill).collect();
+    assert!(held.iter().all(|held| held.len() == 48));
+    assert!(clients[2].held_memory().try_reserve(32 << 20).is_ok());
+}
+
 #[tokio::test]
 async fn what_outlives_requests_leaves_memory_to_requests() {
     let accounts = accounts(8 << 20);
