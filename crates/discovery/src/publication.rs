@@ -116,8 +116,11 @@ impl Publisher {
             match own.block_on(publisher.build(&source, unreadable, turn)) {
                 Ok(Some(index)) => {
                     unreadable.clear();
-                    let view_of = View { revision, index: Arc::new(index) };
-                    insert(&publisher.views, view.clone(), view_of, MAX_VIEWS);
+                    // Another client may have built the index of a later revision.
+                    if !publisher.cached(&view, revision).1 {
+                        let view_of = View { revision, index: Arc::new(index) };
+                        insert(&publisher.views, view.clone(), view_of, MAX_VIEWS);
+                    }
                     Ok(TurnEnd::Over)
                 }
                 Ok(None) => Ok(TurnEnd::Over),
@@ -130,14 +133,14 @@ impl Publisher {
         }
     }
 
-    /// Returns the cached index of a view, and whether it is of this revision.
+    /// Returns the cached index of a view, and whether it is of this revision or a later one.
     fn cached(
         &self,
         key: &ViewKey,
         revision: StoredRevision,
     ) -> (Option<Arc<PublishedIndex>>, bool) {
         match lock(&self.views).get(key) {
-            Some(view) => (Some(Arc::clone(&view.index)), view.revision == revision),
+            Some(view) => (Some(Arc::clone(&view.index)), view.revision >= revision),
             None => (None, false),
         }
     }

@@ -110,8 +110,8 @@ struct ListingState {
     current: Option<(StoredRevision, Arc<Listing>)>,
     /// Plugins of a listing that lacks something, and the revision of their catalog.
     draft: Option<(StoredRevision, Vec<ListedPlugin>)>,
-    /// Collections, each with the revision up to which its skills are known to be unchanged.
-    collections: HashMap<Selection, (u64, Option<ListedCollection>)>,
+    /// Collections, each with the revisions of the [layers](Source::layers) up to which it has all changes.
+    collections: HashMap<Selection, (Vec<u64>, Option<ListedCollection>)>,
     /// Number of the store's history that the collections are of.
     history: u64,
 }
@@ -180,8 +180,7 @@ impl ListingState {
         // Another client may have begun a listing of a later revision.
         self.draft.take_if(|(drafted, _)| !includes(*drafted, revision));
         let _reservation = account.memory().try_reserve(source.plugin_memory())?;
-        let (drafted, plugins) = self.draft.get_or_insert_with(|| (revision, source.plugins()));
-        let drafted = *drafted;
+        let (_, plugins) = self.draft.get_or_insert_with(|| (revision, source.plugins()));
         if source.has_archives {
             let mut at = 0;
             while let Some(plugin) = plugins.get_mut(at) {
@@ -210,7 +209,8 @@ impl ListingState {
         // Two plugins of one name make a marketplace invalid.
         let mut names: HashSet<String> = plugins.iter().map(|it| it.info.name.clone()).collect();
         let collections = collections.filter(|it| names.insert(it.info.name.clone())).collect();
-        self.current = Some((drafted, Arc::new(Listing { plugins, collections })));
+        // The plugins may be of a later revision, the collections need not be.
+        self.current = Some((revision, Arc::new(Listing { plugins, collections })));
         Ok(())
     }
 
@@ -223,16 +223,14 @@ impl ListingState {
         self.collections.retain(|selection, _| is_same_history && wanted.contains(selection));
         let layers = source.layers();
         for selection in &source.collections {
-            let known = self.collections.get_mut(selection);
-            if let Some((through, _)) = known
-                && !changed_after(&layers, selection, *through)
+            if let Some((through, _)) = self.collections.get(selection)
+                && !changed_after(&layers, selection, through)
             {
-                *through = revision.revision.max(*through);
                 continue;
             }
-            let through = layers.iter().map(|(_, layer)| layer.revision()).max();
+            let through = layers.iter().map(|(_, layer)| layer.revision()).collect();
             let replayed = source.collection(&layers, selection);
-            self.collections.insert(selection.clone(), (through.unwrap_or_default(), replayed));
+            self.collections.insert(selection.clone(), (through, replayed));
             if turn.is_over() {
                 return false;
             }
@@ -265,10 +263,12 @@ impl ListingState {
 
 type Layers<'a> = [(Tier, RwLockReadGuard<'a, LayerTimeline>)];
 
-/// Returns whether a skill of a list was changed after a revision.
-fn changed_after(layers: &Layers<'_>, selection: &Selection, revision: u64) -> bool {
+/// Returns whether a skill of a list was changed in a layer after the layer's revision in `through`. Each layer has its own,
+/// since they are read one after another.
+fn changed_after(layers: &Layers<'_>, selection: &Selection, through: &[u64]) -> bool {
     selection.members().any(|(id, _)| {
-        layers.iter().any(|(_, layer)| layer.last_change(id).is_some_and(|last| last > revision))
+        let mut layers = layers.iter().zip(through);
+        layers.any(|((_, layer), through)| layer.last_change(id).is_some_and(|it| it > *through))
     })
 }
 

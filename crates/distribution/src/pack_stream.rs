@@ -52,6 +52,8 @@ const DELTA_SLOTS: [Slot; 6] =
     [Slot::ClaudeFile, Slot::CodexFile, Slot::CursorFile, Slot::Readme, Slot::Skills, Slot::Dist];
 
 const PACK: WorkKind = WorkKind::compute("objects of a git pack");
+/// Number of times that a batch waits for a thread once more: a clone that fails in the middle begins anew.
+const THREAD_RETRIES: usize = 3;
 
 /// Returns the memory of a pack while it is sent, in bytes.
 pub(crate) fn memory(plan: &PackPlan, history: &History) -> usize {
@@ -262,7 +264,14 @@ impl PackSender {
             let filled = sender.account.block_on(sender.fill(&mut state, stop));
             (state, filled)
         };
-        self.account.run(PACK, 0, fill).await.map_err(into_error::<WorkError>)
+        let mut retries = THREAD_RETRIES;
+        let permit = loop {
+            match self.account.permit(PACK, 0).await {
+                Err(WorkError::Busy) if retries > 0 => retries -= 1,
+                acquired => break acquired.map_err(into_error)?,
+            }
+        };
+        permit.run(fill).await.map_err(into_error)
     }
 
     /// Makes objects until a batch is full. After an error for lack of memory, the next call goes on with the same object.

@@ -88,9 +88,10 @@ impl Timelines {
     }
 }
 
-/// Returns whether a revision has all changes of another one.
+/// Returns whether a revision is at least as new as another one. One of a later history is: the store has lost the commits
+/// that the other may have, and nothing brings them back.
 pub(crate) fn includes(revision: StoredRevision, other: StoredRevision) -> bool {
-    revision.history == other.history && revision.revision >= other.revision
+    revision >= other
 }
 
 impl TimelineState {

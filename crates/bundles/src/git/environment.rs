@@ -38,6 +38,8 @@ const NAMES: &[&str] = &[
     "GH_HOST",
     "GH_CONFIG_DIR",
     "GITHUB_TOKEN",
+    "GH_ENTERPRISE_TOKEN",
+    "GITHUB_ENTERPRISE_TOKEN",
     "GITLAB_TOKEN",
     "GITLAB_HOST",
     // Network.
@@ -76,8 +78,17 @@ const NAMES: &[&str] = &[
 ];
 
 /// Prefixes of variables that are passed on.
-const PREFIXES: &[&str] =
-    &["LC_", "XDG_", "GCM_", "GIT_CONFIG_KEY_", "GIT_CONFIG_VALUE_", "GIT_PROXY_SSL_", "GIT_TRACE"];
+const PREFIXES: &[&str] = &[
+    "LC_",
+    "XDG_",
+    "GCM_",
+    "GIT_CONFIG_KEY_",
+    "GIT_CONFIG_VALUE_",
+    "GIT_PROXY_SSL_",
+    "GIT_TRACE",
+    // The program that VS Code sets as `GIT_ASKPASS` finds its editor by them.
+    "VSCODE_GIT_",
+];
 
 /// Returns a command with the variables that programs get. All programs are started by it.
 pub(super) fn command(program: impl AsRef<OsStr>) -> Command {
@@ -125,7 +136,14 @@ mod tests {
         ] {
             assert!(!is_passed_on(name.as_ref()), "{name}");
         }
-        for name in ["PATH", "HOME", "LC_ALL", "XDG_CONFIG_HOME", "GIT_CONFIG_VALUE_0"] {
+        for name in [
+            "PATH",
+            "HOME",
+            "LC_ALL",
+            "XDG_CONFIG_HOME",
+            "GIT_CONFIG_VALUE_0",
+            "VSCODE_GIT_IPC_HANDLE",
+        ] {
             assert!(is_passed_on(name.as_ref()), "{name}");
         }
     }

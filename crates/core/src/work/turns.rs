@@ -6,7 +6,7 @@ use std::{pin::pin, sync::Arc, time::Duration};
 use parking_lot::Mutex;
 use tokio::{
     sync::Notify,
-    time::{Instant, sleep},
+    time::{Instant, sleep, timeout_at},
 };
 
 use super::{StopFlag, WorkAccount, WorkError, WorkKind, WorkPermit};
@@ -58,6 +58,8 @@ pub const MEMORY_WAIT: Duration = Duration::from_secs(10);
 /// Interval in which such a caller tries again.
 pub const MEMORY_RETRY: Duration = Duration::from_millis(50);
 
+/// Time after which a caller that has not found what it waits for gives up, however many turns it took.
+const TIME_LIMIT: Duration = Duration::from_secs(5 * 60);
 /// Duration of a turn, after which another caller may have the thread.
 const TURN: Duration = Duration::from_millis(250);
 
@@ -113,7 +115,7 @@ impl<T: Send + 'static> Turns<T> {
     /// or for memory holds up nobody else.
     ///
     /// # Errors
-    /// When a turn fails, or the account has no thread or memory for it in time.
+    /// When a turn fails, the account has no thread or memory for it in time, or nothing is found within five minutes.
     pub async fn take<R, E: From<WorkError> + Send + 'static>(
         &self,
         account: &WorkAccount,
@@ -121,12 +123,23 @@ impl<T: Send + 'static> Turns<T> {
         find: impl Fn(&T) -> Option<R>,
         turn: impl Fn(&mut T, &Turn<'_>) -> Result<TurnEnd, E> + Clone + Send + 'static,
     ) -> Result<R, E> {
-        let give_up = Instant::now() + MEMORY_WAIT;
+        let deadline = Instant::now() + TIME_LIMIT;
+        // Time until which the caller waits for memory, while it lacks some.
+        let mut give_up = None;
         loop {
-            if let Some(found) = self.wait(&find).await {
-                return Ok(found);
+            match timeout_at(deadline, self.wait(&find)).await {
+                Ok(Some(found)) => return Ok(found),
+                Ok(None) if Instant::now() < deadline => {}
+                _ => return Err(WorkError::Busy.into()),
             }
-            let permit = account.permit(kind, bytes).await?;
+            let permit = match account.permit(kind, bytes).await {
+                // A share that is too small for a turn stays so.
+                Err(WorkError::OverBudget(_)) if bytes <= account.memory().capacity() => {
+                    wait_for_memory(&mut give_up).await?;
+                    continue;
+                }
+                acquired => acquired?,
+            };
             // Another caller that was waiting may have been faster.
             let Some(state) = self.0.state.lock().take() else { continue };
             let taken = Taken { shared: Arc::clone(&self.0), state: Some(state) };
@@ -134,14 +147,22 @@ impl<T: Send + 'static> Turns<T> {
                 return Ok(found);
             }
             match run_turn(permit, taken, turn.clone()).await? {
-                TurnEnd::Over => {}
-                TurnEnd::OutOfMemory if Instant::now() < give_up => {
-                    sleep(MEMORY_RETRY).await;
-                }
-                TurnEnd::OutOfMemory => return Err(WorkError::from(OverBudget).into()),
+                TurnEnd::Over => give_up = None,
+                TurnEnd::OutOfMemory => wait_for_memory(&mut give_up).await?,
             }
         }
     }
+}
+
+/// Waits a moment for memory. `give_up` is the time after which a caller that still lacks it fails; `None` before it waits
+/// for the first time.
+async fn wait_for_memory(give_up: &mut Option<Instant>) -> Result<(), WorkError> {
+    let now = Instant::now();
+    if now >= *give_up.get_or_insert(now + MEMORY_WAIT) {
+        return Err(OverBudget.into());
+    }
+    sleep(MEMORY_RETRY).await;
+    Ok(())
 }
 
 async fn run_turn<T: Send + 'static, E: From<WorkError> + Send + 'static>(
@@ -249,5 +270,34 @@ mod tests {
         assert_eq!(wait_until(3).await, Ok(3));
         assert_eq!(wait_until(usize::MAX).await, Err(WorkError::OverBudget(OverBudget)));
         assert_eq!(accounts.memory().reserved(), 0);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_caller_waits_for_the_memory_of_a_turn() {
+        let (accounts, turns) = (accounts(), Turns::default());
+        let account = accounts.open();
+        let held = account.memory().try_reserve(account.memory().capacity()).unwrap();
+        let refused = count_to(&turns, &account, 5).await;
+        assert_eq!(refused, Err(WorkError::OverBudget(OverBudget)));
+        let release = async {
+            sleep(MEMORY_WAIT / 2).await;
+            drop(held);
+        };
+        let (counted, ()) = tokio::join!(count_to(&turns, &account, 5), release);
+        assert_eq!(counted, Ok(5));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_caller_whose_turns_do_not_bring_what_it_waits_for_gives_up() {
+        let (accounts, turns) = (accounts(), Turns::<bool>::default());
+        let start = Instant::now();
+        // Each turn that lacks memory is followed by one that does not.
+        let turn = |lacks_memory: &mut bool, _: &Turn<'_>| {
+            *lacks_memory = !*lacks_memory;
+            Ok::<_, WorkError>(if *lacks_memory { TurnEnd::OutOfMemory } else { TurnEnd::Over })
+        };
+        let given_up = turns.take(&accounts.open(), (KIND, 0), |_| None::<()>, turn).await;
+        assert_eq!(given_up, Err(WorkError::Busy));
+        assert!(start.elapsed() >= TIME_LIMIT);
     }
 }

@@ -373,16 +373,19 @@ struct CountingListener {
 
 impl CountingListener {
     fn start() -> Self {
-        // One of IPv6 accepts both kinds of connections.
-        let listener = TcpListener::bind("[::]:0").unwrap();
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
+        // IPv6 may be off.
+        let listener_v6 = TcpListener::bind(("::1", port)).ok();
         let connections = Arc::new(AtomicUsize::new(0));
-        let counted = Arc::clone(&connections);
-        thread::spawn(move || {
-            for _connection in listener.incoming().flatten() {
-                counted.fetch_add(1, Ordering::SeqCst);
-            }
-        });
+        for listener in [Some(listener), listener_v6].into_iter().flatten() {
+            let counted = Arc::clone(&connections);
+            thread::spawn(move || {
+                for _connection in listener.incoming().flatten() {
+                    counted.fetch_add(1, Ordering::SeqCst);
+                }
+            });
+        }
         Self { port, connections }
     }
 }
