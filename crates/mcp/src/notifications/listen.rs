@@ -202,7 +202,7 @@ mod tests {
             let reservation = account.memory().try_reserve(bytes).unwrap();
             RequestBudget::new(account.clone(), reservation)
         };
-        let large = account.held_memory().capacity() / 4;
+        let large = account.held_memory().capacity() / 3;
         let (first, second, third) = (request(large), request(large), request(large));
         let first_stream = streams.open(&account, Some(&first), 0).ok().unwrap();
         let _second_stream = streams.open(&account, Some(&second), 0).ok().unwrap();
