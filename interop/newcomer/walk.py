@@ -3,7 +3,8 @@
     walk.py SKILLS_BINARY [PAGE]
 
 Runs each command of each `console` block of the page in one shell, in order. A block shows commands after `$ ` and their
-output. Ports are free ones of this machine, and times are not compared. `--record` prints the blocks as they are now.
+output. Ports are free ones of this machine; times and
+secrets are not compared. `--record` prints the blocks as they are now.
 The last line of standard output is `checks N`.
 """
 
@@ -29,6 +30,7 @@ BUS, HTTP = "49134", "47372"
 MARK = "\x01end of output\x01"
 
 ANSI = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b\][^\x07]*\x07|\x1b[=>]")
+SECRET = re.compile(r"(/ui/link/)([0-9a-f]{64}|…)")
 TIME = re.compile(r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(\.\d+)?( ?(Z|UTC|[+-]\d\d:?\d\d))?")
 
 
@@ -104,7 +106,7 @@ class Terminal:
 
 def comparable(lines):
     # The width of a column depends on the times in it.
-    lines = [re.sub(" +", " ", TIME.sub("TIME", line)).rstrip() for line in lines]
+    lines = [re.sub(" +", " ", TIME.sub("TIME", SECRET.sub(r"\1SECRET", line))).rstrip() for line in lines]
     while lines and not lines[-1]:
         lines.pop()
     return lines
