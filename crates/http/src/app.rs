@@ -326,7 +326,7 @@ mod tests {
             app.router(([127, 0, 0, 1], 80).into(), &shares)
         };
         let private = app(Some("the-token"));
-        let wrong = ["Bearer wrong"; 15];
+        let wrong = ["Bearer wrong"; 110];
         assert_eq!(seconds(&private, "/nowhere", &wrong).await, (5, StatusCode::UNAUTHORIZED));
         for accepted in ["Bearer the-token", "Bearer us-key"] {
             let found = seconds(&private, "/nowhere", &[accepted; 15]).await;

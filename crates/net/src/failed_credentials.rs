@@ -9,7 +9,7 @@ use axum::http::Extensions;
 use lru::LruCache;
 use parking_lot::Mutex;
 use skills_core::LogLimiter;
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep_until};
 
 use crate::{ConnectionAddresses, connection_limiter::WeakConnectionSlot, host_network};
 
@@ -17,8 +17,10 @@ use crate::{ConnectionAddresses, connection_limiter::WeakConnectionSlot, host_ne
 const ALLOWANCE: u64 = 10;
 /// Time after which a network has its allowance again.
 const PERIOD: Duration = Duration::from_secs(60);
-/// Delay of every further refusal.
-const DELAY: Duration = Duration::from_secs(1);
+/// Time between two further refusals of a network, however many connections it has: twenty a second.
+const INTERVAL: Duration = Duration::from_millis(50);
+/// Longest delay of a refusal.
+const MAX_DELAY: Duration = Duration::from_secs(1);
 /// Networks that are counted; then the one without a refusal for the longest time is forgotten.
 const MAX_NETWORKS: NonZeroUsize = NonZeroUsize::new(4096).unwrap();
 /// Log lines about all networks in one period.
@@ -37,6 +39,8 @@ struct Shared {
 struct Refusals {
     since: Instant,
     count: u64,
+    /// Time of the last delayed answer.
+    answered: Instant,
 }
 
 impl Default for FailedCredentials {
@@ -88,35 +92,37 @@ impl FailedCredentials {
     /// Counts a credential that a surface refuses, and returns when the refusal may be sent. Until then the connection
     /// of the client may be evicted.
     pub async fn refuse(&self, surface: &'static str, client: &CredentialClient) {
-        if !self.count(surface, client.address) {
-            return;
-        }
+        let Some(answer_at) = self.count(surface, client.address) else { return };
         if let Some(slot) = client.slot.as_ref().and_then(WeakConnectionSlot::upgrade) {
             slot.allow_eviction();
         }
-        sleep(DELAY).await;
+        sleep_until(answer_at).await;
     }
 
-    /// Counts a refusal. Returns whether it has to be delayed. Clients without an address, as in tests, are one network.
-    fn count(&self, surface: &'static str, address: Option<IpAddr>) -> bool {
+    /// Counts a refusal. Returns the time of its answer, if it has to be delayed. Clients without an address, as in tests, are one network.
+    fn count(&self, surface: &'static str, address: Option<IpAddr>) -> Option<Instant> {
         let network = host_network(address.unwrap_or(IpAddr::V4(std::net::Ipv4Addr::UNSPECIFIED)));
         let now = Instant::now();
-        let count = {
+        let (count, answer_at) = {
             let mut networks = self.0.networks.lock();
-            let refusals =
-                networks.get_or_insert_mut(network, || Refusals { since: now, count: 0 });
+            let first = || Refusals { since: now, count: 0, answered: now };
+            let refusals = networks.get_or_insert_mut(network, first);
             if now.duration_since(refusals.since) >= PERIOD {
-                *refusals = Refusals { since: now, count: 0 };
+                *refusals = first();
             }
             refusals.count += 1;
-            refusals.count
+            let answer_at = (refusals.count > ALLOWANCE).then(|| {
+                refusals.answered = (refusals.answered.max(now) + INTERVAL).min(now + MAX_DELAY);
+                refusals.answered
+            });
+            (refusals.count, answer_at)
         };
         if is_logged(count)
             && let Some(suppressed) = self.0.log.check(now.into_std())
         {
             tracing::warn!(surface, address = %network, count, suppressed, "credentials refused");
         }
-        count > ALLOWANCE
+        answer_at
     }
 }
 
@@ -150,10 +156,23 @@ mod tests {
     async fn refusals_beyond_the_allowance_of_a_network_are_delayed() {
         let failed = FailedCredentials::default();
         assert_eq!(seconds(&failed, "2001:db8::1", ALLOWANCE).await, 0);
-        assert_eq!(seconds(&failed, "2001:db8::2", 3).await, 3, "the same network");
+        assert_eq!(seconds(&failed, "2001:db8::2", 60).await, 3, "the same network");
         assert_eq!(seconds(&failed, "192.0.2.1", ALLOWANCE).await, 0, "another network");
-        sleep(PERIOD).await;
-        assert_eq!(seconds(&failed, "2001:db8::1", ALLOWANCE + 1).await, 1);
+        tokio::time::sleep(PERIOD).await;
+        assert_eq!(seconds(&failed, "2001:db8::1", ALLOWANCE + 20).await, 1);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn guesses_on_many_connections_are_answered_no_faster_than_on_one() {
+        let failed = FailedCredentials::default();
+        let guess = async || {
+            for _ in 0..20 {
+                failed.refuse("test", &client("192.0.2.1")).await;
+            }
+        };
+        let start = Instant::now();
+        futures_util::future::join_all((0..10).map(|_| guess())).await;
+        assert!(start.elapsed() >= INTERVAL * (200 - 10), "{:?}", start.elapsed());
     }
 
     #[tokio::test(start_paused = true)]
