@@ -47,6 +47,8 @@ const MAX_REQUEST: usize = 10 << 20;
 const STEP: usize = 256 << 10;
 /// Memory of a decompressed request for each of its bytes: a growing buffer, and what is parsed.
 const DECODED_WEIGHT: usize = 2 + Request::WEIGHT;
+/// Most refs that are advertised without a permit: they take microseconds, less than a change of threads.
+const MAX_INLINE_REFERENCES: usize = 64;
 /// Memory of a ref and its lines.
 const REFERENCE: usize = 512;
 /// Memory of a commit in the sets of a negotiation.
@@ -87,9 +89,13 @@ async fn advertise(
         _ => return Err(DistributionError::DumbProtocol),
     }
     let (version, history) = (version(&headers), repository.history);
-    let bytes = history.max_references() * REFERENCE;
-    let advertise = move |_: &StopFlag| Advertisement::body(version, &*history);
-    let body = WorkAccount::current().run(NEGOTIATION, bytes, advertise).await?;
+    let references = history.max_references();
+    let body = if references <= MAX_INLINE_REFERENCES {
+        Advertisement::body(version, &*history)
+    } else {
+        let advertise = move |_: &StopFlag| Advertisement::body(version, &*history);
+        WorkAccount::current().run(NEGOTIATION, references * REFERENCE, advertise).await?
+    };
     Ok(respond("application/x-git-upload-pack-advertisement", Body::from(body)))
 }
 
